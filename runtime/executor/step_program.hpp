@@ -1,0 +1,33 @@
+// A training program: executes one step of a plan's graph on the devices of this process, for real.
+//
+//   auto program = make_pipeline_program(plan, devices);   // or make_autograd_program: the one-thread programs
+//   program->step(nullptr);                                 // warm-up
+//   program->step(&recorder);                               // and where each task ran, when
+//
+// A step starts with all devices idle and returns when all devices are idle again.
+#pragma once
+
+#include <torch/types.h>
+
+#include <vector>
+
+namespace pdl {
+
+class SpanRecorder;
+
+class StepProgram {
+ public:
+  virtual ~StepProgram() = default;
+
+  /// One optimizer step. `recorder` (null: record nothing) gets the start and end of every task of this process.
+  virtual void step(SpanRecorder* recorder) = 0;
+
+  /// Mean-squared error over the whole batch in the last step, before its update. NaN where this process does not hold
+  /// the last stage.
+  virtual double loss() = 0;
+
+  /// weight and bias of every layer that this process holds, in layer order, copied to the host.
+  virtual std::vector<torch::Tensor> parameters() = 0;
+};
+
+}  // namespace pdl

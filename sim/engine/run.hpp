@@ -1,0 +1,25 @@
+// The discrete-event engine: a graph of tasks and their costs in, start and end of every task out.
+//
+//   std::vector<TaskTimes> times = run(plan.graph, costs);     // costs[w] belongs to plan.graph.works[w]
+//
+// Integer nanoseconds; ties by task id; the same input gives the same bytes. Not modelled here: rates that change while
+// a task runs (SM sharing, link sharing).
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "sim/cost/task_cost.hpp"
+#include "sim/plan/task_graph.hpp"
+#include "sim/timeline/timeline.hpp"
+
+namespace pdl {
+
+/// Throws CannotRun("deadlock: ...") naming each task of one cycle and what it waits for, if not every task can finish.
+std::vector<TaskTimes> run(const TaskGraph& graph, std::span<const TaskCost> costs);
+
+/// The same times by a plain sweep in topological order: the slow, obvious reference (tests), and the floor for speed.
+std::vector<TaskTimes> sweep(const TaskGraph& graph, std::span<const TaskCost> costs);
+
+}  // namespace pdl

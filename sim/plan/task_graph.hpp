@@ -1,0 +1,120 @@
+// The graph of tasks of one training step: what is done, where, in which order, after what. No costs, no times.
+//
+//   2 stages, 1 micro-batch, transport copy:
+//
+//     worker 0   compute      F0 ──┐                   ┌── B0
+//                forward copy      └─ send F0 ─┐       │
+//     worker 1   backward copy                 │   ┌─ send B0
+//                compute                       └─ F0 ─ B0
+//
+// A task is issued by a host thread and executed on an in-order stream. Three things hold it back:
+//   1. its host issues its tasks in program order (ascending task id);
+//   2. its stream executes in the order of issue;
+//   3. the tasks that it depends on (edges) must have finished. If they are issued by another host, that host must
+//      have issued them before this one can issue the wait (an event must be recorded before it is waited for).
+// Tasks of one group (NCCL send and receive, a PyTorch peer copy that joins both compute streams) start each when ready
+// and end together, one duration after the last of them became ready.
+//
+// Scale: 32 bytes a task and 4 bytes an edge; equal work is stored once (`Work`); names are made when printed.
+// Units: bytes are 64-bit. Not here: durations (cost), times (engine), anything of CUDA.
+#pragma once
+
+#include <boost/graph/compressed_sparse_row_graph.hpp>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace pdl {
+
+using TaskId = std::uint32_t;
+inline constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
+
+enum class TaskKind : std::uint8_t {
+  forward,
+  backward,         // input and weight gradient
+  backward_input,   // I
+  backward_weight,  // W
+  optimizer,
+  send_forward,  // an activation to the worker of the next stage; the copy itself when the transport is `copy`
+  send_backward,
+  receive_forward,  // the other end, where it occupies a stream of the receiver
+  receive_backward,
+};
+bool is_compute(TaskKind kind);   // forward, backward, backward_input, backward_weight
+bool is_transfer(TaskKind kind);  // send_*, receive_*
+
+/// The streams of a worker. `none`: no resource is occupied, only time passes (synthetic --tcomm).
+enum class StreamRole : std::uint8_t { compute, send_forward, send_backward, receive_forward, receive_backward, none };
+inline constexpr std::uint32_t kStreamsPerWorker = 5;
+std::string to_string(StreamRole role);
+
+/// Which program executes a layer, because its kernels differ.
+///   pipeline: runtime/model (bias and ReLU fused into the GEMM, gradients accumulated inside the weight GEMM)
+///   autograd: LibTorch's modules and autograd, as the course writes them
+enum class Implementation : std::uint8_t { pipeline, autograd };
+
+/// What a task does, independent of when: equal work costs the same. Which fields count depends on `kind`.
+struct Work {
+  TaskKind kind = TaskKind::forward;
+  Implementation implementation = Implementation::pipeline;
+  bool accumulate = false;      // backward, backward_weight: adds to gradients (not the first micro-batch of the step)
+  bool input_gradient = true;   // backward: false for the first stage of the model, whose first layer has no input gradient
+  bool loss = false;            // backward, backward_input of the last stage: the loss and its gradient come first
+  std::int32_t first_layer = 0; // compute, optimizer
+  std::int32_t layer_count = 0;
+  std::int32_t from_worker = 0; // transfers
+  std::int32_t to_worker = 0;
+  std::int64_t rows = 0;        // compute, transfers: samples of the micro-batch
+  std::int64_t bytes = 0;       // transfers
+  bool operator==(const Work&) const = default;
+};
+
+struct Task {
+  std::uint32_t work = 0;        // index into TaskGraph::works
+  std::uint32_t stream = kNone;  // worker * kStreamsPerWorker + role; kNone: no stream
+  std::uint32_t host = 0;        // the host thread that issues it
+  std::uint32_t group = kNone;   // index of its group
+  std::int32_t worker = 0;       // the GPU
+  std::int32_t stage = 0;
+  std::int32_t microbatch = -1;  // -1: not of a micro-batch (optimizer)
+  TaskKind kind = TaskKind::forward;
+};
+
+/// Source -> target: the target starts after the source has finished.
+using Edges = boost::compressed_sparse_row_graph<boost::directedS, boost::no_property, boost::no_property,
+                                                 boost::no_property, std::uint32_t, std::uint32_t>;
+
+/// Tasks are numbered so that ascending ids are the program order of every host and of every stream.
+struct TaskGraph {
+  std::vector<Work> works;
+  std::vector<Task> tasks;
+  Edges edges;
+  std::uint32_t workers = 0;
+  std::uint32_t hosts = 0;
+  std::uint32_t groups = 0;
+};
+
+/// Builds a graph task by task; equal works are merged.
+class TaskGraphBuilder {
+ public:
+  std::uint32_t add_work(const Work& work);
+  TaskId add_task(const Task& task);
+  std::uint32_t add_group() { return groups_++; }
+  void add_edge(TaskId before, TaskId after) { edges_.emplace_back(before, after); }
+  void reserve(std::size_t tasks, std::size_t edges);
+  TaskGraph build(std::uint32_t workers, std::uint32_t hosts) &&;
+
+ private:
+  std::vector<Work> works_;
+  std::vector<Task> tasks_;
+  std::vector<std::pair<TaskId, TaskId>> edges_;
+  std::uint32_t groups_ = 0;
+};
+
+/// "F3", "B0", "I1", "W1", "send F3", "optimizer"; with `with_stage`, "2F3".
+std::string task_name(TaskKind kind, std::int32_t stage, std::int32_t microbatch, bool with_stage);
+
+}  // namespace pdl

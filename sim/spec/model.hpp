@@ -1,0 +1,39 @@
+// A model: a list of blocks, each Linear(in, out) followed by ReLU, trained with a mean-squared-error loss.
+//
+//   Model m = mlp(8, 4096);          // 8 blocks 4096 -> 4096
+//   parameters(m)                    // 8 * (4096*4096 + 4096)
+//
+// Units: counts of numbers, never bytes. Not modelled yet: other kinds of layer.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace pdl {
+
+/// One block: y = relu(x W^T + b), W is out x in, b is out.
+struct Layer {
+  std::int64_t in_features = 0;
+  std::int64_t out_features = 0;
+};
+
+struct Model {
+  std::vector<Layer> layers;
+};
+
+/// `depth` equal blocks of width `dim`. depth >= 1, dim >= 1.
+Model mlp(std::int64_t depth, std::int64_t dim);
+
+/// Reads {"layers": [{"kind": "linear_relu", "in": 4096, "out": 4096}, ...]}.
+/// Throws InputError naming the file and the place in it: unknown key or kind, missing or non-positive width, widths
+/// that do not fit the layer before.
+Model load_model(const std::string& path);
+
+std::int64_t parameters(const Layer& layer);
+std::int64_t parameters(const Model& model);
+
+/// Parameters of layers [first, first + count).
+std::int64_t parameters(const Model& model, std::int64_t first, std::int64_t count);
+
+}  // namespace pdl

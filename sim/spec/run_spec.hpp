@@ -1,0 +1,91 @@
+// What to train and how: the words that pdl-sim, pdl-run and scenario files share.
+//
+//   RunSpec spec = parse_run_spec({{"gpus", "5", "--gpus"}, {"depth", "20", "--depth"}, {"schedule", "gpipe", "--schedule"}});
+//   to_settings(spec)  // every word with its value, defaults filled in: parse_run_spec(to_settings(s)) == s
+//
+// A spec holds no costs and no hardware. Times given by the user (--tf ...) are milliseconds here and in the spec,
+// integer nanoseconds from the plan on.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "sim/spec/model.hpp"
+
+namespace pdl {
+
+enum class Strategy { single, mp, pp };
+enum class Dtype { fp32, tf32, amp_fp16, amp_bf16 };
+enum class Optimizer { sgd, adam };
+/// How stages exchange activations: peer copies by the copy engine, NCCL send/recv, Gloo send/recv (CPU).
+enum class Transport { copy, nccl, gloo };
+/// eager: a send completes without its receive. rendezvous: both sides are occupied from the later of the two on.
+enum class PointToPoint { eager, rendezvous };
+/// A process a GPU, a thread a GPU, or one thread that issues for all GPUs (the programs of the course, LibTorch's
+/// autograd).
+enum class Workers { process, thread, one };
+
+/// Textbook costs, milliseconds per stage and micro-batch. `tb` is the whole backward unless `tw` is given; then tb is
+/// the input gradient and tw the weight gradient.
+struct SyntheticCosts {
+  double tf_ms = 1.0;
+  double tb_ms = 2.0;
+  std::optional<double> tw_ms;
+  double tcomm_ms = 0.0;
+};
+
+struct RunSpec {
+  std::string model_name = "mlp";  // "mlp", or the path of a model file
+  Model model;                     // resolved from model_name, depth, dim
+  std::int64_t depth = 8;
+  std::int64_t dim = 8192;
+  std::int64_t batch = 2048;  // global: samples per optimizer step
+  std::int64_t microbatches = 8;
+  std::int64_t gpus = 1;
+  Strategy strategy = Strategy::single;
+  std::string schedule = "naive";  // a name of the table in sim/plan/schedule.hpp
+  Dtype dtype = Dtype::fp32;
+  Optimizer optimizer = Optimizer::sgd;
+  Transport transport = Transport::copy;
+  PointToPoint p2p = PointToPoint::eager;
+  Workers workers = Workers::thread;
+  std::optional<SyntheticCosts> synthetic;
+};
+
+/// One word of the user: `--gpus 5`, or "gpus": 5 in a scenario. `place` is what an error message names.
+struct SettingValue {
+  std::string name;   // "gpus", without dashes
+  std::string value;  // "5"
+  std::string place;  // "--gpus", or "scenarios/a.json: configurations[2].gpus"
+};
+
+/// The words there are, for command lines and help.
+struct SettingInfo {
+  std::string name;
+  std::string value_name;  // "N", "mlp|FILE.json"
+  std::string help;
+};
+std::span<const SettingInfo> setting_infos();
+
+/// Checks each word and all of them together. Throws InputError naming the place: unknown word (with the nearest known
+/// one), not a number, out of range, given twice, words that contradict (--strategy mp with --schedule gpipe; more
+/// stages than layers; --schedule with one GPU is fine).
+RunSpec parse_run_spec(std::span<const SettingValue> values);
+
+/// Every setting of the spec, in the order of setting_infos(). Synthetic costs only where they were given.
+std::vector<SettingValue> to_settings(const RunSpec& spec);
+
+/// One line for people: "mlp 20 x 8192, batch 2048 in 8 micro-batches, fp32, sgd; pp gpipe on 5 GPUs, copy".
+std::string describe(const RunSpec& spec);
+
+std::string to_string(Strategy);
+std::string to_string(Dtype);
+std::string to_string(Optimizer);
+std::string to_string(Transport);
+std::string to_string(PointToPoint);
+std::string to_string(Workers);
+
+}  // namespace pdl

@@ -1,0 +1,43 @@
+// What happened when: one type for a predicted and a measured step.
+//
+//   Timeline t = make_timeline(plan.graph, run(plan.graph, costs));
+//   t.spans[0]   // {forward, stage 0, micro-batch 0, worker 0, compute, 0 ns .. 1000000 ns}
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "sim/plan/task_graph.hpp"
+
+namespace pdl {
+
+/// When one task of a graph ran, from the start of the step. Predicted by the engine, measured by the runtime.
+struct TaskTimes {
+  std::int64_t start_ns = 0;
+  std::int64_t end_ns = 0;
+  bool operator==(const TaskTimes&) const = default;
+};
+
+struct Span {
+  TaskKind kind = TaskKind::forward;
+  StreamRole stream = StreamRole::compute;
+  std::int32_t worker = 0;
+  std::int32_t stage = 0;
+  std::int32_t microbatch = -1;
+  std::int64_t start_ns = 0;
+  std::int64_t end_ns = 0;
+  bool operator==(const Span&) const = default;
+};
+
+struct Timeline {
+  std::int32_t workers = 0;
+  std::int32_t stages = 0;
+  std::int64_t step_ns = 0;  // from the start of the step to its end, at least the last end of a span
+  std::vector<Span> spans;   // ascending task id
+};
+
+Timeline make_timeline(const TaskGraph& graph, std::int32_t stages, std::span<const TaskTimes> times);
+
+}  // namespace pdl
