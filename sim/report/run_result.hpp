@@ -1,0 +1,42 @@
+// One run, predicted or measured: what every view (JSON, table, Gantt, comparison) draws from.
+//
+//   RunResult predicted = predict(plan, profile);     // sim/report/predict.hpp
+//   write_json(predicted, "predicted.json");          // sim/report/run_json.hpp
+//
+// Both executors fill the same fields, so that a comparison is a function of two results.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sim/plan/plan.hpp"
+#include "sim/timeline/timeline.hpp"
+
+namespace pdl {
+
+struct StepTime {
+  double median_ms = 0;
+  // Measured runs only.
+  std::optional<double> p25_ms;
+  std::optional<double> p75_ms;
+  std::optional<std::int64_t> n;
+};
+
+struct RunResult {
+  RunSpec spec;
+  std::vector<Stage> stages;
+  std::vector<std::int64_t> microbatch_rows;
+  bool measured = false;
+  StepTime step_time;
+  Timeline timeline;  // of the predicted step, or of the measured step nearest to the median
+  std::vector<std::int64_t> transfer_bytes;     // of every transfer of the step, in the order of the plan
+  std::vector<std::int64_t> peak_memory_bytes;  // one a GPU; empty: not known
+  std::vector<std::string> warnings;
+  nlohmann::json environment;  // measured: card, count, versions, clocks, date, command; predicted: the profile's name
+  nlohmann::json extra;        // further measured facts, e.g. {"losses": [...], "recording": {...}}; null if none
+};
+
+}  // namespace pdl
