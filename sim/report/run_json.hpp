@@ -1,0 +1,43 @@
+// The JSON of a run, predicted or measured: one format, written and read.
+//
+//   {"config": {"model": "mlp", "depth": 8, ...},          every setting: reading gives back the RunSpec
+//    "measured": false,
+//    "step_time_ms": {"median": 24.0},                      measured: also p25, p75, n
+//    "throughput_samples_per_s": 85333.3, "bubble_fraction": 0.875,
+//    "model": {"parameters": 536936448}, "transfers": {"count": 14, "bytes": 939524096, "each_bytes": [...]},
+//    "collectives": {"count": 0, "bytes": 0},
+//    "gpus": [{"layers": 1, "busy_ms": 3.0, "comm_ms": 0.0, "idle_ms": 21.0, "bubble_fraction": 0.875,
+//              "peak_memory_bytes": 805437440, "ops": ["F0", "B0"]}, ...],
+//    "stages": [{"gpu": 0, "first_layer": 0, "layer_count": 1, "slots": 1, "live_microbatches": 1}, ...],
+//    "microbatch_rows": [2048], "timeline_step_us": 24000.0,
+//    "spans": [{"name": "F0", "kind": "forward", "worker": 0, "stage": 0, "microbatch": 0, "stream": "compute",
+//               "start_us": 0.0, "end_us": 1000.0}, ...],
+//    "warnings": [], "environment": {...}, "extra": {...}}
+//
+// Units are in the keys. Microseconds carry three decimals, so that whole nanoseconds survive. The whole format:
+// docs/formats-run.md.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "sim/report/run_result.hpp"
+
+namespace pdl {
+
+/// Keys in the order above.
+nlohmann::ordered_json to_json(const RunResult& run);
+
+/// Checks everything: missing keys, types, ranges, sums (layers, rows, bytes). `place` opens each message. Throws
+/// InputError with the path inside the JSON: "a.json: gpus[1].layers: found \"x\", expected ...". What can be computed
+/// from the rest (metrics) is read over, not trusted.
+RunResult run_from_json(const nlohmann::json& json, const std::string& place);
+
+/// Writes the file whole (a temporary file in the same folder, renamed) or not at all. "-": standard output.
+/// Throws InputError if it cannot be written.
+void write_run(const RunResult& run, const std::string& path);
+
+/// Throws InputError: no such file, not JSON (with line and column), cut off, or as run_from_json.
+RunResult read_run(const std::string& path);
+
+}  // namespace pdl
