@@ -46,7 +46,7 @@ struct RunSpec {
   std::int64_t microbatches = 8;
   std::int64_t gpus = 1;
   Strategy strategy = Strategy::single;
-  std::string schedule = "naive";  // a name of the table in sim/plan/schedule.hpp
+  std::string schedule = "naive";  // a name of the table in sim/spec/schedule.hpp
   Dtype dtype = Dtype::fp32;
   Optimizer optimizer = Optimizer::sgd;
   Transport transport = Transport::copy;

@@ -1,0 +1,65 @@
+#include "sim/plan/task_graph.hpp"
+
+#include <algorithm>
+
+namespace pdl {
+
+bool is_compute(TaskKind kind) { return kind <= TaskKind::backward_weight; }
+
+bool is_transfer(TaskKind kind) { return kind >= TaskKind::send_forward; }
+
+std::string to_string(StreamRole role) {
+  switch (role) {
+    case StreamRole::compute: return "compute";
+    case StreamRole::send_forward: return "send forward";
+    case StreamRole::send_backward: return "send backward";
+    case StreamRole::receive_forward: return "receive forward";
+    case StreamRole::receive_backward: return "receive backward";
+    case StreamRole::none: return "none";
+  }
+  return "";
+}
+
+std::uint32_t TaskGraphBuilder::add_work(const Work& work) {
+  // Equal works are added close to each other: the newest ones are looked at first.
+  const auto found = std::find(works_.rbegin(), works_.rend(), work);
+  if (found != works_.rend()) return static_cast<std::uint32_t>(works_.rend() - found - 1);
+  works_.push_back(work);
+  return static_cast<std::uint32_t>(works_.size() - 1);
+}
+
+TaskId TaskGraphBuilder::add_task(const Task& task) {
+  tasks_.push_back(task);
+  return static_cast<TaskId>(tasks_.size() - 1);
+}
+
+void TaskGraphBuilder::reserve(std::size_t tasks, std::size_t edges) {
+  tasks_.reserve(tasks);
+  edges_.reserve(edges);
+}
+
+TaskGraph TaskGraphBuilder::build(std::uint32_t workers, std::uint32_t hosts) && {
+  const auto count = static_cast<std::uint32_t>(tasks_.size());
+  Edges edges(boost::edges_are_unsorted_multi_pass, edges_.begin(), edges_.end(), count);
+  return {std::move(works_), std::move(tasks_), std::move(edges), workers, hosts, groups_};
+}
+
+std::string task_name(TaskKind kind, std::int32_t stage, std::int32_t microbatch, bool with_stage) {
+  const auto name = [&](const char* prefix, const char* letter) {
+    return prefix + (with_stage ? std::to_string(stage) : "") + letter + std::to_string(microbatch);
+  };
+  switch (kind) {
+    case TaskKind::forward: return name("", "F");
+    case TaskKind::backward: return name("", "B");
+    case TaskKind::backward_input: return name("", "I");
+    case TaskKind::backward_weight: return name("", "W");
+    case TaskKind::optimizer: return with_stage ? "optimizer " + std::to_string(stage) : "optimizer";
+    case TaskKind::send_forward: return name("send ", "F");
+    case TaskKind::send_backward: return name("send ", "B");
+    case TaskKind::receive_forward: return name("receive ", "F");
+    case TaskKind::receive_backward: return name("receive ", "B");
+  }
+  return "";
+}
+
+}  // namespace pdl

@@ -1,0 +1,29 @@
+// Reading single words of the user: numbers without regard to the locale, and the known word nearest to a mistyped one.
+//
+//   parse_whole("--gpus", "5", 1, 1000000)   -> 5
+//   parse_whole("--gpus", "5x", 1, 1000000)  -> InputError "--gpus: found 5x, expected a whole number from 1 to 1000000"
+//   nearest_word("gups", {"gpus", "depth"})  -> "gpus"
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace pdl {
+
+std::int64_t parse_whole(std::string_view place, std::string_view text, std::int64_t least, std::int64_t largest);
+
+/// A finite number in plain or scientific notation within [least, largest].
+double parse_number(std::string_view place, std::string_view text, double least, double largest);
+
+/// The shortest text that reads back as the same number.
+std::string to_text(double number);
+
+/// The known word with the smallest edit distance; empty if none is within 3 edits.
+std::string nearest_word(std::string_view word, std::span<const std::string> known);
+
+/// "a, b or c"
+std::string list_words(std::span<const std::string> words);
+
+}  // namespace pdl
