@@ -4,7 +4,8 @@
 //                       "mp_gpus2_mlp8x8192_batch2048_mb1_fp32_sgd_copy_one"
 //
 // Only letters, digits, '-', '_' and '.', so that it is a file name everywhere. Synthetic costs are not in it: they are
-// never measured. `_rendezvous` at the end where --p2p is not eager.
+// never measured. The value of --p2p ends the name where it is not the transport's own (copy: eager; nccl, gloo:
+// rendezvous).
 #pragma once
 
 #include <string>

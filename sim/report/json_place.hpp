@@ -1,0 +1,56 @@
+// Reading a JSON file value by value, where every value knows its place, so that a refusal can name it.
+//
+//   const JsonPlace root = ...{document, "a.json"};
+//   root.at("gpus").at(1).at("layers").whole(1, 100)
+//   -> InputError "a.json: gpus[1].layers: found \"x\", expected a whole number from 1 to 100"
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <string>
+
+namespace pdl {
+
+/// The document of a file. Throws InputError: no readable file, not JSON (line and column), cut off, a key given twice
+/// in one object.
+nlohmann::json read_json_file(const std::string& path);
+
+class JsonPlace {
+ public:
+  /// `file` is what messages start with. The document must outlive this.
+  JsonPlace(const nlohmann::json& document, std::string file) : value_(&document), file_(std::move(file)) {}
+
+  const nlohmann::json& json() const { return *value_; }
+  /// "a.json: gpus[1].layers"
+  std::string name() const { return path_.empty() ? file_ : file_ + ": " + path_; }
+
+  bool has(const std::string& key) const { return value_->contains(key); }
+  /// Throws InputError if this is no object or has no such key.
+  JsonPlace at(const std::string& key) const;
+  /// Throws InputError if this is no array. index < size().
+  JsonPlace at(std::size_t index) const;
+  std::size_t size() const { return value_->size(); }
+
+  const JsonPlace& object() const;
+  const JsonPlace& array() const;
+  /// An object whose keys are all among `known`; an unknown one is named with the nearest known one.
+  const JsonPlace& object_of(std::span<const std::string> known) const;
+
+  std::int64_t whole(std::int64_t least, std::int64_t largest) const;
+  double number(double least, double largest) const;
+  bool boolean() const;
+  std::string text() const;
+
+  [[noreturn]] void refuse(const std::string& expected) const;
+
+ private:
+  JsonPlace(const nlohmann::json& value, std::string file, std::string path)
+      : value_(&value), file_(std::move(file)), path_(std::move(path)) {}
+
+  const nlohmann::json* value_;
+  std::string file_;
+  std::string path_;
+};
+
+}  // namespace pdl

@@ -1,0 +1,84 @@
+// Busy, communication and idle time by one sweep over the ends of the spans of a GPU.
+#include "sim/report/metrics.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+
+namespace pdl {
+namespace {
+
+struct Boundary {
+  std::int64_t at_ns;
+  int compute;   // +1 opens, -1 closes
+  int transfer;
+};
+
+void measure_time(const std::vector<const Span*>& spans, std::int64_t step_ns, GpuMetrics& gpu) {
+  std::vector<Boundary> boundaries;
+  for (const Span* span : spans) {
+    const bool transfer = is_transfer(span->kind);
+    boundaries.push_back({span->start_ns, !transfer, transfer});
+    boundaries.push_back({span->end_ns, -!transfer, -int{transfer}});
+    if (is_compute(span->kind)) gpu.useful_ns += span->end_ns - span->start_ns;
+  }
+  std::sort(boundaries.begin(), boundaries.end(), [](const Boundary& a, const Boundary& b) { return a.at_ns < b.at_ns; });
+  int compute = 0, transfer = 0;
+  for (std::size_t i = 0; i + 1 < boundaries.size(); ++i) {
+    compute += boundaries[i].compute;
+    transfer += boundaries[i].transfer;
+    const std::int64_t length = boundaries[i + 1].at_ns - boundaries[i].at_ns;
+    (compute > 0 ? gpu.busy_ns : transfer > 0 ? gpu.comm_ns : gpu.idle_between_ns) += length;
+  }
+  gpu.idle_before_ns = boundaries.empty() ? 0 : boundaries.front().at_ns;
+  gpu.idle_after_ns = step_ns - (boundaries.empty() ? 0 : boundaries.back().at_ns);
+  gpu.idle_ns = gpu.idle_before_ns + gpu.idle_between_ns + gpu.idle_after_ns;
+  gpu.bubble_fraction = 1 - static_cast<double>(gpu.useful_ns) / static_cast<double>(step_ns);
+}
+
+std::vector<std::string> operations(std::vector<const Span*> spans, bool with_stage) {
+  std::stable_sort(spans.begin(), spans.end(), [](const Span* a, const Span* b) { return a->start_ns < b->start_ns; });
+  std::vector<std::string> names;
+  for (const Span* span : spans) {
+    if (is_compute(span->kind)) names.push_back(task_name(span->kind, span->stage, span->microbatch, with_stage));
+  }
+  return names;
+}
+
+}  // namespace
+
+std::vector<bool> holds_several_stages(const RunResult& run) {
+  std::vector<int> stages(static_cast<std::size_t>(run.spec.gpus), 0);
+  for (const Stage& stage : run.stages) ++stages.at(static_cast<std::size_t>(stage.worker));
+  std::vector<bool> several;
+  for (const int count : stages) several.push_back(count > 1);
+  return several;
+}
+
+RunMetrics compute_metrics(const RunResult& run) {
+  if (run.timeline.spans.empty() || run.timeline.step_ns <= 0) throw std::logic_error("metrics of a run without spans");
+  const auto gpus = static_cast<std::size_t>(run.spec.gpus);
+  std::vector<std::vector<const Span*>> of_gpu(gpus);
+  for (const Span& span : run.timeline.spans) of_gpu.at(static_cast<std::size_t>(span.worker)).push_back(&span);
+
+  RunMetrics metrics;
+  metrics.step_ns = run.timeline.step_ns;
+  metrics.gpus.resize(gpus);
+  for (const Stage& stage : run.stages) {
+    metrics.gpus.at(static_cast<std::size_t>(stage.worker)).layers += stage.layer_count;
+  }
+  const std::vector<bool> several = holds_several_stages(run);
+  double useful_ns = 0;
+  for (std::size_t g = 0; g < gpus; ++g) {
+    measure_time(of_gpu[g], metrics.step_ns, metrics.gpus[g]);
+    metrics.gpus[g].ops = operations(std::move(of_gpu[g]), several[g]);
+    useful_ns += static_cast<double>(metrics.gpus[g].useful_ns);
+  }
+  metrics.bubble_fraction = 1 - useful_ns / (static_cast<double>(gpus) * static_cast<double>(metrics.step_ns));
+  metrics.throughput_samples_per_s = static_cast<double>(run.spec.batch) / (run.step_time.median_ms / 1e3);
+  metrics.transfer_count = static_cast<std::int64_t>(run.transfer_bytes.size());
+  for (const std::int64_t bytes : run.transfer_bytes) metrics.transfer_bytes += bytes;
+  metrics.parameters = parameters(run.spec.model);
+  return metrics;
+}
+
+}  // namespace pdl

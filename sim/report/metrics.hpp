@@ -1,0 +1,56 @@
+// What one run says in numbers: the rows of every table.
+//
+//   GPU 0   F0 F1 .. .. .. .. B0 B0 B1 B1       step 10 ms: busy 6, communication 0, idle 4
+//   GPU 1   .. F0 F1 B0 B0 B1 B1 .. .. ..       useful (F and B) 12 of 2 x 10 ms: bubble fraction 0.4
+//
+//   busy          a compute task of the GPU runs (forward, backward, optimizer)
+//   communication a transfer that the GPU issues runs, and no compute task of it does
+//   idle          the rest; busy + communication + idle is the step, to the nanosecond
+//   useful        the length of the forward and backward tasks: no optimizer, no transfer
+//   bubble        1 - useful / (GPUs x step)
+//
+// A copy between GPUs is issued by its sender; NCCL and Gloo occupy both ends. In one-thread programs a copy may run on
+// the compute stream: it is communication there too. The step is that of the timeline: of a measured run the recorded
+// step, the one nearest to the median.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "sim/report/run_result.hpp"
+
+namespace pdl {
+
+struct GpuMetrics {
+  std::int64_t layers = 0;
+  std::int64_t busy_ns = 0;
+  std::int64_t comm_ns = 0;
+  std::int64_t idle_ns = 0;
+  std::int64_t useful_ns = 0;
+  double bubble_fraction = 0;  // 1 - useful / step
+  // The idle time by when it is: they add up to idle_ns.
+  std::int64_t idle_before_ns = 0;   // before the first task
+  std::int64_t idle_between_ns = 0;  // in gaps
+  std::int64_t idle_after_ns = 0;    // after the last task
+  /// "F0", "B0"; "1F0" when the GPU holds several stages. In order of execution.
+  std::vector<std::string> ops;
+};
+
+struct RunMetrics {
+  std::int64_t step_ns = 0;  // of the timeline
+  double bubble_fraction = 0;
+  double throughput_samples_per_s = 0;  // batch / median step time
+  std::int64_t transfer_count = 0;
+  std::int64_t transfer_bytes = 0;
+  std::int64_t parameters = 0;
+  std::vector<GpuMetrics> gpus;
+};
+
+/// Throws std::logic_error if the run has no spans, or its spans name GPUs that it does not have.
+RunMetrics compute_metrics(const RunResult& run);
+
+/// For each GPU: does it hold more than one stage (then names of its tasks carry the stage).
+std::vector<bool> holds_several_stages(const RunResult& run);
+
+}  // namespace pdl

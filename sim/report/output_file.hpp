@@ -1,0 +1,16 @@
+// Output files are written whole or not at all.
+//
+//   write_output("run.json", [&](std::ostream& out) { out << text; });    // "-": standard output
+#pragma once
+
+#include <functional>
+#include <iosfwd>
+#include <string>
+
+namespace pdl {
+
+/// Writes to a temporary name in the same folder, then renames. Throws InputError naming the file and the reason
+/// (no such folder, read-only, disk full); then the old file, if any, is still there and the temporary one is gone.
+void write_output(const std::string& path, const std::function<void(std::ostream&)>& write);
+
+}  // namespace pdl

@@ -1,0 +1,345 @@
+// The JSON of a run: to_json() and run_from_json() go through the keys in the same order.
+#include "sim/report/run_json.hpp"
+
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <ostream>
+
+#include "sim/report/json_place.hpp"
+#include "sim/report/metrics.hpp"
+#include "sim/report/output_file.hpp"
+#include "sim/spec/error.hpp"
+#include "sim/spec/words.hpp"
+
+namespace pdl {
+namespace {
+
+using nlohmann::json;
+using nlohmann::ordered_json;
+
+constexpr std::array<const char*, 9> kKinds = {"forward",      "backward",      "backward_input",
+                                               "backward_weight", "optimizer",  "send_forward",
+                                               "send_backward",   "receive_forward", "receive_backward"};
+constexpr double kLargestMs = 1e13;
+constexpr double kLargestUs = 1e16;
+constexpr std::int64_t kLargestBytes = std::int64_t{1} << 62;
+
+double to_ms(std::int64_t ns) { return static_cast<double>(ns) / 1e6; }
+double to_us(std::int64_t ns) { return static_cast<double>(ns) / 1e3; }
+
+/// A number where the text is exactly what the number prints as; text otherwise.
+ordered_json setting_to_json(const std::string& value) {
+  std::int64_t whole = 0;
+  const char* end = value.data() + value.size();
+  if (std::from_chars(value.data(), end, whole).ptr == end && std::to_string(whole) == value) return whole;
+  double number = 0;
+  if (std::from_chars(value.data(), end, number).ptr == end && std::isfinite(number) && to_text(number) == value) {
+    return number;
+  }
+  return value;
+}
+
+ordered_json config_to_json(const RunSpec& spec) {
+  ordered_json config = ordered_json::object();
+  for (const SettingValue& setting : to_settings(spec)) config[setting.name] = setting_to_json(setting.value);
+  return config;
+}
+
+ordered_json model_to_json(const RunSpec& spec, std::int64_t count) {
+  ordered_json model = {{"parameters", count}};
+  if (spec.model_name != "mlp") {
+    for (const Layer& layer : spec.model.layers) {
+      model["layers"].push_back({{"kind", "linear_relu"}, {"in", layer.in_features}, {"out", layer.out_features}});
+    }
+  }
+  return model;
+}
+
+ordered_json gpu_to_json(const GpuMetrics& gpu, const RunResult& run, std::size_t index) {
+  ordered_json out;
+  out["layers"] = gpu.layers;
+  out["busy_ms"] = to_ms(gpu.busy_ns);
+  out["comm_ms"] = to_ms(gpu.comm_ns);
+  out["idle_ms"] = to_ms(gpu.idle_ns);
+  out["bubble_fraction"] = gpu.bubble_fraction;
+  out["peak_memory_bytes"] = run.peak_memory_bytes.empty() ? ordered_json() : ordered_json(run.peak_memory_bytes[index]);
+  out["ops"] = gpu.ops;
+  return out;
+}
+
+ordered_json stage_to_json(const Stage& stage) {
+  return {{"gpu", stage.worker},
+          {"first_layer", stage.first_layer},
+          {"layer_count", stage.layer_count},
+          {"slots", stage.slots},
+          {"live_microbatches", stage.live_microbatches}};
+}
+
+ordered_json span_to_json(const Span& span, bool with_stage) {
+  return {{"name", task_name(span.kind, span.stage, span.microbatch, with_stage)},
+          {"kind", kKinds[static_cast<std::size_t>(span.kind)]},
+          {"worker", span.worker},
+          {"stage", span.stage},
+          {"microbatch", span.microbatch},
+          {"stream", to_string(span.stream)},
+          {"start_us", to_us(span.start_ns)},
+          {"end_us", to_us(span.end_ns)}};
+}
+
+ordered_json step_time_to_json(const StepTime& time) {
+  ordered_json out = {{"median", time.median_ms}};
+  if (time.p25_ms) out["p25"] = *time.p25_ms;
+  if (time.p75_ms) out["p75"] = *time.p75_ms;
+  if (time.n) out["n"] = *time.n;
+  return out;
+}
+
+/// Everything but the spans, which may be millions: "spans" is an empty list here.
+ordered_json without_spans(const RunResult& run) {
+  const RunMetrics metrics = compute_metrics(run);
+  ordered_json out;
+  out["config"] = config_to_json(run.spec);
+  out["measured"] = run.measured;
+  out["step_time_ms"] = step_time_to_json(run.step_time);
+  out["throughput_samples_per_s"] = metrics.throughput_samples_per_s;
+  out["bubble_fraction"] = metrics.bubble_fraction;
+  out["model"] = model_to_json(run.spec, metrics.parameters);
+  out["transfers"] = {{"count", metrics.transfer_count}, {"bytes", metrics.transfer_bytes}};
+  out["transfers"]["each_bytes"] = run.transfer_bytes;
+  out["collectives"] = {{"count", 0}, {"bytes", 0}};
+  out["gpus"] = ordered_json::array();
+  for (std::size_t g = 0; g < metrics.gpus.size(); ++g) out["gpus"].push_back(gpu_to_json(metrics.gpus[g], run, g));
+  out["stages"] = ordered_json::array();
+  for (const Stage& stage : run.stages) out["stages"].push_back(stage_to_json(stage));
+  out["microbatch_rows"] = run.microbatch_rows;
+  out["timeline_step_us"] = to_us(run.timeline.step_ns);
+  out["spans"] = ordered_json::array();
+  out["warnings"] = run.warnings;
+  out["environment"] = run.environment;
+  out["extra"] = run.extra;
+  return out;
+}
+
+/// A list of objects has one line each, everything else a line of its own: small files, readable diffs.
+void write_list(std::ostream& out, const ordered_json& list) {
+  for (std::size_t i = 0; i < list.size(); ++i) out << (i == 0 ? "\n  " : ",\n  ") << list[i].dump();
+}
+
+void write_json_lines(std::ostream& out, const RunResult& run) {
+  const ordered_json document = without_spans(run);
+  const std::vector<bool> several = holds_several_stages(run);
+  bool first = true;
+  for (const auto& [key, value] : document.items()) {
+    out << (first ? "{\n" : ",\n") << " " << ordered_json(key).dump() << ": ";
+    first = false;
+    if (key == "gpus" || key == "stages") {
+      out << "[";
+      write_list(out, value);
+      out << "]";
+    } else if (key == "spans") {
+      out << "[";
+      for (std::size_t i = 0; i < run.timeline.spans.size(); ++i) {
+        const Span& span = run.timeline.spans[i];
+        out << (i == 0 ? "\n  " : ",\n  ") << span_to_json(span, several[static_cast<std::size_t>(span.worker)]).dump();
+      }
+      out << "]";
+    } else {
+      out << value.dump();
+    }
+  }
+  out << "\n}\n";
+}
+
+// ---- reading
+
+RunSpec read_spec(const JsonPlace& root) {
+  const JsonPlace config = root.at("config").object();
+  const bool file_model = config.at("model").text() != "mlp";
+  std::vector<SettingValue> settings;
+  for (const auto& [key, value] : config.json().items()) {
+    const JsonPlace place = config.at(key);
+    if (!value.is_string() && !value.is_number()) place.refuse("text or a number");
+    const std::string text = value.is_string()          ? place.text()
+                             : value.is_number_float()  ? to_text(value.get<double>())
+                                                        : value.dump();
+    if (!(file_model && key == "model")) settings.push_back({key, text, place.name()});
+  }
+  if (!file_model) return parse_run_spec(settings);
+  // The layers of a model file are in the run: the file itself need not be here.
+  const JsonPlace layers = root.at("model").at("layers").array();
+  Model model;
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    constexpr std::int64_t kLargestWidth = 10'000'000;
+    model.layers.push_back({layers.at(i).at("in").whole(1, kLargestWidth), layers.at(i).at("out").whole(1, kLargestWidth)});
+  }
+  if (model.layers.empty()) layers.refuse("at least one layer");
+  settings.push_back({"depth", std::to_string(model.layers.size()), layers.name()});
+  settings.push_back({"dim", std::to_string(model.layers.front().in_features), layers.name()});
+  RunSpec spec = parse_run_spec(settings);
+  spec.model_name = config.at("model").text();
+  spec.model = std::move(model);
+  return spec;
+}
+
+StepTime read_step_time(const JsonPlace& place) {
+  StepTime time;
+  time.median_ms = place.at("median").number(0, kLargestMs);
+  if (time.median_ms == 0) place.at("median").refuse("a time above 0");
+  if (place.has("p25")) time.p25_ms = place.at("p25").number(0, time.median_ms);
+  if (place.has("p75")) time.p75_ms = place.at("p75").number(time.median_ms, kLargestMs);
+  if (place.has("n")) time.n = place.at("n").whole(1, INT64_MAX);
+  return time;
+}
+
+std::vector<Stage> read_stages(const JsonPlace& place, const RunSpec& spec) {
+  const std::int64_t depth = static_cast<std::int64_t>(spec.model.layers.size());
+  std::vector<Stage> stages;
+  std::int64_t next_layer = 0;
+  for (std::size_t i = 0; i < place.array().size(); ++i) {
+    const JsonPlace in = place.at(i);
+    Stage stage;
+    stage.worker = static_cast<std::int32_t>(in.at("gpu").whole(0, spec.gpus - 1));
+    stage.first_layer = static_cast<std::int32_t>(in.at("first_layer").whole(next_layer, next_layer));
+    stage.layer_count = static_cast<std::int32_t>(in.at("layer_count").whole(1, depth - next_layer));
+    stage.slots = static_cast<std::int32_t>(in.at("slots").whole(1, INT32_MAX));
+    stage.live_microbatches = static_cast<std::int32_t>(in.at("live_microbatches").whole(0, INT32_MAX));
+    next_layer += stage.layer_count;
+    stages.push_back(stage);
+  }
+  if (next_layer != depth) {
+    throw InputError(place.name(), std::to_string(next_layer) + " layers in all", std::to_string(depth) + ", the depth");
+  }
+  return stages;
+}
+
+std::vector<std::int64_t> read_rows(const JsonPlace& place, const RunSpec& spec) {
+  std::vector<std::int64_t> rows;
+  std::int64_t left = spec.batch;
+  for (std::size_t i = 0; i < place.array().size(); ++i) {
+    rows.push_back(place.at(i).whole(1, left));
+    left -= rows.back();
+  }
+  if (left != 0) {
+    throw InputError(place.name(), std::to_string(spec.batch - left) + " samples in all",
+                     std::to_string(spec.batch) + ", the batch");
+  }
+  return rows;
+}
+
+std::vector<std::int64_t> read_transfers(const JsonPlace& place) {
+  const JsonPlace each = place.at("each_bytes").array();
+  std::vector<std::int64_t> bytes;
+  std::int64_t sum = 0;
+  for (std::size_t i = 0; i < each.size(); ++i) {
+    bytes.push_back(each.at(i).whole(0, kLargestBytes - sum));
+    sum += bytes.back();
+  }
+  const auto count = static_cast<std::int64_t>(bytes.size());
+  place.at("count").whole(count, count);
+  place.at("bytes").whole(sum, sum);
+  return bytes;
+}
+
+std::vector<std::int64_t> read_memory(const JsonPlace& gpus, const RunSpec& spec) {
+  if (static_cast<std::int64_t>(gpus.array().size()) != spec.gpus) {
+    throw InputError(gpus.name(), std::to_string(gpus.size()) + " GPUs", std::to_string(spec.gpus) + ", as in config");
+  }
+  std::vector<std::int64_t> bytes;
+  for (std::size_t g = 0; g < gpus.size(); ++g) {
+    const JsonPlace peak = gpus.at(g).at("peak_memory_bytes");
+    if (!peak.json().is_null()) bytes.push_back(peak.whole(0, kLargestBytes));
+  }
+  if (!bytes.empty() && bytes.size() != gpus.size()) {
+    throw InputError(gpus.name(), "peak_memory_bytes of " + std::to_string(bytes.size()) + " GPUs only",
+                     "that of every GPU or of none");
+  }
+  return bytes;
+}
+
+TaskKind read_kind(const JsonPlace& place) {
+  const std::string text = place.text();
+  for (std::size_t k = 0; k < kKinds.size(); ++k) {
+    if (text == kKinds[k]) return static_cast<TaskKind>(k);
+  }
+  place.refuse("forward, backward, optimizer, send_forward, ... (docs/formats.md)");
+}
+
+StreamRole read_stream(const JsonPlace& place) {
+  const std::string text = place.text();
+  for (int role = 0; role <= static_cast<int>(StreamRole::none); ++role) {
+    if (text == to_string(static_cast<StreamRole>(role))) return static_cast<StreamRole>(role);
+  }
+  place.refuse("compute, send forward, ... (docs/formats.md)");
+}
+
+std::int64_t read_us(const JsonPlace& place, std::int64_t least_ns, std::int64_t largest_ns) {
+  return std::llround(place.number(to_us(least_ns), to_us(largest_ns)) * 1e3);
+}
+
+Timeline read_timeline(const JsonPlace& root, const RunResult& run) {
+  Timeline timeline;
+  timeline.workers = static_cast<std::int32_t>(run.spec.gpus);
+  timeline.stages = static_cast<std::int32_t>(run.stages.size());
+  timeline.step_ns = std::llround(root.at("timeline_step_us").number(0, kLargestUs) * 1e3);
+  if (timeline.step_ns == 0) root.at("timeline_step_us").refuse("a time above 0");
+  const JsonPlace spans = root.at("spans").array();
+  if (spans.size() == 0) spans.refuse("at least one span");
+  for (std::size_t i = 0; i < spans.size(); ++i) {
+    const JsonPlace in = spans.at(i);
+    Span span;
+    span.kind = read_kind(in.at("kind"));
+    span.stream = read_stream(in.at("stream"));
+    span.worker = static_cast<std::int32_t>(in.at("worker").whole(0, timeline.workers - 1));
+    span.stage = static_cast<std::int32_t>(in.at("stage").whole(0, timeline.stages - 1));
+    span.microbatch = static_cast<std::int32_t>(
+        in.at("microbatch").whole(-1, static_cast<std::int64_t>(run.microbatch_rows.size()) - 1));
+    span.start_ns = read_us(in.at("start_us"), 0, timeline.step_ns);
+    span.end_ns = read_us(in.at("end_us"), span.start_ns, timeline.step_ns);
+    timeline.spans.push_back(span);
+  }
+  return timeline;
+}
+
+std::vector<std::string> read_warnings(const JsonPlace& place) {
+  std::vector<std::string> warnings;
+  for (std::size_t i = 0; i < place.array().size(); ++i) warnings.push_back(place.at(i).text());
+  return warnings;
+}
+
+}  // namespace
+
+nlohmann::ordered_json to_json(const RunResult& run) {
+  ordered_json out = without_spans(run);
+  const std::vector<bool> several = holds_several_stages(run);
+  for (const Span& span : run.timeline.spans) {
+    out["spans"].push_back(span_to_json(span, several[static_cast<std::size_t>(span.worker)]));
+  }
+  return out;
+}
+
+RunResult run_from_json(const nlohmann::json& document, const std::string& place) {
+  const JsonPlace root(document, place);
+  root.object();
+  RunResult run;
+  run.spec = read_spec(root);
+  run.measured = root.at("measured").boolean();
+  run.step_time = read_step_time(root.at("step_time_ms"));
+  run.stages = read_stages(root.at("stages"), run.spec);
+  run.microbatch_rows = read_rows(root.at("microbatch_rows"), run.spec);
+  run.transfer_bytes = read_transfers(root.at("transfers"));
+  run.peak_memory_bytes = read_memory(root.at("gpus"), run.spec);
+  run.timeline = read_timeline(root, run);
+  run.warnings = read_warnings(root.at("warnings"));
+  run.environment = root.at("environment").json();
+  run.extra = root.at("extra").json();
+  return run;
+}
+
+void write_run(const RunResult& run, const std::string& path) {
+  write_output(path, [&](std::ostream& out) { write_json_lines(out, run); });
+}
+
+RunResult read_run(const std::string& path) { return run_from_json(read_json_file(path), path); }
+
+}  // namespace pdl

@@ -1,0 +1,81 @@
+// Tables as text: the width of a column is that of its longest cell.
+#include "sim/report/text_table.hpp"
+
+#include <algorithm>
+#include <sstream>
+
+namespace pdl {
+namespace {
+
+void append_line(std::string& out, const TextTable& table, const std::vector<std::size_t>& widths,
+                 const std::vector<std::string>& cells) {
+  std::string line;
+  for (std::size_t c = 0; c < cells.size(); ++c) {
+    if (c > 0) line += "  ";
+    const std::string padding(widths[c] - cells[c].size(), ' ');
+    line += table.columns[c].align == Align::right ? padding + cells[c] : cells[c] + padding;
+  }
+  line.erase(line.find_last_not_of(' ') + 1);
+  out += line + "\n";
+}
+
+}  // namespace
+
+std::string to_text(const TextTable& table) {
+  std::vector<std::string> titles, units;
+  std::vector<std::size_t> widths;
+  for (const TextColumn& column : table.columns) {
+    titles.push_back(column.title);
+    units.push_back(column.unit);
+    widths.push_back(std::max(column.title.size(), column.unit.size()));
+  }
+  for (const auto& row : table.rows) {
+    for (std::size_t c = 0; c < row.size(); ++c) widths[c] = std::max(widths[c], row[c].size());
+  }
+  std::string out;
+  append_line(out, table, widths, titles);
+  if (std::any_of(units.begin(), units.end(), [](const std::string& unit) { return !unit.empty(); })) {
+    append_line(out, table, widths, units);
+  }
+  std::size_t total = 0;
+  for (const std::size_t width : widths) total += width + 2;
+  out += std::string(total > 2 ? total - 2 : 0, '-') + "\n";
+  for (const auto& row : table.rows) append_line(out, table, widths, row);
+  return out;
+}
+
+std::string to_markdown(const TextTable& table) {
+  const auto escaped = [](const std::string& cell) {
+    std::string out;
+    for (const char c : cell) out += c == '|' ? std::string("\\|") : std::string(1, c);
+    return out;
+  };
+  std::string out = "|", rule = "|";
+  for (const TextColumn& column : table.columns) {
+    out += " " + escaped(column.title + (column.unit.empty() ? "" : " (" + column.unit + ")")) + " |";
+    rule += column.align == Align::right ? "---:|" : ":---|";
+  }
+  out += "\n" + rule + "\n";
+  for (const auto& row : table.rows) {
+    out += "|";
+    for (const std::string& cell : row) out += " " + escaped(cell) + " |";
+    out += "\n";
+  }
+  return out;
+}
+
+std::string wrap(const std::string& text, std::size_t width, std::size_t indent) {
+  std::istringstream words(text);
+  std::string out, line, word;
+  while (words >> word) {
+    if (!line.empty() && line.find_first_not_of(' ') != std::string::npos && line.size() + 1 + word.size() > width) {
+      out += line + "\n";
+      line = std::string(indent, ' ') + word;
+    } else {
+      line += (line.empty() ? "" : " ") + word;
+    }
+  }
+  return out + line + "\n";
+}
+
+}  // namespace pdl

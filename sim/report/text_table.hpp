@@ -1,0 +1,40 @@
+// A table of text: for a terminal (columns lined up) or as markdown.
+//
+//   TextTable table{{{"GPU", "", Align::right}, {"busy", "ms", Align::right}}, {{"0", "3.000"}, {"1", "3.000"}}};
+//   to_text(table)        GPU   busy
+//                                 ms
+//                       ------------
+//                           0  3.000
+//
+// Cells are plain ASCII: a byte is a column.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace pdl {
+
+enum class Align { left, right };
+
+struct TextColumn {
+  std::string title;
+  std::string unit;  // second line of the head; the line is left out when no column has one
+  Align align = Align::right;
+};
+
+struct TextTable {
+  std::vector<TextColumn> columns;
+  std::vector<std::vector<std::string>> rows;  // each as long as `columns`
+};
+
+/// Lines without trailing spaces, each ended by '\n'.
+std::string to_text(const TextTable& table);
+
+/// GitHub's markdown; '|' in cells is escaped.
+std::string to_markdown(const TextTable& table);
+
+/// Breaks text at spaces into lines of at most `width` columns; following lines start with `indent` spaces. Words are
+/// never cut. Ends with '\n'.
+std::string wrap(const std::string& text, std::size_t width, std::size_t indent = 0);
+
+}  // namespace pdl
