@@ -1,0 +1,38 @@
+#include "sim/engine/constraints.hpp"
+
+#include "sim/engine/order.hpp"
+
+namespace pdl {
+
+Constraints make_constraints(const TaskGraph& graph, std::span<const TaskCost> costs) {
+  Constraints constraints;
+  constraints.moments = 3 * static_cast<std::uint32_t>(graph.tasks.size()) + graph.groups;
+  const auto add = [&](std::uint32_t before, std::uint32_t after, std::int64_t at_least_ns) {
+    constraints.edges.emplace_back(before, after);
+    constraints.at_least_ns.push_back(at_least_ns);
+  };
+  const std::vector<TaskId> stream = next_on_stream(graph);
+  const std::vector<TaskId> host = next_on_host(graph);
+  for (TaskId task = 0; task < graph.tasks.size(); ++task) {
+    const TaskCost cost = costs.empty() ? TaskCost{} : costs[graph.tasks[task].work];
+    add(issue_moment(task), start_moment(task), cost.first_launch_ns);
+    add(issue_moment(task), finish_moment(task), cost.span_ns);
+    const std::uint32_t group = graph.tasks[task].group;
+    if (group == kNone) {
+      add(start_moment(task), finish_moment(task), cost.device_ns);
+    } else {
+      add(start_moment(task), together_moment(graph, group), 0);
+      add(together_moment(graph, group), finish_moment(task), cost.device_ns);
+    }
+    if (host[task] != kNone) add(issue_moment(task), issue_moment(host[task]), cost.issue_ns);
+    if (stream[task] != kNone) add(finish_moment(task), start_moment(stream[task]), 0);
+    for (auto [edge, end] = boost::out_edges(task, graph.edges); edge != end; ++edge) {
+      const TaskId after = boost::target(*edge, graph.edges);
+      add(finish_moment(task), start_moment(after), 0);
+      if (graph.tasks[after].host != graph.tasks[task].host) add(issue_moment(task), issue_moment(after), cost.issue_ns);
+    }
+  }
+  return constraints;
+}
+
+}  // namespace pdl
