@@ -39,4 +39,8 @@ struct RunResult {
   nlohmann::json extra;        // further measured facts, e.g. {"losses": [...], "recording": {...}}; null if none
 };
 
+/// What both executors know before anything has run: spec, stages, micro-batches, bytes of each transfer (one a send, in
+/// the order of the plan), warnings.
+RunResult begin_result(const Plan& plan);
+
 }  // namespace pdl
