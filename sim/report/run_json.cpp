@@ -6,9 +6,9 @@
 #include <cmath>
 #include <ostream>
 
-#include "sim/report/json_place.hpp"
+#include "sim/spec/json_place.hpp"
 #include "sim/report/metrics.hpp"
-#include "sim/report/output_file.hpp"
+#include "sim/spec/output_file.hpp"
 #include "sim/spec/error.hpp"
 #include "sim/spec/words.hpp"
 

@@ -1,4 +1,4 @@
-#include "sim/report/json_place.hpp"
+#include "sim/spec/json_place.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "sim/report/output_file.hpp"
+#include "sim/spec/output_file.hpp"
 
 #include <unistd.h>
 
