@@ -1,0 +1,156 @@
+#include "sim/report/memory.hpp"
+
+#include <algorithm>
+
+namespace pdl {
+namespace {
+
+constexpr std::int64_t kBytesPerNumber = 4;  // fp32
+constexpr std::int64_t kKiB = 1024;
+constexpr std::int64_t kMiB = 1024 * kKiB;
+
+std::int64_t tensor_bytes(std::int64_t numbers) { return allocated_bytes(numbers * kBytesPerNumber); }
+
+const Layer& layer_of(const Plan& plan, std::int64_t index) {
+  return plan.spec.model.layers[static_cast<std::size_t>(index)];
+}
+
+std::int64_t largest_microbatch(const Plan& plan) {
+  return *std::max_element(plan.microbatch_rows.begin(), plan.microbatch_rows.end());
+}
+
+/// `copies` tensors like each weight and bias of the stage: 1 for the parameters, 1 for the gradients, 2 for Adam.
+std::int64_t parameter_bytes(const Plan& plan, const Stage& stage, std::int64_t copies) {
+  std::int64_t bytes = 0;
+  for (std::int32_t l = stage.first_layer; l < stage.first_layer + stage.layer_count; ++l) {
+    const auto [in, out] = layer_of(plan, l);
+    bytes += copies * (tensor_bytes(in * out) + tensor_bytes(out));
+  }
+  return bytes;
+}
+
+/// Moments of Adam, and its step count: one number for each weight and bias.
+std::int64_t optimizer_bytes(const Plan& plan, const Stage& stage) {
+  if (plan.spec.optimizer == Optimizer::sgd) return 0;
+  return parameter_bytes(plan, stage, 2) + 2 * stage.layer_count * tensor_bytes(1);
+}
+
+/// The batch on the first stage's GPU, the targets on the last one's.
+std::int64_t data_bytes(const Plan& plan, std::size_t stage) {
+  std::int64_t bytes = 0;
+  if (stage == 0) bytes += tensor_bytes(plan.spec.batch * plan.spec.model.layers.front().in_features);
+  if (stage + 1 == plan.stages.size()) bytes += tensor_bytes(plan.spec.batch * plan.spec.model.layers.back().out_features);
+  return bytes;
+}
+
+/// The buffers of runtime/model/pipeline_stage.cpp.
+std::int64_t pipeline_buffer_bytes(const Plan& plan, std::size_t index) {
+  const Stage& stage = plan.stages[index];
+  const std::int64_t rows = largest_microbatch(plan);
+  const bool first = index == 0, last = index + 1 == plan.stages.size();
+  const bool split = std::any_of(plan.graph.works.begin(), plan.graph.works.end(),
+                                 [](const Work& work) { return work.kind == TaskKind::backward_weight; });
+  const std::int64_t in = layer_of(plan, stage.first_layer).in_features;
+  const std::int64_t out = layer_of(plan, stage.first_layer + stage.layer_count - 1).out_features;
+  std::int64_t outputs = 0, inner_widest = 0;
+  for (std::int32_t l = 0; l < stage.layer_count; ++l) {
+    const std::int64_t width = layer_of(plan, stage.first_layer + l).out_features;
+    outputs += tensor_bytes(rows * width);
+    if (l + 1 < stage.layer_count) inner_widest = std::max(inner_widest, width);
+  }
+  std::int64_t a_slot = outputs;                        // the result of every layer
+  if (!first) a_slot += 2 * tensor_bytes(rows * in);    // what arrives, and the gradient that goes back
+  if (split) a_slot += outputs;                         // the gradients of every layer, kept for the weight gradient
+  if (!split && !last) a_slot += tensor_bytes(rows * out);  // the gradient that arrives
+  std::int64_t shared = tensor_bytes(rows);             // the vector of ones
+  if (!split) shared += std::min(stage.layer_count - 1, 2) * tensor_bytes(rows * inner_widest);
+  if (!split && last) shared += tensor_bytes(rows * out);  // the gradient of the loss
+  if (last) shared += tensor_bytes(static_cast<std::int64_t>(plan.microbatch_rows.size()));
+  return stage.slots * a_slot + shared;
+}
+
+/// Bytes in use on one GPU, and the most there ever were.
+struct Level {
+  std::int64_t now = 0;
+  std::int64_t peak = 0;
+  void take(std::int64_t bytes) { peak = std::max(peak, now += bytes); }
+  void give(std::int64_t bytes) { now -= bytes; }
+};
+
+void replay_forward(const Plan& plan, const Stage& stage, std::int64_t rows, Level& level) {
+  for (std::int32_t l = stage.first_layer; l < stage.first_layer + stage.layer_count; ++l) {
+    const std::int64_t result = tensor_bytes(rows * layer_of(plan, l).out_features);
+    level.take(result);  // of the Linear: nobody keeps it
+    level.take(result);  // of the ReLU
+    level.give(result);
+  }
+}
+
+void replay_backward(const Plan& plan, const Stage& stage, const Work& work, Level& level) {
+  for (std::int32_t l = stage.first_layer + stage.layer_count; l-- > stage.first_layer;) {
+    const auto [in, out] = layer_of(plan, l);
+    const std::int64_t result = tensor_bytes(work.rows * out);
+    level.take(result);      // gradient before the ReLU
+    level.give(2 * result);  // gradient after it, and the ReLU's result
+    const bool input_gradient = l > 0;
+    if (input_gradient) level.take(tensor_bytes(work.rows * in));
+    const std::int64_t gradients = tensor_bytes(in * out) + tensor_bytes(out);
+    level.take(gradients);
+    level.give(result);
+    if (work.accumulate) level.give(gradients);
+  }
+}
+
+std::vector<std::int64_t> replay_autograd(const Plan& plan) {
+  std::vector<Level> levels(plan.stages.size());
+  for (std::size_t s = 0; s < levels.size(); ++s) {
+    levels[s].take(parameter_bytes(plan, plan.stages[s], 1) + optimizer_bytes(plan, plan.stages[s]) + data_bytes(plan, s));
+  }
+  for (const Task& task : plan.graph.tasks) {
+    const Work& work = plan.graph.works[task.work];
+    const auto s = static_cast<std::size_t>(task.stage);
+    const Stage& stage = plan.stages[s];
+    const std::int64_t in = work.rows * layer_of(plan, stage.first_layer).in_features;
+    const std::int64_t out = work.rows * layer_of(plan, stage.first_layer + stage.layer_count - 1).out_features;
+    switch (task.kind) {
+      case TaskKind::forward: replay_forward(plan, stage, work.rows, levels[s]); break;
+      case TaskKind::receive_forward: levels[s].take(tensor_bytes(in)); break;
+      case TaskKind::receive_backward: levels[s].take(tensor_bytes(out)); break;
+      case TaskKind::send_backward: levels[s].give(2 * tensor_bytes(in)); break;  // the gradient, and what had arrived
+      case TaskKind::backward:
+        if (work.loss) levels[s].take(tensor_bytes(out));
+        replay_backward(plan, stage, work, levels[s]);
+        break;
+      default: break;
+    }
+  }
+  std::vector<std::int64_t> peaks;
+  for (const Level& level : levels) peaks.push_back(level.peak);
+  return peaks;
+}
+
+}  // namespace
+
+std::int64_t allocated_bytes(std::int64_t bytes) {
+  if (bytes == 0) return 0;
+  const std::int64_t rounded = (bytes + 511) / 512 * 512;
+  if (rounded < 10 * kMiB) return rounded;
+  const std::int64_t block = (rounded + 2 * kMiB - 1) / (2 * kMiB) * (2 * kMiB);
+  return block - rounded > kMiB ? rounded : block;
+}
+
+std::vector<std::int64_t> predict_memory_bytes(const Plan& plan, const WorkspaceBytes& workspace) {
+  std::vector<std::int64_t> bytes;
+  if (plan.spec.workers == Workers::one) {
+    bytes = replay_autograd(plan);
+    for (std::int64_t& of_gpu : bytes) of_gpu += workspace.autograd;
+    return bytes;
+  }
+  for (std::size_t s = 0; s < plan.stages.size(); ++s) {
+    bytes.push_back(parameter_bytes(plan, plan.stages[s], 2) + optimizer_bytes(plan, plan.stages[s]) + data_bytes(plan, s) +
+                    pipeline_buffer_bytes(plan, s) + workspace.pipeline);
+  }
+  return bytes;
+}
+
+}  // namespace pdl

@@ -1,0 +1,88 @@
+#include "sim/spec/run_spec.hpp"
+
+#include "sim/spec/error.hpp"
+#include "sim/spec/split.hpp"
+#include "tests/support/catch.hpp"
+#include "tests/support/specs.hpp"
+
+using namespace pdl;
+
+TEST_CASE("slices are torch.chunk's and add up") {
+  CHECK(torch_chunk(10, 4) == std::vector<std::int64_t>{3, 3, 3, 1});
+  CHECK(torch_chunk(9, 4) == std::vector<std::int64_t>{3, 3, 3});
+  CHECK(torch_chunk(5, 8) == std::vector<std::int64_t>{1, 1, 1, 1, 1});
+  CHECK(torch_chunk(17, 8) == std::vector<std::int64_t>{3, 3, 3, 3, 3, 2});
+  CHECK(torch_chunk(1, 1) == std::vector<std::int64_t>{1});
+}
+
+TEST_CASE("layers that do not divide are spread, none is dropped") {
+  CHECK(spread(30, 4) == std::vector<std::int64_t>{8, 8, 7, 7});
+  CHECK(spread(40, 16) == std::vector<std::int64_t>{3, 3, 3, 3, 3, 3, 3, 3, 2, 2, 2, 2, 2, 2, 2, 2});
+  CHECK(spread(7, 7) == std::vector<std::int64_t>(7, 1));
+}
+
+TEST_CASE("defaults are the contract's") {
+  const RunSpec s = spec("");
+  CHECK(s.dim == 8192);
+  CHECK(s.batch == 2048);
+  CHECK(s.microbatches == 8);
+  CHECK(s.dtype == Dtype::fp32);
+  CHECK(s.optimizer == Optimizer::sgd);
+  CHECK(s.strategy == Strategy::single);
+  CHECK(spec("--gpus 4").strategy == Strategy::pp);
+  CHECK(spec("--gpus 1 --schedule gpipe").strategy == Strategy::pp);
+  CHECK(spec("--gpus 2 --strategy mp").workers == Workers::one);
+  CHECK(spec("--gpus 2 --schedule gpipe --transport nccl").p2p == PointToPoint::rendezvous);
+}
+
+TEST_CASE("a spec reads back from its own settings") {
+  for (const char* flags : {"", "--gpus 4 --depth 30 --schedule gpipe --microbatches 3", "--gpus 2 --strategy mp --dtype tf32",
+                            "--gpus 8 --tf 0.1 --tb 2e-1 --tw 0.30000000000000004 --tcomm 0 --p2p rendezvous",
+                            "--gpus 3 --schedule 1f1b --transport gloo --workers process --optimizer adam"}) {
+    const RunSpec once = spec(flags);
+    const std::vector<SettingValue> settings = to_settings(once);
+    const RunSpec twice = parse_run_spec(settings);
+    CHECK(describe(once) == describe(twice));
+    REQUIRE(to_settings(twice).size() == settings.size());
+    for (std::size_t i = 0; i < settings.size(); ++i) CHECK(to_settings(twice)[i].value == settings[i].value);
+    if (once.synthetic) CHECK(twice.synthetic->tf_ms == once.synthetic->tf_ms);
+  }
+}
+
+TEST_CASE("nonsense is refused by name") {
+  const auto refused = [](const std::string& flags, const std::string& message) {
+    INFO(flags);
+    CHECK_THROWS_AS(spec(flags), InputError);
+    CHECK_THROWS_WITH(spec(flags), ContainsSubstring(message));
+  };
+  refused("--gpus 0", "--gpus: found 0, expected a whole number from 1");
+  refused("--gpus -1", "--gpus: found -1");
+  refused("--gpus 2.5", "--gpus: found 2.5");
+  refused("--gpus 0x10", "--gpus: found 0x10");
+  refused("--gpus 99999999999999999999", "--gpus");
+  refused("--microbatches 0", "--microbatches: found 0");
+  refused("--batch 0", "--batch: found 0");
+  refused("--depth 3 --gpus 4", "--gpus: found 4 stages for 3 layers, expected at least one layer for every stage");
+  refused("--gpus 2 --gpus 3", "given twice");
+  refused("--gups 2", "gpus");
+  refused("--schedule 1f2b", "did you mean 1f1b?");
+  refused("--strategy mp --schedule gpipe --gpus 2", "--schedule: found gpipe with strategy mp");
+  refused("--strategy single --gpus 2", "--strategy: found single with 2 GPUs");
+  refused("--strategy mp --gpus 2 --workers thread", "--workers: found thread with strategy mp");
+  refused("--gpus 2 --workers one --transport nccl", "--transport: found nccl with one thread");
+  refused("--gpus 2 --p2p rendezvous", "--p2p: found rendezvous with transport copy");
+  refused("--tf 1", "--tf: found no tb");
+  refused("--tcomm 1", "--tcomm: found no tf");
+  refused("--tf nan --tb 1", "--tf: found nan");
+  refused("--tf 1e-9 --tb 1", "nanosecond");
+  refused("--tf -1 --tb 1", "--tf: found -1");
+  refused("--tf 0 --tb 0", "--tf");
+  refused("--tf 1e9 --tb 1e9 --gpus 1000 --microbatches 10000", "--tf");
+  refused("--gpus 1000000 --microbatches 1000000 --tf 1 --tb 1", "--microbatches");
+  refused("--model nowhere.json", "nowhere.json: found no readable file");
+}
+
+TEST_CASE("textbook costs need no depth: there is a layer for every stage") {
+  CHECK(spec("--gpus 64 --microbatches 4 --tf 1 --tb 2").depth == 64);
+  CHECK_THROWS_AS(spec("--gpus 64 --depth 8 --tf 1 --tb 2"), InputError);
+}
