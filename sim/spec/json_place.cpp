@@ -13,7 +13,8 @@
 namespace pdl {
 namespace {
 
-constexpr std::uintmax_t kLargestFileBytes = std::uintmax_t{1} << 31;
+constexpr std::uintmax_t kLargestFileBytes = std::uintmax_t{1} << 30;
+constexpr int kDeepest = 100;  // values within values; what writes a document again walks down it
 
 /// A value as a message shows it: whole if short.
 std::string shown(const nlohmann::json& value) {
@@ -31,7 +32,7 @@ std::string where(const std::string& message) {
 
 }  // namespace
 
-nlohmann::json read_json_file(const std::string& path) {
+nlohmann::json read_json_file(const std::string& path, std::span<const std::string> kept) {
   std::error_code error;
   const auto status = std::filesystem::status(path, error);
   if (!std::filesystem::exists(status)) throw InputError(path, "no such file", "a JSON file");
@@ -45,13 +46,16 @@ nlohmann::json read_json_file(const std::string& path) {
 
   std::vector<std::set<std::string>> keys;
   std::string twice;
-  const auto watch_keys = [&](int, nlohmann::json::parse_event_t event, nlohmann::json& parsed) {
+  const auto watch_keys = [&](int depth, nlohmann::json::parse_event_t event, nlohmann::json& parsed) {
+    if (depth > kDeepest) {
+      throw InputError(path, "values nested deeper than " + std::to_string(kDeepest), "a JSON document of at most that");
+    }
     if (event == nlohmann::json::parse_event_t::object_start) keys.emplace_back();
     if (event == nlohmann::json::parse_event_t::object_end) keys.pop_back();
-    if (event == nlohmann::json::parse_event_t::key && !keys.back().insert(parsed.get<std::string>()).second) {
-      twice = parsed.get<std::string>();
-    }
-    return true;
+    if (event != nlohmann::json::parse_event_t::key) return true;
+    const std::string& key = parsed.get_ref<const std::string&>();
+    if (!keys.back().insert(key).second) twice = key;
+    return depth > 1 || kept.empty() || std::find(kept.begin(), kept.end(), key) != kept.end();
   };
   nlohmann::json document;
   try {

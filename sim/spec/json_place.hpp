@@ -13,8 +13,9 @@
 namespace pdl {
 
 /// The document of a file. Throws InputError: no readable file, not JSON (line and column), cut off, a key given twice
-/// in one object.
-nlohmann::json read_json_file(const std::string& path);
+/// in one object, more than 1 GiB, nested deeper than 100.
+/// With `kept`, only those keys of the outermost object are kept; all of the file is still checked to be JSON.
+nlohmann::json read_json_file(const std::string& path, std::span<const std::string> kept = {});
 
 class JsonPlace {
  public:

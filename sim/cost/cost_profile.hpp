@@ -1,0 +1,85 @@
+// A profile: what every operation costs on one machine, fitted from its samples by pdl-calibrate.
+//
+//   CostProfile profile = load_profile("h100x4");                 // data/h100x4/profile.json
+//   profile.find({.probe = Probe::layer, .implementation = "pipeline", ...})   // a curve over rows, or nullptr
+//
+// Plain values: curves by key (sim/cost/measured_key.hpp), constants of the host, constants of memory, where it was
+// measured, and what the fit had to warn about. Units: nanoseconds, bytes. The file is described in
+// docs/formats-profile.md. Not here: how a plan is priced (sim/cost/price.hpp), fitting (calibrate/fit).
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "sim/cost/curve.hpp"
+#include "sim/cost/environment.hpp"
+#include "sim/cost/measured_key.hpp"
+
+namespace pdl {
+
+struct MeasuredCurve {
+  MeasuredKey key;  // without a size
+  Curve curve;
+};
+
+struct HostTime {
+  MeasuredKey key;
+  double time_ns = 0;  // median
+  double p25_ns = 0;
+  double p75_ns = 0;
+  std::int64_t count = 0;
+  std::int64_t warmup = 0;
+};
+
+struct MemoryConstant {
+  MeasuredKey key;
+  std::int64_t bytes = 0;  // median
+  std::int64_t count = 0;
+};
+
+struct CostProfile {
+  std::string name;
+  nlohmann::json environment = nlohmann::json::object();  // as in the samples
+  Environment host_description;                           // the keys of it that mean something to us
+  std::vector<MeasuredCurve> curves;                      // ascending keys, each once
+  std::vector<HostTime> host;                             // ascending keys, each once
+  std::vector<MemoryConstant> memory;                     // ascending keys, each once
+  std::vector<std::string> warnings;                      // of the fit
+
+  /// nullptr if there is none. `key` without a size.
+  const Curve* find(const MeasuredKey& key) const;
+};
+
+nlohmann::ordered_json to_json(const CostProfile& profile);
+
+/// Throws InputError with the place in the file: unknown or missing keys, missing or unknown units, times that are not
+/// positive and finite, points given twice, no curve at all. Rows may be in any order: the result is the same.
+CostProfile profile_from_json(const nlohmann::json& document, const std::string& place);
+
+/// A name (a folder of data/) or a path (has a '/' or ends in .json; a folder with a profile.json in it will do).
+/// Throws InputError: no such profile (the message lists those there are), or as profile_from_json.
+CostProfile load_profile(const std::string& name_or_path);
+
+/// Writes the file whole or not at all. Throws InputError if it cannot be written.
+void save_profile(const CostProfile& profile, const std::string& path);
+
+struct ProfileSummary {
+  std::string name;  // of the folder
+  std::string path;
+  Environment environment;
+  std::string error;  // why it cannot be read; empty: it can
+};
+
+/// The folders that hold profiles: $PDL_DATA, data/ of the source tree, data/ beside the executable; those that exist.
+std::vector<std::string> profile_folders();
+
+/// All profiles of those folders by name; a name that is in several is the first one's.
+std::vector<ProfileSummary> list_profiles();
+
+/// The largest host measured: GPUs before CPUs, then the largest count, then the first name. Throws InputError if there
+/// is no profile.
+std::string default_profile_name();
+
+}  // namespace pdl

@@ -1,0 +1,33 @@
+// Where a file of samples or a profile was measured. A free JSON object; these keys mean something to us:
+//
+//   "device": "cuda"|"cpu", "card": "NVIDIA H100 80GB HBM3", "count": 4, "date": "2026-11-27",
+//   "multiprocessors": 132, "memory_capacity_bytes": 85899345920,
+//   "peak_flops_per_s": {"fp32": 66.9e12, ...}
+//
+// Everything else (driver, versions, clocks, power, command) is kept as it is.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace pdl {
+
+class JsonPlace;
+
+/// Absent keys: empty, 0.
+struct Environment {
+  std::string device;
+  std::string card;
+  std::int64_t count = 0;
+  std::string date;
+  std::int64_t multiprocessors = 0;
+  std::int64_t memory_capacity_bytes = 0;
+  std::map<std::string, double> peak_flops_per_s;  // by dtype
+};
+
+/// Throws InputError: not an object, or one of the keys above with a value it cannot have.
+Environment read_environment(const JsonPlace& environment);
+
+}  // namespace pdl

@@ -1,0 +1,226 @@
+#include "sim/cost/measured_key.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "sim/spec/json_place.hpp"
+#include "sim/spec/error.hpp"
+#include "sim/spec/words.hpp"
+
+namespace pdl {
+namespace {
+
+constexpr std::int64_t kLargestWidth = std::int64_t{1} << 40;
+constexpr std::int64_t kLargestSize = std::int64_t{1} << 60;
+constexpr std::int64_t kMillion = 1000000;
+
+enum class Presence { required, by_default, optional };
+
+/// One field of a key, as a file has it. Exactly one of text, flag, whole is set.
+struct Field {
+  const char* name;
+  Presence presence;
+  std::string MeasuredKey::* text = nullptr;
+  std::vector<std::string> words = {};  // empty: any word of letters, digits, '_', '-', '.'
+  bool MeasuredKey::* flag = nullptr;
+  std::int64_t MeasuredKey::* whole = nullptr;
+  std::int64_t least = 0;
+  std::int64_t largest = 0;
+};
+
+Field text_field(const char* name, std::string MeasuredKey::* member, std::vector<std::string> words,
+                 Presence presence = Presence::required) {
+  return {.name = name, .presence = presence, .text = member, .words = std::move(words)};
+}
+
+Field flag_field(const char* name, bool MeasuredKey::* member) {
+  return {.name = name, .presence = Presence::by_default, .flag = member};
+}
+
+Field whole_field(const char* name, std::int64_t MeasuredKey::* member, std::int64_t least, std::int64_t largest,
+                  Presence presence = Presence::required) {
+  return {.name = name, .presence = presence, .whole = member, .least = least, .largest = largest};
+}
+
+struct Description {
+  const char* name;
+  const char* size_name;
+  std::vector<Field> fields;
+};
+
+std::array<Description, kProbes> make_descriptions() {
+  using Key = MeasuredKey;
+  const std::vector<std::string> implementations = {"pipeline", "autograd"};
+  const std::vector<std::string> dtypes = {"fp32", "tf32", "amp-fp16", "amp-bf16"};
+  const std::vector<std::string> transports = {"copy", "nccl", "gloo"};
+  const Field implementation = text_field("implementation", &Key::implementation, implementations);
+  const Field dtype = text_field("dtype", &Key::dtype, dtypes);
+  const Field transport = text_field("transport", &Key::transport, transports);
+  return {{
+      {"layer", "rows",
+       {implementation,
+        text_field("operation", &Key::operation, {"forward", "backward", "backward_input", "backward_weight"}),
+        flag_field("accumulate", &Key::accumulate), flag_field("input_gradient", &Key::input_gradient), dtype,
+        whole_field("in", &Key::in, 1, kLargestWidth), whole_field("out", &Key::out, 1, kLargestWidth)}},
+      {"loss", "elements", {implementation, dtype}},
+      {"optimizer", "parameters", {implementation, text_field("optimizer", &Key::optimizer, {"sgd", "adam"})}},
+      {"zero_grad", "parameters", {implementation}},
+      {"transfer", "bytes",
+       {transport, whole_field("from", &Key::from, 0, kMillion), whole_field("to", &Key::to, 0, kMillion),
+        flag_field("bidirectional", &Key::bidirectional)}},
+      {"collective", "bytes",
+       {text_field("operation", &Key::operation, {}), transport, whole_field("ranks", &Key::ranks, 1, kMillion)}},
+      {"host", "",
+       {text_field("name", &Key::name, {}),
+        text_field("implementation", &Key::implementation, implementations, Presence::optional),
+        text_field("transport", &Key::transport, transports, Presence::optional),
+        whole_field("workers", &Key::workers, 1, kMillion, Presence::optional)}},
+      {"memory", "",
+       {text_field("name", &Key::name, {}),
+        text_field("implementation", &Key::implementation, implementations, Presence::optional),
+        text_field("dtype", &Key::dtype, dtypes, Presence::optional)}},
+  }};
+}
+
+const std::array<Description, kProbes>& descriptions() {
+  static const std::array<Description, kProbes> all = make_descriptions();
+  return all;
+}
+
+const Description& description(Probe probe) { return descriptions()[static_cast<std::size_t>(probe)]; }
+
+bool is_plain_word(const std::string& text) {
+  return !text.empty() && text.size() <= 100 && std::all_of(text.begin(), text.end(), [](unsigned char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-' || c == '.';
+  });
+}
+
+void check_text(const Field& field, const std::string& value, const std::string& place) {
+  if (value.empty() && field.presence == Presence::optional) return;
+  if (field.words.empty()) {
+    if (!is_plain_word(value)) throw InputError(place, "\"" + value + "\"", "a word of letters, digits, '_', '-', '.'");
+  } else if (std::find(field.words.begin(), field.words.end(), value) == field.words.end()) {
+    throw InputError(place, "\"" + value + "\"", list_words(field.words));
+  }
+}
+
+void check_whole(const Field& field, std::int64_t value, const std::string& place) {
+  if (value == 0 && field.presence == Presence::optional) return;
+  if (value < field.least || value > field.largest) {
+    throw InputError(place, std::to_string(value),
+                     "a whole number from " + std::to_string(field.least) + " to " + std::to_string(field.largest));
+  }
+}
+
+/// Rules between fields.
+void check_together(const MeasuredKey& key, const std::string& place) {
+  if (key.probe == Probe::layer) {
+    const bool weight = key.operation == "backward" || key.operation == "backward_weight";
+    const bool input = key.operation == "backward" || key.operation == "backward_input";
+    if (key.accumulate && !weight) {
+      throw InputError(place, "accumulate true with operation " + key.operation,
+                       "it only with backward or backward_weight, which write gradients of weights");
+    }
+    if (!key.input_gradient && !input) {
+      throw InputError(place, "input_gradient false with operation " + key.operation,
+                       "it only with backward or backward_input");
+    }
+  }
+  if (key.probe == Probe::transfer && key.from == key.to) {
+    throw InputError(place, "a transfer from worker " + std::to_string(key.from) + " to itself", "two workers");
+  }
+}
+
+}  // namespace
+
+std::string_view to_string(Probe probe) { return description(probe).name; }
+
+std::string_view size_name(Probe probe) { return description(probe).size_name; }
+
+std::vector<std::string> key_fields(Probe probe) {
+  std::vector<std::string> names;
+  for (const Field& field : description(probe).fields) names.push_back(field.name);
+  return names;
+}
+
+std::string describe(const MeasuredKey& key) {
+  std::string text(to_string(key.probe));
+  if (key.probe == Probe::transfer) {
+    text += " " + key.transport + " " + std::to_string(key.from) + " -> " + std::to_string(key.to) +
+            (key.bidirectional ? " both ways" : "");
+  } else {
+    for (const Field& field : description(key.probe).fields) {
+      if (field.text && !(key.*field.text).empty()) text += " " + key.*field.text;
+      if (field.whole == &MeasuredKey::ranks) text += " of " + std::to_string(key.ranks);
+      if (field.whole == &MeasuredKey::workers && key.workers > 0) text += " " + std::to_string(key.workers) + " workers";
+    }
+    if (key.accumulate) text += " accumulate";
+    if (!key.input_gradient) text += " without input gradient";
+    if (key.probe == Probe::layer) text += " " + std::to_string(key.in) + "x" + std::to_string(key.out);
+  }
+  if (key.size > 0) text += ", " + std::string(size_name(key.probe)) + " " + std::to_string(key.size);
+  return text;
+}
+
+MeasuredKey curve_key(MeasuredKey key) {
+  key.size = 0;
+  return key;
+}
+
+void check(const MeasuredKey& key, const std::string& place) {
+  for (const Field& field : description(key.probe).fields) {
+    const std::string at = place + "." + field.name;
+    if (field.text) check_text(field, key.*field.text, at);
+    if (field.whole) check_whole(field, key.*field.whole, at);
+  }
+  const std::string size(size_name(key.probe));
+  if (!size.empty() && (key.size < 1 || key.size > kLargestSize)) {
+    throw InputError(place + "." + size, std::to_string(key.size),
+                     "a whole number from 1 to " + std::to_string(kLargestSize));
+  }
+  check_together(key, place);
+}
+
+void write_key(const MeasuredKey& key, bool with_size, nlohmann::ordered_json& object) {
+  for (const Field& field : description(key.probe).fields) {
+    const bool is_set = (field.text && !(key.*field.text).empty()) || (field.whole && key.*field.whole != 0);
+    if (field.presence == Presence::optional && !is_set) continue;
+    if (field.text) object[field.name] = key.*field.text;
+    if (field.flag) object[field.name] = key.*field.flag;
+    if (field.whole) object[field.name] = key.*field.whole;
+  }
+  const std::string size(size_name(key.probe));
+  if (with_size && !size.empty()) object[size] = key.size;
+}
+
+MeasuredKey read_key(Probe probe, const JsonPlace& object, bool with_size) {
+  MeasuredKey key;
+  key.probe = probe;
+  for (const Field& field : description(probe).fields) {
+    if (field.presence != Presence::required && !object.has(field.name)) continue;
+    const JsonPlace value = object.at(field.name);
+    if (field.flag) key.*field.flag = value.boolean();
+    if (field.whole) key.*field.whole = value.whole(field.least, field.largest);
+    if (field.text) {
+      key.*field.text = value.text();
+      check_text(field, key.*field.text, value.name());
+    }
+  }
+  const std::string size(size_name(probe));
+  if (with_size && !size.empty()) key.size = object.at(size).whole(1, kLargestSize);
+  check_together(key, object.name());
+  return key;
+}
+
+Probe read_probe(const JsonPlace& value) {
+  const std::string text = value.text();
+  std::vector<std::string> names;
+  for (const Description& each : descriptions()) names.push_back(each.name);
+  const auto found = std::find(names.begin(), names.end(), text);
+  if (found != names.end()) return static_cast<Probe>(found - names.begin());
+  const std::string nearest = nearest_word(text, names);
+  throw InputError(value.name(), "\"" + text + "\"",
+                   nearest.empty() ? list_words(names) : "\"" + nearest + "\" perhaps (known: " + list_words(names) + ")");
+}
+
+}  // namespace pdl

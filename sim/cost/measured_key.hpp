@@ -1,0 +1,86 @@
+// What a measurement is a measurement of. Samples (raw) and profiles (fitted) name it in the same way.
+//
+//   MeasuredKey key{.probe = Probe::layer, .implementation = "pipeline", .operation = "forward", .dtype = "fp32",
+//                   .in = 4096, .out = 4096, .size = 512};
+//   describe(key)   // "layer pipeline forward fp32 4096x4096, rows 512"
+//
+// Which fields count, and what `size` is, depends on the probe:
+//
+//   probe       fields                                                                size
+//   layer       implementation operation accumulate input_gradient dtype in out       rows
+//   loss        implementation dtype                                                  elements (rows * out)
+//   optimizer   implementation optimizer                                              parameters
+//   zero_grad   implementation                                                        parameters
+//   transfer    transport from to bidirectional                                       bytes
+//   collective  operation transport ranks                                             bytes
+//   host        name [implementation] [transport] [workers]                           -
+//   memory      name [implementation] [dtype]                                         -
+//
+// Units: counts of numbers or bytes. No times here.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace pdl {
+
+enum class Probe : std::uint8_t { layer, loss, optimizer, zero_grad, transfer, collective, host, memory };
+inline constexpr int kProbes = 8;
+std::string_view to_string(Probe probe);
+
+struct MeasuredKey {
+  Probe probe = Probe::layer;
+  std::string implementation;   // "pipeline" or "autograd" (sim/plan/task_graph.hpp)
+  std::string operation;        // layer: forward, backward, backward_input, backward_weight; collective: all_reduce, ...
+  bool accumulate = false;      // layer, backward and backward_weight: adds to gradients that are there
+  bool input_gradient = true;   // layer, backward and backward_input: false for the first layer of the model
+  bool bidirectional = false;   // transfer: both directions at once
+  std::string dtype;            // fp32, tf32, amp-fp16, amp-bf16
+  std::string optimizer;        // sgd, adam
+  std::string transport;        // copy, nccl, gloo
+  std::string name;             // host, memory
+  std::int64_t in = 0;
+  std::int64_t out = 0;
+  std::int64_t from = 0;        // worker
+  std::int64_t to = 0;          // worker
+  std::int64_t ranks = 0;
+  std::int64_t workers = 0;     // 0: does not depend on it
+  std::int64_t size = 0;        // see the table above
+
+  auto operator<=>(const MeasuredKey&) const = default;
+};
+
+/// "rows", "elements", "parameters", "bytes"; empty for host and memory, which have no size.
+std::string_view size_name(Probe probe);
+
+/// Names of the fields of a probe in a file, in order, without "probe" and without the size.
+std::vector<std::string> key_fields(Probe probe);
+
+/// For people: fields in the order of the table; what is at its default is left out.
+std::string describe(const MeasuredKey& key);
+
+/// The key without its size: measurements that differ only in size form one curve.
+MeasuredKey curve_key(MeasuredKey key);
+
+/// Fields that the operation cannot have are at their defaults (a forward pass has no `accumulate`), every word is
+/// known, every number in range. Throws InputError that starts with `place`.
+void check(const MeasuredKey& key, const std::string& place);
+
+class JsonPlace;
+
+/// Adds the fields to a JSON object (optional ones only if set); `with_size` also the size.
+void write_key(const MeasuredKey& key, bool with_size, nlohmann::ordered_json& object);
+
+/// Reads them from an object of a file. Throws InputError naming the place: missing, wrong type, unknown word, out of
+/// range. Does not look for unknown keys.
+MeasuredKey read_key(Probe probe, const JsonPlace& object, bool with_size);
+
+/// The probe of that name. Throws InputError with the nearest known one.
+Probe read_probe(const JsonPlace& value);
+
+}  // namespace pdl

@@ -1,0 +1,49 @@
+// From a plan and a profile to the cost of each piece of work: what the engine runs on.
+//
+//   PricedWork priced = price(plan, load_profile("h100x4"));
+//   run(plan.graph, priced.costs);                          // costs[w] belongs to plan.graph.works[w]
+//
+// Compute work is a list of kernels: its layers one after another (backward: last layer first, the loss before them),
+// each layer's device time split over its kernels in proportion to their recorded durations, its issue time evenly.
+// The list is collapsed into four numbers (sim/cost/task_cost.hpp).
+//
+// A layer that was not measured:
+//   rows between measured ones   straight line in log(rows), log(time)
+//   width between measured ones  the same over sqrt(in * out), at the same rows
+//   beyond, in rows or width     roofline: the nearest measured layer's FLOP/s, but never faster than memory was seen
+//                                to deliver, nor than the smallest time measured; and a warning
+// A kind of operation that was not measured is taken from the nearest one that was, with a warning; where there is none,
+// or the data type was not measured at all, the plan is refused.
+//
+// Not modelled here: what runs beside it (SM sharing, link sharing), the first launch after an idle gap.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "sim/cost/cost_profile.hpp"
+#include "sim/cost/task_cost.hpp"
+#include "sim/plan/plan.hpp"
+#include "sim/spec/run_spec.hpp"
+
+namespace pdl {
+
+struct PricedWork {
+  std::vector<TaskCost> costs;
+  /// One a kind of thing: extrapolated sizes (with what was measured), substitutes, what the fit warned about.
+  std::vector<std::string> warnings;
+  /// Of a step as a whole, from its start to its end, beside the tasks: host probe `step_overhead`.
+  std::int64_t step_overhead_ns = 0;
+};
+
+/// Throws InputError naming the profile and what it has, if it lacks what the plan needs: data type, transport,
+/// optimizer, loss.
+PricedWork price(const Plan& plan, const CostProfile& profile);
+
+/// Textbook costs (--tf --tb --tw --tcomm), rounded to nanoseconds. Forward tf; backward tb, or tb + tw if tw is given;
+/// backward_input tb and backward_weight tw, or half of tb each if tw is not given. A worker with V stages shares its
+/// time among them: 1/V each. Transfers tcomm, the optimizer nothing, no host time.
+std::vector<TaskCost> price_synthetic(const Plan& plan, const SyntheticCosts& costs);
+
+}  // namespace pdl

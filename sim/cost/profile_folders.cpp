@@ -1,0 +1,122 @@
+// Where profiles are found by name.
+#include <unistd.h>
+
+#include <algorithm>
+#include <climits>
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+
+#include "sim/cost/cost_profile.hpp"
+#include "sim/spec/error.hpp"
+#include "sim/spec/json_place.hpp"
+#include "sim/spec/words.hpp"
+
+#ifndef PDL_SOURCE_DIR
+#define PDL_SOURCE_DIR ""
+#endif
+
+namespace pdl {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string executable_folder() {
+  char path[PATH_MAX];
+  const ssize_t length = readlink("/proc/self/exe", path, sizeof path);
+  return length > 0 ? fs::path(std::string(path, static_cast<std::size_t>(length))).parent_path().string() : "";
+}
+
+std::string profile_file(const fs::path& folder) { return (folder / "profile.json").string(); }
+
+bool is_path(const std::string& text) {
+  return text.find('/') != std::string::npos || text.ends_with(".json") || text == "." || text == "..";
+}
+
+/// Everything of a profile's file but its curves, which are most of it.
+nlohmann::json read_head(const std::string& path) {
+  static const std::vector<std::string> kept = {"format", "name", "environment"};
+  return read_json_file(path, kept);
+}
+
+ProfileSummary summary(const std::string& name, const std::string& path) {
+  ProfileSummary result{name, path, {}, ""};
+  try {
+    const nlohmann::json head = read_head(path);
+    result.environment = read_environment(JsonPlace(head, path).at("environment"));
+  } catch (const InputError& error) {
+    result.error = error.what();
+  }
+  return result;
+}
+
+std::string known_profiles() {
+  std::vector<std::string> names;
+  for (const ProfileSummary& profile : list_profiles()) names.push_back(profile.name);
+  return names.empty() ? "the path of a profile.json (there are no profiles in data/)"
+                       : list_words(names) + ", or the path of a profile.json";
+}
+
+}  // namespace
+
+std::vector<std::string> profile_folders() {
+  std::vector<std::string> candidates;
+  if (const char* folder = std::getenv("PDL_DATA"); folder && *folder) candidates.push_back(folder);
+  if (*PDL_SOURCE_DIR) candidates.push_back(PDL_SOURCE_DIR "/data");
+  if (const std::string folder = executable_folder(); !folder.empty()) candidates.push_back(folder + "/data");
+  std::vector<std::string> folders;
+  std::error_code ignored;
+  for (const std::string& folder : candidates) {
+    if (fs::is_directory(folder, ignored)) folders.push_back(folder);
+  }
+  return folders;
+}
+
+std::vector<ProfileSummary> list_profiles() {
+  std::map<std::string, ProfileSummary> by_name;
+  for (const std::string& folder : profile_folders()) {
+    std::error_code error;
+    for (auto entry = fs::directory_iterator(folder, error); !error && entry != fs::directory_iterator();
+         entry.increment(error)) {
+      const std::string name = entry->path().filename().string();
+      const std::string path = profile_file(entry->path());
+      std::error_code ignored;
+      if (fs::is_regular_file(path, ignored) && !by_name.contains(name)) by_name.emplace(name, summary(name, path));
+    }
+  }
+  std::vector<ProfileSummary> profiles;
+  for (auto& [name, profile] : by_name) profiles.push_back(std::move(profile));
+  return profiles;
+}
+
+std::string default_profile_name() {
+  const std::vector<ProfileSummary> profiles = list_profiles();
+  const ProfileSummary* best = nullptr;
+  const auto rank = [](const ProfileSummary& profile) {
+    return std::pair(profile.environment.device == "cuda", profile.environment.count);
+  };
+  for (const ProfileSummary& profile : profiles) {
+    if (profile.error.empty() && (!best || rank(*best) < rank(profile))) best = &profile;
+  }
+  if (best) return best->name;
+  throw InputError("--profile", profiles.empty() ? "no profile in data/" : "no readable profile (" + profiles.front().error + ")",
+                   "one written by pdl-calibrate, or synthetic costs (--tf, --tb)");
+}
+
+CostProfile load_profile(const std::string& name_or_path) {
+  std::error_code ignored;
+  std::string path;
+  if (is_path(name_or_path)) {
+    path = fs::is_directory(name_or_path, ignored) ? profile_file(name_or_path) : name_or_path;
+  } else {
+    for (const std::string& folder : profile_folders()) {
+      path = profile_file(fs::path(folder) / name_or_path);
+      if (!name_or_path.empty() && fs::is_regular_file(path, ignored)) break;
+      path.clear();
+    }
+    if (path.empty()) throw InputError("--profile", "\"" + name_or_path + "\"", known_profiles());
+  }
+  return profile_from_json(read_json_file(path), path);
+}
+
+}  // namespace pdl

@@ -1,0 +1,299 @@
+// The file of a profile: written with times in microseconds, read in whatever unit it says.
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <optional>
+
+#include "sim/cost/cost_profile.hpp"
+#include "sim/cost/json_text.hpp"
+#include "sim/cost/time_unit.hpp"
+#include "sim/spec/json_place.hpp"
+#include "sim/spec/output_file.hpp"
+#include "sim/spec/error.hpp"
+
+namespace pdl {
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr const char* kFormat = "pdl-profile-1";
+constexpr std::int64_t kLargestCount = std::int64_t{1} << 40;
+
+/// The section of the file that holds the curves or constants of a probe.
+constexpr std::array<const char*, kProbes> kSections = {"layers",    "losses",      "optimizers", "zero_grads",
+                                                        "transfers", "collectives", "host",       "memory"};
+
+const char* section(Probe probe) { return kSections[static_cast<std::size_t>(probe)]; }
+
+bool is_curve(Probe probe) { return !size_name(probe).empty(); }
+
+// ---- writing
+
+/// Microseconds with at most six decimals: picoseconds.
+double us(double ns) {
+  char text[64];
+  std::snprintf(text, sizeof text, "%.6f", ns / 1e3);
+  return std::strtod(text, nullptr);
+}
+
+ordered_json point_json(const CurvePoint& point, const std::string& size) {
+  ordered_json json;
+  json[size] = point.size;
+  json["time"] = us(point.time_ns);
+  if (point.median_ns) json["median"] = us(*point.median_ns);
+  json["p25"] = us(point.p25_ns);
+  json["p75"] = us(point.p75_ns);
+  json["count"] = point.count;
+  json["warmup"] = point.warmup;
+  if (point.issue_ns) json["issue"] = us(*point.issue_ns);
+  if (!point.kernels.empty()) {
+    json["kernels"] = ordered_json::array();
+    for (const Kernel& kernel : point.kernels) {
+      json["kernels"].push_back({{"name", kernel.name},
+                                 {"time", us(kernel.time_ns)},
+                                 {"blocks", kernel.blocks},
+                                 {"blocks_per_multiprocessor", kernel.blocks_per_multiprocessor},
+                                 {"count", kernel.count}});
+    }
+  }
+  return json;
+}
+
+ordered_json curve_json(const MeasuredCurve& measured) {
+  const std::string size(size_name(measured.key.probe));
+  const Curve& curve = measured.curve;
+  ordered_json json;
+  write_key(measured.key, false, json);
+  json["valid"][size] = {curve.least(), curve.largest()};
+  if (curve.line) {
+    json["line"] = {{"latency", us(curve.line->latency_ns)},
+                    {size + "_per_s", curve.line->size_per_s},
+                    {"median_residual", curve.line->median_residual},
+                    {"max_residual", curve.line->max_residual}};
+  }
+  json["points"] = ordered_json::array();
+  for (const CurvePoint& point : curve.points) json["points"].push_back(point_json(point, size));
+  if (!curve.left_out.empty()) {
+    json["left_out"] = ordered_json::array();
+    for (const LeftOutPoint& point : curve.left_out) {
+      json["left_out"].push_back({{size, point.size}, {"time", us(point.time_ns)}, {"reason", point.reason}});
+    }
+  }
+  return json;
+}
+
+ordered_json host_json(const HostTime& host) {
+  ordered_json json;
+  write_key(host.key, false, json);
+  json["time"] = us(host.time_ns);
+  json["p25"] = us(host.p25_ns);
+  json["p75"] = us(host.p75_ns);
+  json["count"] = host.count;
+  json["warmup"] = host.warmup;
+  return json;
+}
+
+ordered_json memory_json(const MemoryConstant& memory) {
+  ordered_json json;
+  write_key(memory.key, false, json);
+  json["bytes"] = memory.bytes;
+  json["count"] = memory.count;
+  return json;
+}
+
+// ---- reading
+
+using Words = std::vector<std::string>;
+
+Words operator+(Words words, const Words& more) {
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+/// Reads the times of one file, all in its unit.
+class ProfileReader {
+ public:
+  explicit ProfileReader(double ns_per_unit) : ns_per_unit_(ns_per_unit) {}
+
+  MeasuredCurve curve(Probe probe, const JsonPlace& place) const {
+    const std::string size(size_name(probe));
+    place.object_of(key_fields(probe) + Words{"valid", "line", "points", "left_out"});
+    MeasuredCurve measured{read_key(probe, place, false), {}};
+    Curve& curve = measured.curve;
+    const JsonPlace points = place.at("points");
+    points.array();
+    if (points.size() == 0) points.refuse("at least one point");
+    for (std::size_t i = 0; i < points.size(); ++i) curve.points.push_back(point(points.at(i), size));
+    std::sort(curve.points.begin(), curve.points.end(), [](const auto& a, const auto& b) { return a.size < b.size; });
+    for (std::size_t i = 1; i < curve.points.size(); ++i) {
+      if (curve.points[i].size == curve.points[i - 1].size) {
+        throw InputError(points.name(), size + " " + std::to_string(curve.points[i].size) + " twice", "each once");
+      }
+    }
+    if (place.has("left_out")) curve.left_out = left_out(place.at("left_out"), size);
+    if (place.has("line")) curve.line = line(place.at("line"), size);
+    check_valid(place.at("valid"), size, curve);
+    return measured;
+  }
+
+  HostTime host(const JsonPlace& place) const {
+    place.object_of(key_fields(Probe::host) + Words{"time", "p25", "p75", "count", "warmup"});
+    return {read_key(Probe::host, place, false), time(place.at("time")),
+            time(place.at("p25")),               time(place.at("p75")),
+            place.at("count").whole(1, kLargestCount), place.at("warmup").whole(0, kLargestCount)};
+  }
+
+  MemoryConstant memory(const JsonPlace& place) const {
+    place.object_of(key_fields(Probe::memory) + Words{"bytes", "count"});
+    return {read_key(Probe::memory, place, false), place.at("bytes").whole(0, std::int64_t{1} << 60),
+            place.at("count").whole(1, kLargestCount)};
+  }
+
+ private:
+  /// A time that takes time.
+  double time(const JsonPlace& place) const {
+    const double ns = time_or_zero(place);
+    if (ns <= 0) place.refuse("a positive time");
+    return ns;
+  }
+
+  double time_or_zero(const JsonPlace& place) const {
+    return to_picoseconds(place.number(0, kLongestTime_ns / ns_per_unit_) * ns_per_unit_);
+  }
+
+  CurvePoint point(const JsonPlace& place, const std::string& size) const {
+    place.object_of(Words{size, "time", "median", "p25", "p75", "count", "warmup", "issue", "kernels"});
+    CurvePoint point;
+    point.size = place.at(size).whole(1, std::int64_t{1} << 60);
+    point.time_ns = time(place.at("time"));
+    point.p25_ns = time(place.at("p25"));
+    point.p75_ns = time(place.at("p75"));
+    point.count = place.at("count").whole(1, kLargestCount);
+    point.warmup = place.at("warmup").whole(0, kLargestCount);
+    if (place.has("median")) point.median_ns = time(place.at("median"));
+    if (place.has("issue")) point.issue_ns = time_or_zero(place.at("issue"));
+    if (!place.has("kernels")) return point;
+    const JsonPlace kernels = place.at("kernels");
+    kernels.array();
+    for (std::size_t i = 0; i < kernels.size(); ++i) point.kernels.push_back(kernel(kernels.at(i)));
+    return point;
+  }
+
+  Kernel kernel(const JsonPlace& place) const {
+    place.object_of(Words{"name", "time", "blocks", "blocks_per_multiprocessor", "count"});
+    return {place.at("name").text(), time(place.at("time")), place.at("blocks").whole(0, kLargestCount),
+            place.at("blocks_per_multiprocessor").whole(0, kLargestCount),
+            place.at("count").whole(1, kMostKernelLaunches)};
+  }
+
+  std::vector<LeftOutPoint> left_out(const JsonPlace& places, const std::string& size) const {
+    std::vector<LeftOutPoint> points;
+    places.array();
+    for (std::size_t i = 0; i < places.size(); ++i) {
+      const JsonPlace place = places.at(i);
+      place.object_of(Words{size, "time", "reason"});
+      points.push_back({place.at(size).whole(1, std::int64_t{1} << 60), time(place.at("time")), place.at("reason").text()});
+    }
+    std::sort(points.begin(), points.end(), [](const auto& a, const auto& b) { return a.size < b.size; });
+    return points;
+  }
+
+  LineFit line(const JsonPlace& place, const std::string& size) const {
+    place.object_of(Words{"latency", size + "_per_s", "median_residual", "max_residual"});
+    return {time_or_zero(place.at("latency")), place.at(size + "_per_s").number(1e-9, 1e300),
+            place.at("median_residual").number(0, 1e300), place.at("max_residual").number(0, 1e300)};
+  }
+
+  void check_valid(const JsonPlace& place, const std::string& size, const Curve& curve) const {
+    place.object_of(Words{size});
+    const JsonPlace range = place.at(size);
+    range.array();
+    if (range.json() != nlohmann::json::array({curve.least(), curve.largest()})) {
+      throw InputError(range.name(), range.json().dump(),
+                       "the least and the largest " + size + " of the points, [" + std::to_string(curve.least()) + "," +
+                           std::to_string(curve.largest()) + "]");
+    }
+  }
+
+  double ns_per_unit_;
+};
+
+/// Sorts by key; a key given twice is refused.
+template <class Entry>
+void sort_by_key(std::vector<Entry>& entries, const std::string& place) {
+  std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) { return a.key < b.key; });
+  for (std::size_t i = 1; i < entries.size(); ++i) {
+    if (entries[i].key == entries[i - 1].key) throw InputError(place, describe(entries[i].key) + " twice", "each once");
+  }
+}
+
+double read_units(const JsonPlace& units) {
+  units.object_of(Words{"time", "size"});
+  if (units.at("size").text() != "bytes") units.at("size").refuse("\"bytes\"");
+  const double factor = ns_per_unit(units.at("time").text());
+  if (factor == 0) units.at("time").refuse("\"ns\", \"us\", \"ms\" or \"s\"");
+  return factor;
+}
+
+void check_format(const JsonPlace& format) {
+  if (format.text() == kFormat) return;
+  std::string expected = std::string("\"") + kFormat + "\"";
+  if (format.text() == "pdl-samples-1") expected += " (these are samples: pdl-calibrate --from fits them)";
+  format.refuse(expected);
+}
+
+}  // namespace
+
+ordered_json to_json(const CostProfile& profile) {
+  ordered_json json;
+  json["format"] = kFormat;
+  json["name"] = profile.name;
+  json["units"] = {{"time", "us"}, {"size", "bytes"}};
+  json["environment"] = profile.environment;
+  for (const char* name : kSections) json[name] = ordered_json::array();
+  for (const MeasuredCurve& curve : profile.curves) json[section(curve.key.probe)].push_back(curve_json(curve));
+  for (const HostTime& host : profile.host) json[section(Probe::host)].push_back(host_json(host));
+  for (const MemoryConstant& memory : profile.memory) json[section(Probe::memory)].push_back(memory_json(memory));
+  json["warnings"] = profile.warnings;
+  return json;
+}
+
+CostProfile profile_from_json(const nlohmann::json& document, const std::string& place) {
+  const JsonPlace root(document, place);
+  Words known = {"format", "name", "units", "environment", "warnings"};
+  known.insert(known.end(), kSections.begin(), kSections.end());
+  check_format(root.at("format"));
+  root.object_of(known);
+  CostProfile profile;
+  profile.name = root.at("name").text();
+  profile.host_description = read_environment(root.at("environment"));
+  profile.environment = root.at("environment").json();
+  const ProfileReader reader(read_units(root.at("units")));
+  for (int i = 0; i < kProbes; ++i) {
+    const auto probe = static_cast<Probe>(i);
+    const JsonPlace entries = root.at(section(probe));
+    entries.array();
+    for (std::size_t e = 0; e < entries.size(); ++e) {
+      if (is_curve(probe)) profile.curves.push_back(reader.curve(probe, entries.at(e)));
+      if (probe == Probe::host) profile.host.push_back(reader.host(entries.at(e)));
+      if (probe == Probe::memory) profile.memory.push_back(reader.memory(entries.at(e)));
+    }
+  }
+  if (profile.curves.empty()) throw InputError(place, "a profile without any curve", "at least one");
+  sort_by_key(profile.curves, place);
+  sort_by_key(profile.host, place);
+  sort_by_key(profile.memory, place);
+  const JsonPlace warnings = root.at("warnings");
+  warnings.array();
+  for (std::size_t i = 0; i < warnings.size(); ++i) profile.warnings.push_back(warnings.at(i).text());
+  return profile;
+}
+
+void save_profile(const CostProfile& profile, const std::string& path) {
+  const std::string text = json_text(to_json(profile));
+  write_output(path, [&](std::ostream& out) { out << text; });
+}
+
+}  // namespace pdl
