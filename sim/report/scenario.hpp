@@ -3,13 +3,14 @@
 //
 //   {"id": "hw3_4", "title": "More GPUs", "source": "HW3.4", "question": "Are all GPUs busy? Is 5 faster than 2?",
 //    "settings": {"strategy": "mp", "depth": 20, "dim": 8192, "batch": 2048, "microbatches": 1},
-//    "vary": {"gpus": [2, 4, 5]},                      every combination, the first key varies slowest
+//    "vary": {"gpus": [2, 4, 5]},                      every combination
 //    "configurations": [{"gpus": 8, "depth": 24}],     and/or these, one by one, after those of `vary`
 //    "columns": ["gpus", "layers", "step_time_ms", "speedup", "peak_memory_gib"],
 //    "answer": "more_gpus"}
 //
-// `vary` may also be a list of such objects, each with its own combinations. Words and values are those of the command
-// line (docs/formats-run.md). A scenario holds no times: tables and answers are computed.
+// Words and values are those of the command line. Words of `vary` and `configurations` replace those of `settings`. The
+// combinations are in the order of setting_infos(): its first word varies slowest. `vary` may also be a list of such
+// objects, each with its own combinations. A scenario holds no times: tables and answers are computed.
 #pragma once
 
 #include <string>
