@@ -1,0 +1,117 @@
+// The layers of one pipeline stage on one device, without autograd: forward, backward and optimizer of a stack of
+// Linear+ReLU blocks as a short list of kernels into buffers that exist before the first step.
+//
+//   PipelineStage stage(plan, 1, device, options);
+//   stage.forward(0);                    // reads input(0), which a transfer filled
+//   stage.backward(0, false);            // reads output_gradient(0); leaves input_gradient(0)
+//   stage.optimizer_step();
+//
+// Per layer, x is rows x in, W is out x in, dY is rows x out:
+//
+//   forward    Y  = relu(X W^T + b)          one GEMM; bias and ReLU in its epilogue on CUDA
+//   backward   dZ = dY where Y > 0           in place
+//              dX = dZ W                     not for the first layer of the model
+//              dW = dZ^T X  (+ dW)           gradients of later micro-batches are added by the GEMM itself (beta = 1)
+//              db = dZ^T 1  (+ db)
+//   loss       dY = (Y - T) * 2 / (batch * width), the mean squared error over the whole batch, so that micro-batches
+//              add up to nn.MSELoss of the batch. The factor is the alpha of the last layer's products: no pass of its own.
+//
+// Buffers: one a slot (Stage::slots) for what must outlive a task; micro-batch m uses slot m % slots. Nothing is
+// allocated in a step by this code (cuBLAS takes its workspace in the first one). Everything is launched on the current
+// stream of the current device; the caller orders the streams. fp32; whether products use TF32 is LibTorch's setting.
+// Not here: autocast, other kinds of layer.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "runtime/executor/runtime_options.hpp"
+#include "sim/plan/plan.hpp"
+
+namespace pdl {
+
+class PipelineStage {
+ public:
+  /// Allocates everything, draws the parameters, and the data where the stage holds the first or the last layer.
+  /// `device` is the current device; the current stream is the one that the stage will run on.
+  PipelineStage(const Plan& plan, int stage, at::Device device, const RuntimeOptions& options);
+
+  void forward(int microbatch);
+
+  /// Input and weight gradient. `accumulate`: adds to the gradients of the micro-batches before.
+  void backward(int microbatch, bool accumulate);
+
+  /// The same in two parts, for schedules that move the weight gradient to a later time. The plan must have tasks of
+  /// these kinds: only then are the gradients kept from one to the other.
+  void backward_input(int microbatch);
+  void backward_weight(int microbatch, bool accumulate);
+
+  /// The loss of the micro-batch and its gradient, which the backward of the last stage starts with. No effect elsewhere.
+  void loss_gradient(int microbatch);
+
+  void optimizer_step();
+
+  /// rows x width of micro-batch m, contiguous. Undefined where there is none: the input of the first stage is data,
+  /// the output gradient of the last stage comes from the loss, the first stage has no input gradient.
+  const at::Tensor& input(int microbatch) const { return views_[microbatch].activations.front(); }
+  const at::Tensor& output(int microbatch) const { return views_[microbatch].activations.back(); }
+  const at::Tensor& output_gradient(int microbatch) const { return views_[microbatch].gradients.back(); }
+  const at::Tensor& input_gradient(int microbatch) const { return views_[microbatch].input_gradient; }
+
+  bool has_loss() const { return last_; }
+  /// Mean squared error over the whole batch of the last step. Waits for the device. Last stage only.
+  double loss() const;
+
+  /// weight, bias of every layer, in order.
+  const std::vector<at::Tensor>& parameters() const { return parameters_; }
+  const std::vector<at::Tensor>& gradients() const { return gradients_; }
+
+ private:
+  struct LayerTensors {
+    at::Tensor weight;            // out x in
+    at::Tensor weight_transposed; // view
+    at::Tensor bias;              // out
+    at::Tensor weight_gradient;
+    at::Tensor bias_gradient;
+  };
+
+  /// What one micro-batch reads and writes: views of the buffers of its slot.
+  struct MicrobatchViews {
+    std::vector<at::Tensor> activations;           // input, then the output of every layer
+    std::vector<at::Tensor> gradients;             // of every layer's output, then of its pre-activation: in place
+    std::vector<at::Tensor> gradients_transposed;  // views
+    at::Tensor input_gradient;
+    at::Tensor ones;    // rows
+    at::Tensor target;  // last stage
+    at::Tensor error_norm;  // last stage: one number, the root of the sum of squared errors
+  };
+
+  void create_parameters(const Plan& plan, const RuntimeOptions& options);
+  void create_buffers(const Plan& plan, const RuntimeOptions& options);
+  void relu_backward(MicrobatchViews& views, std::size_t layer);
+  void layer_input_gradient(MicrobatchViews& views, std::size_t layer);
+  void layer_weight_gradient(MicrobatchViews& views, std::size_t layer, bool accumulate);
+  double alpha(std::size_t layer) const { return last_ && layer + 1 == layers_.size() ? loss_scale_ : 1; }
+  at::Tensor empty(at::IntArrayRef sizes) const;
+
+  at::Device device_;
+  int stage_;
+  bool first_;
+  bool last_;
+  std::int64_t first_layer_;
+  std::vector<Layer> shapes_;
+  std::vector<LayerTensors> layers_;
+  std::vector<at::Tensor> parameters_;
+  std::vector<at::Tensor> gradients_;
+  std::vector<MicrobatchViews> views_;
+  at::Tensor error_norms_;  // last stage: one number a micro-batch
+  double loss_scale_ = 1;   // 2 / (batch * width)
+
+  Optimizer optimizer_;
+  double learning_rate_;
+  std::vector<at::Tensor> first_moments_, second_moments_, step_counts_;  // Adam
+};
+
+}  // namespace pdl
