@@ -1,0 +1,86 @@
+// The table of a scenario: a row a configuration, predicted beside measured; and a second one, a row a GPU.
+//
+//   row  GPUs  step time  step time   difference  speed-up
+//              predicted   measured
+//                     ms         ms            %
+//   ---------------------------------------------------
+//     1     2     325.10     326.02         -0.3       ...
+//     2     5     325.91  predicted only             ...
+//
+// A column is a line of a table of functions in scenario_table.cpp: adding one touches nothing else.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "sim/report/metrics.hpp"
+#include "sim/report/run_result.hpp"
+#include "sim/report/scenario.hpp"
+
+namespace pdl {
+
+/// A run with the metrics computed from it.
+struct EvaluatedRun {
+  RunResult result;
+  RunMetrics metrics;
+};
+
+struct ScenarioRow {
+  RunSpec spec;
+  EvaluatedRun predicted;
+  std::optional<EvaluatedRun> measured;
+
+  /// Measured where there is a measurement, else predicted.
+  const EvaluatedRun& best() const { return measured ? *measured : predicted; }
+};
+
+struct ScenarioTable {
+  Scenario scenario;
+  std::string profile_name;
+  std::vector<ScenarioRow> rows;
+
+  bool has_measurements() const;
+};
+
+/// What one cell is computed from. `side` picks predicted or measured; `gpu` counts in columns of GPUs only.
+struct CellPlace {
+  const ScenarioTable& table;
+  std::size_t row;
+  bool measured;
+  std::size_t gpu = 0;
+
+  const ScenarioRow& scenario_row() const { return table.rows[row]; }
+  const EvaluatedRun& run() const { return measured ? *scenario_row().measured : scenario_row().predicted; }
+};
+
+struct ScenarioColumn {
+  std::string name;     // in the file: "step_time_ms"
+  std::string title;    // "step time"
+  std::string unit;     // "ms"
+  std::string meaning;  // one line for the legend; empty: the title says it
+  bool per_gpu = false;
+  /// One of the two. `text`: what is decided before anything runs. `number`: predicted and measured, nothing if unknown.
+  std::string (*text)(const CellPlace&) = nullptr;
+  std::optional<double> (*number)(const CellPlace&) = nullptr;
+  int digits = 2;
+  bool with_difference = false;  // also (predicted - measured) / measured, in per cent
+};
+
+std::span<const ScenarioColumn> scenario_columns();
+
+/// Title, question, tables, legend, answer. `width`: columns of the terminal, for the sentences.
+std::string scenario_text(const ScenarioTable& table, std::size_t width);
+
+/// The row that speed-ups of `row` refer to: the first one with the same model and batch.
+std::size_t baseline_row(const ScenarioTable& table, std::size_t row);
+
+/// How many transfers of the step, and how many bytes, belong to forward passes.
+struct ForwardTransfers {
+  std::int64_t count = 0;
+  std::int64_t bytes = 0;
+};
+ForwardTransfers forward_transfers(const RunResult& run);
+
+}  // namespace pdl

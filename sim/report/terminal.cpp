@@ -1,0 +1,103 @@
+#include "sim/report/terminal.hpp"
+
+#include "sim/report/metrics.hpp"
+#include "sim/report/number_text.hpp"
+#include "sim/report/text_table.hpp"
+#include "sim/spec/words.hpp"
+
+namespace pdl {
+namespace {
+
+std::string text_at(const nlohmann::json& object, const char* key, const std::string& otherwise) {
+  if (!object.is_object() || !object.contains(key) || object[key].is_null()) return otherwise;
+  return object[key].is_string() ? object[key].get<std::string>() : object[key].dump();
+}
+
+std::string describe_synthetic(const SyntheticCosts& costs) {
+  const std::string backward = costs.tw_ms ? "input gradient " + to_text(costs.tb_ms) + " ms, weight gradient " +
+                                                 to_text(*costs.tw_ms) + " ms"
+                                           : "backward " + to_text(costs.tb_ms) + " ms";
+  return "synthetic costs: forward " + to_text(costs.tf_ms) + " ms, " + backward + ", transfer " + to_text(costs.tcomm_ms) +
+         " ms, for each stage and micro-batch; nothing else takes time";
+}
+
+std::vector<std::string> gpu_row(const RunResult& run, const GpuMetrics& gpu, std::size_t index, const std::string& layers) {
+  return {std::to_string(index),         layers,
+          milliseconds(gpu.busy_ns),     milliseconds(gpu.comm_ns),
+          milliseconds(gpu.idle_ns),     fixed(gpu.bubble_fraction * 100, 1),
+          run.peak_memory_bytes.empty() ? "-" : gib(run.peak_memory_bytes[index])};
+}
+
+std::string gpu_table(const RunResult& run, const RunMetrics& metrics, std::size_t most_rows) {
+  TextTable table;
+  table.columns = {{"GPU", "", Align::right}, {"layers", "", Align::left}, {"busy", "ms"},   {"communication", "ms"},
+                   {"idle", "ms"},            {"bubble", "%"},             {"peak memory", "GiB"}};
+  const std::vector<std::string> layers = layers_of_gpus(run);
+  const std::vector<std::size_t> rows = shown_rows(metrics.gpus.size(), most_rows);
+  for (std::size_t r = 0; r < rows.size(); ++r) {
+    if (r > 0 && rows[r] != rows[r - 1] + 1) table.rows.push_back({"...", "", "", "", "", "", ""});
+    table.rows.push_back(gpu_row(run, metrics.gpus[rows[r]], rows[r], layers[rows[r]]));
+  }
+  const std::size_t hidden = metrics.gpus.size() - rows.size();
+  return to_text(table) + (hidden == 0 ? "" : "(" + std::to_string(hidden) + " GPUs are not shown; --json has all)\n") +
+         "communication: a transfer and no computation; idle: neither; the three add up to the step\n";
+}
+
+std::string step_time_text(const RunResult& run) {
+  std::string text = fixed(run.step_time.median_ms, 3) + " ms, " + (run.measured ? "measured" : "predicted");
+  if (run.step_time.n) text += " (median of " + std::to_string(*run.step_time.n) + " steps";
+  if (run.step_time.p25_ms && run.step_time.p75_ms) {
+    text += ", p25 " + fixed(*run.step_time.p25_ms, 3) + ", p75 " + fixed(*run.step_time.p75_ms, 3);
+  }
+  return text + (run.step_time.n ? ")" : "");
+}
+
+std::string totals(const RunResult& run, const RunMetrics& metrics) {
+  const std::string transfers =
+      metrics.transfer_count == 0 ? "none" : grouped(metrics.transfer_count) + " between GPUs, " +
+                                                 decimal_bytes(metrics.transfer_bytes) + " in all";
+  return "step time    " + step_time_text(run) + "\n" +
+         "throughput   " + fixed(metrics.throughput_samples_per_s, 1) + " samples/s\n" +
+         "bubble       " + percent(metrics.bubble_fraction) + " of the time of all GPUs is not forward or backward work\n" +
+         "transfers    " + transfers + "\n" +
+         "parameters   " + grouped(metrics.parameters) + " in " + std::to_string(run.spec.model.layers.size()) + " layers\n";
+}
+
+}  // namespace
+
+std::string describe_source(const RunResult& run) {
+  if (!run.measured && run.spec.synthetic) return describe_synthetic(*run.spec.synthetic);
+  const nlohmann::json& environment = run.environment;
+  const bool profiled = !run.measured && environment.is_object() && environment.contains("profile");
+  const nlohmann::json& source = profiled ? environment["profile"] : environment;
+  const std::string host = text_at(source, "count", "?") + " x " + text_at(source, "card", "unknown card") +
+                           ", measured " + text_at(source, "date", "at an unknown date");
+  return profiled ? "costs: profile " + text_at(source, "name", "?") + " (" + host + ")" : "measured: " + host;
+}
+
+std::vector<std::string> layers_of_gpus(const RunResult& run) {
+  std::vector<std::int64_t> counts(static_cast<std::size_t>(run.spec.gpus), 0);
+  std::vector<std::string> ranges(counts.size());
+  for (const Stage& stage : run.stages) {
+    const auto gpu = static_cast<std::size_t>(stage.worker);
+    counts[gpu] += stage.layer_count;
+    const std::int32_t last = stage.first_layer + stage.layer_count - 1;
+    ranges[gpu] += (ranges[gpu].empty() ? "" : ", ") + std::to_string(stage.first_layer) +
+                   (last > stage.first_layer ? "-" + std::to_string(last) : "");
+  }
+  std::vector<std::string> texts;
+  for (std::size_t g = 0; g < counts.size(); ++g) texts.push_back(std::to_string(counts[g]) + " (" + ranges[g] + ")");
+  return texts;
+}
+
+std::string terminal_view(const RunResult& run, const ViewStyle& style) {
+  const RunMetrics metrics = compute_metrics(run);
+  const std::size_t width = style.gantt.width;
+  std::string out = wrap(describe(run.spec), width, 2) + wrap(describe_source(run), width, 2) + "\n" +
+                    gpu_table(run, metrics, style.gantt.most_rows) + "\n" + totals(run, metrics);
+  for (const std::string& warning : run.warnings) out += wrap("warning: " + warning, width, 9);
+  if (style.with_gantt) out += "\n" + gantt(run, style.gantt);
+  return out;
+}
+
+}  // namespace pdl

@@ -1,0 +1,34 @@
+// One run for people: what was asked, a table of the GPUs, the totals, a Gantt chart. One screen for up to 32 GPUs.
+//
+//   mlp 8 x 8192, batch 2048 in 1 micro-batch, fp32, sgd; pp 1f1b on 8 GPUs, ...
+//   costs: synthetic, forward 1 ms, backward 2 ms, transfer 0 ms for each stage and micro-batch
+//
+//   GPU   layers   busy  communication   idle  bubble  peak memory
+//                    ms             ms     ms       %          GiB
+//   --------------------------------------------------------------
+//     0  1 (0-0)  3.000          0.000 21.000    87.5            -
+//
+// The words of the table are explained below it. The same for predicted and measured runs.
+#pragma once
+
+#include <string>
+
+#include "sim/report/gantt.hpp"
+#include "sim/report/run_result.hpp"
+
+namespace pdl {
+
+struct ViewStyle {
+  bool with_gantt = true;
+  GanttStyle gantt;
+};
+
+std::string terminal_view(const RunResult& run, const ViewStyle& style);
+
+/// Where the times come from, in one line: the profile with card, count and date; synthetic costs; or the host measured.
+std::string describe_source(const RunResult& run);
+
+/// The layers of each GPU: "4 (0-3)"; "4 (0-1, 8-9)" where a GPU holds several stages.
+std::vector<std::string> layers_of_gpus(const RunResult& run);
+
+}  // namespace pdl
