@@ -66,14 +66,16 @@ std::string to_markdown(const TextTable& table) {
 
 std::string wrap(const std::string& text, std::size_t width, std::size_t indent) {
   std::istringstream words(text);
-  std::string out, line, word;
+  std::string out, line(std::min(text.find_first_not_of(' '), text.size()), ' '), word;
+  bool empty = true;
   while (words >> word) {
-    if (!line.empty() && line.find_first_not_of(' ') != std::string::npos && line.size() + 1 + word.size() > width) {
+    if (!empty && line.size() + 1 + word.size() > width) {
       out += line + "\n";
-      line = std::string(indent, ' ') + word;
-    } else {
-      line += (line.empty() ? "" : " ") + word;
+      line = std::string(indent, ' ');
+      empty = true;
     }
+    line += (empty ? "" : " ") + word;
+    empty = false;
   }
   return out + line + "\n";
 }

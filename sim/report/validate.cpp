@@ -1,0 +1,196 @@
+#include "sim/report/validate.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <numeric>
+
+#include "sim/report/number_text.hpp"
+#include "sim/report/predict.hpp"
+#include "sim/report/run_json.hpp"
+#include "sim/report/text_table.hpp"
+#include "sim/spec/error.hpp"
+
+namespace pdl {
+namespace {
+
+/// The profile beside the folder of a run.
+std::string profile_beside(const std::string& run_path) {
+  namespace fs = std::filesystem;
+  const fs::path folder = fs::absolute(run_path).lexically_normal().parent_path().parent_path();
+  const fs::path path = folder / "profile.json";
+  if (!fs::is_regular_file(path)) {
+    throw InputError(run_path, "no profile " + path.lexically_relative(fs::current_path()).string(),
+                     "one in the folder above that of the run, or --profile");
+  }
+  return path.string();
+}
+
+ValidatedRun validate_run(const std::string& path, const CostProfile& profile, RunResult measured) {
+  if (!measured.measured) throw InputError(path, "a predicted run", "a run measured by pdl-run");
+  ValidatedRun run;
+  run.path = path;
+  run.profile_name = profile.name;
+  try {
+    run.predicted = predict(measured.spec, &profile);
+  } catch (const InputError& error) {
+    throw InputError(path + ": cannot be predicted: " + error.what());
+  } catch (const CannotRun& error) {
+    throw CannotRun(path + ": " + error.what());
+  }
+  run.error_percent = 100 * (run.predicted.step_time.median_ms / measured.step_time.median_ms - 1);
+  for (std::size_t g = 0; g < measured.peak_memory_bytes.size(); ++g) {
+    const auto real = static_cast<double>(measured.peak_memory_bytes[g]);
+    if (real > 0) run.memory_error_percent.push_back(100 * (static_cast<double>(run.predicted.peak_memory_bytes[g]) / real - 1));
+  }
+  run.measured = std::move(measured);
+  return run;
+}
+
+double largest_by_size(const std::vector<double>& values) {
+  return *std::max_element(values.begin(), values.end(), [](double a, double b) { return std::abs(a) < std::abs(b); });
+}
+
+std::string stem(const std::string& path) { return std::filesystem::path(path).stem().string(); }
+
+bool several_profiles(const Validation& validation) {
+  return std::any_of(validation.runs.begin(), validation.runs.end(),
+                     [&](const ValidatedRun& run) { return run.profile_name != validation.runs.front().profile_name; });
+}
+
+TextTable run_table(const Validation& validation) {
+  TextTable table{{{"run", "", Align::left}, {"measured", "ms"}, {"p25..p75", "ms"}, {"predicted", "ms"}, {"error", "%"},
+                   {"memory error", "%"}}, {}};
+  if (several_profiles(validation)) table.columns.insert(table.columns.begin(), {"profile", "", Align::left});
+  for (const ValidatedRun& run : validation.runs) {
+    const StepTime& time = run.measured.step_time;
+    const std::optional<double> memory = run.worst_memory_error_percent();
+    std::vector<std::string> cells = {stem(run.path), fixed(time.median_ms, 3),
+                                      time.p25_ms && time.p75_ms ? fixed(*time.p25_ms, 3) + ".." + fixed(*time.p75_ms, 3) : "-",
+                                      fixed(run.predicted.step_time.median_ms, 3), signed_fixed(run.error_percent, 2),
+                                      memory ? signed_fixed(*memory, 2) : "-"};
+    if (several_profiles(validation)) cells.insert(cells.begin(), run.profile_name);
+    table.rows.push_back(std::move(cells));
+  }
+  return table;
+}
+
+std::string strategy_of(const ValidatedRun& run) {
+  const RunSpec& spec = run.measured.spec;
+  std::string text = to_string(spec.strategy);
+  if (spec.strategy == Strategy::pp) text += " " + spec.schedule;
+  return text + ", " + (spec.workers == Workers::one ? "one thread" : "transport " + to_string(spec.transport));
+}
+
+std::vector<std::string> summary_cells(const std::string& group, const std::string& what, const ErrorSummary& summary) {
+  return {group, what, std::to_string(summary.runs), fixed(summary.mean, 2), fixed(summary.median, 2), fixed(summary.max, 2)};
+}
+
+TextTable summary_table(const Validation& validation) {
+  TextTable table{{{"group", "", Align::left}, {"error of", "", Align::left}, {"values", ""}, {"mean", "%"}, {"median", "%"},
+                   {"max", "%"}}, {}};
+  const auto add_groups = [&](const std::function<std::string(const ValidatedRun&)>& group_of) {
+    std::map<std::string, std::vector<double>> groups;
+    for (const ValidatedRun& run : validation.runs) groups[group_of(run)].push_back(run.error_percent);
+    for (const auto& [group, errors] : groups) {
+      if (groups.size() > 1) table.rows.push_back(summary_cells(group, "step time", summarize(errors)));
+    }
+  };
+  add_groups(strategy_of);
+  add_groups([](const ValidatedRun& run) { return "profile " + run.profile_name; });
+  table.rows.push_back(summary_cells("all runs", "step time", validation.step_time()));
+  if (validation.memory().runs > 0) table.rows.push_back(summary_cells("all GPUs", "peak memory", validation.memory()));
+  return table;
+}
+
+std::string legend() {
+  return "error: (predicted - measured median) / measured median; memory error: of the peak memory, that GPU of the run\n"
+         "where it is largest. Below: mean, median and maximum of the absolute errors.\n";
+}
+
+}  // namespace
+
+std::optional<double> ValidatedRun::worst_memory_error_percent() const {
+  if (memory_error_percent.empty()) return std::nullopt;
+  return largest_by_size(memory_error_percent);
+}
+
+ErrorSummary summarize(std::vector<double> errors_percent) {
+  ErrorSummary summary;
+  summary.runs = errors_percent.size();
+  if (errors_percent.empty()) return summary;
+  for (double& error : errors_percent) error = std::abs(error);
+  std::sort(errors_percent.begin(), errors_percent.end());
+  const std::size_t middle = errors_percent.size() / 2;
+  summary.mean = std::accumulate(errors_percent.begin(), errors_percent.end(), 0.0) / static_cast<double>(summary.runs);
+  summary.median = summary.runs % 2 == 1 ? errors_percent[middle] : (errors_percent[middle - 1] + errors_percent[middle]) / 2;
+  summary.max = errors_percent.back();
+  return summary;
+}
+
+ErrorSummary Validation::step_time() const {
+  std::vector<double> errors;
+  for (const ValidatedRun& run : runs) errors.push_back(run.error_percent);
+  return summarize(std::move(errors));
+}
+
+ErrorSummary Validation::memory() const {
+  std::vector<double> errors;
+  for (const ValidatedRun& run : runs) {
+    errors.insert(errors.end(), run.memory_error_percent.begin(), run.memory_error_percent.end());
+  }
+  return summarize(std::move(errors));
+}
+
+Validation validate(const std::vector<std::string>& paths, const std::optional<std::string>& profile) {
+  std::map<std::string, CostProfile> profiles;
+  Validation validation;
+  for (const std::string& path : paths) {
+    RunResult measured = read_run(path);
+    const std::string source = profile ? *profile : profile_beside(path);
+    if (!profiles.contains(source)) profiles.emplace(source, load_profile(source));
+    validation.runs.push_back(validate_run(path, profiles.at(source), std::move(measured)));
+  }
+  std::stable_sort(validation.runs.begin(), validation.runs.end(), [](const ValidatedRun& a, const ValidatedRun& b) {
+    const double x = std::abs(a.error_percent), y = std::abs(b.error_percent);
+    return x != y ? x > y : a.path < b.path;
+  });
+  return validation;
+}
+
+std::string validation_text(const Validation& validation) {
+  return to_text(run_table(validation)) + "\n" + legend() + "\n" + to_text(summary_table(validation));
+}
+
+std::string validation_markdown(const Validation& validation) {
+  return to_markdown(summary_table(validation)) + "\n" + to_markdown(run_table(validation));
+}
+
+nlohmann::ordered_json validation_json(const Validation& validation) {
+  using nlohmann::ordered_json;
+  const auto summary = [](const ErrorSummary& s) -> ordered_json {
+    if (s.runs == 0) return nullptr;
+    return {{"values", s.runs}, {"mean_percent", s.mean}, {"median_percent", s.median}, {"max_percent", s.max}};
+  };
+  ordered_json out;
+  out["runs"] = ordered_json::array();
+  for (const ValidatedRun& run : validation.runs) {
+    const StepTime& time = run.measured.step_time;
+    out["runs"].push_back({{"run", stem(run.path)},
+                           {"path", run.path},
+                           {"profile", run.profile_name},
+                           {"measured_ms", time.median_ms},
+                           {"measured_p25_ms", time.p25_ms ? ordered_json(*time.p25_ms) : ordered_json()},
+                           {"measured_p75_ms", time.p75_ms ? ordered_json(*time.p75_ms) : ordered_json()},
+                           {"predicted_ms", run.predicted.step_time.median_ms},
+                           {"error_percent", run.error_percent},
+                           {"memory_error_percent", run.memory_error_percent}});
+  }
+  out["step_time_error"] = summary(validation.step_time());
+  out["memory_error"] = summary(validation.memory());
+  return out;
+}
+
+}  // namespace pdl
