@@ -29,10 +29,11 @@ std::int64_t parameter_bytes(const Plan& plan, const Stage& stage, std::int64_t 
   return bytes;
 }
 
-/// Moments of Adam, and its step count: one number for each weight and bias.
+/// The two moments of Adam. The fused one also keeps the step count of each weight and bias on the device.
 std::int64_t optimizer_bytes(const Plan& plan, const Stage& stage) {
   if (plan.spec.optimizer == Optimizer::sgd) return 0;
-  return parameter_bytes(plan, stage, 2) + 2 * stage.layer_count * tensor_bytes(1);
+  const bool fused = plan.spec.workers != Workers::one;
+  return parameter_bytes(plan, stage, 2) + (fused ? 2 * stage.layer_count * tensor_bytes(1) : 0);
 }
 
 /// The batch on the first stage's GPU, the targets on the last one's.
@@ -120,6 +121,12 @@ std::vector<std::int64_t> replay_autograd(const Plan& plan) {
       case TaskKind::backward:
         if (work.loss) levels[s].take(tensor_bytes(out));
         replay_backward(plan, stage, work, levels[s]);
+        break;
+      case TaskKind::optimizer:
+        if (plan.spec.optimizer == Optimizer::adam) {  // roots of the second moments, for a moment
+          levels[s].take(parameter_bytes(plan, stage, 1));
+          levels[s].give(parameter_bytes(plan, stage, 1));
+        }
         break;
       default: break;
     }
