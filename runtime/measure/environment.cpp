@@ -104,7 +104,7 @@ void describe_cards(const RuntimeOptions& options, int workers, nlohmann::json& 
   if (cudaGetDeviceProperties(&properties, options.device_index(0)) != cudaSuccess) return;
   environment["card"] = properties.name;
   environment["multiprocessors"] = properties.multiProcessorCount;
-  environment["memory_bytes"] = static_cast<std::int64_t>(properties.totalGlobalMem);
+  environment["memory_capacity_bytes"] = static_cast<std::int64_t>(properties.totalGlobalMem);
   int runtime = 0, nccl = 0;
   if (cudaRuntimeGetVersion(&runtime) == cudaSuccess) environment["cuda"] = version(runtime, 1000, 10);
   if (ncclGetVersion(&nccl) == ncclSuccess) {

@@ -25,7 +25,7 @@ struct CardState {
 /// Empty on CPU, and where the library is missing.
 CardState read_card_state(c10::Device device);
 
-/// Keys: device, card, count, multiprocessors, memory_bytes, driver, cuda, nccl, torch, cpu, cores, date (UTC), command,
+/// Keys: device, card, count, multiprocessors, memory_capacity_bytes, driver, cuda, nccl, torch, cpu, cores, date (UTC), command,
 /// gpus (a list: sm_clock_mhz, largest_sm_clock_mhz, power_w, power_limit_w). What is not known is left out.
 nlohmann::json describe_environment(const RuntimeOptions& options, int workers, const std::string& command);
 
