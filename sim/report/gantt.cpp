@@ -147,16 +147,19 @@ std::string axis(std::int64_t step_ns, std::size_t columns, std::size_t indent) 
 
 std::string legend(const RunResult& run) {
   bool seen[9] = {};
-  for (const Span& span : run.timeline.spans) seen[static_cast<std::size_t>(span.kind)] = true;
+  for (const Span& span : run.timeline.spans) {
+    if (span.end_ns > span.start_ns) seen[static_cast<std::size_t>(span.kind)] = true;
+  }
   const auto has = [&](TaskKind kind) { return seen[static_cast<std::size_t>(kind)]; };
   std::string text = "F0> forward of micro-batch 0";
   if (has(TaskKind::backward)) text += "   B0< backward";
   if (has(TaskKind::backward_input)) text += "   I0< backward, input gradient";
   if (has(TaskKind::backward_weight)) text += "   W0w weight gradient";
   if (has(TaskKind::optimizer)) text += "   o optimizer";
-  if (std::any_of(run.timeline.spans.begin(), run.timeline.spans.end(),
-                  [](const Span& span) { return is_transfer(span.kind) && span.end_ns > span.start_ns; })) {
+  for (int kind = 0; kind < 9; ++kind) {
+    if (!seen[kind] || !is_transfer(static_cast<TaskKind>(kind))) continue;
     text += "   ~ transfer only";
+    break;
   }
   return text + "   . idle\n";
 }

@@ -1,0 +1,56 @@
+#include "sim/report/evaluate_scenario.hpp"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "sim/report/predict.hpp"
+#include "sim/report/run_json.hpp"
+#include "sim/report/run_name.hpp"
+#include "sim/spec/error.hpp"
+
+namespace pdl {
+namespace {
+
+namespace fs = std::filesystem;
+
+fs::path runs_folder(const std::string& profile) {
+  const std::vector<ProfileSummary> named = list_profiles();
+  const auto found = std::find_if(named.begin(), named.end(), [&](const ProfileSummary& p) { return p.name == profile; });
+  const fs::path path = found != named.end() ? fs::path(found->path) : fs::path(profile);
+  return (fs::is_directory(path) ? path : path.parent_path()) / "runs";
+}
+
+EvaluatedRun evaluated(RunResult result) {
+  RunMetrics metrics = compute_metrics(result);
+  return {std::move(result), std::move(metrics)};
+}
+
+std::optional<EvaluatedRun> find_measured(const fs::path& folder, const RunSpec& spec) {
+  const fs::path path = folder / (run_name(spec) + ".json");
+  if (!fs::exists(path)) return std::nullopt;
+  RunResult run = read_run(path.string());
+  if (!run.measured || !same_run(run.spec, spec)) {
+    throw InputError(path.string(), run.measured ? describe(run.spec) : "a predicted run", "a measured run of " + describe(spec));
+  }
+  return evaluated(std::move(run));
+}
+
+}  // namespace
+
+ScenarioTable evaluate_scenario(const Scenario& scenario, const std::string& profile) {
+  const CostProfile costs = load_profile(profile);
+  const fs::path folder = runs_folder(profile);
+  ScenarioTable table{scenario, costs.name, {}};
+  for (const RunSpec& spec : scenario.configurations) {
+    try {
+      table.rows.push_back({spec, evaluated(predict(spec, &costs)), find_measured(folder, spec)});
+    } catch (const InputError& error) {
+      throw InputError(scenario.path + ": " + describe(spec) + ": " + error.what());
+    } catch (const CannotRun& error) {
+      throw CannotRun(scenario.path + ": " + error.what());
+    }
+  }
+  return table;
+}
+
+}  // namespace pdl

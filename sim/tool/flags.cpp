@@ -1,0 +1,81 @@
+#include "sim/tool/flags.hpp"
+
+#include "sim/spec/error.hpp"
+#include "sim/spec/words.hpp"
+
+namespace pdl {
+namespace {
+
+const CLI::App& called(const CLI::App& app) {
+  const auto subcommands = app.get_subcommands();
+  return subcommands.empty() ? app : *subcommands.front();
+}
+
+std::vector<std::string> flags_of(const CLI::App& app) {
+  std::vector<std::string> flags;
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& name : option->get_lnames()) flags.push_back("--" + name);
+  }
+  return flags;
+}
+
+std::vector<std::string> subcommands_of(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* subcommand : app.get_subcommands([](const CLI::App*) { return true; })) {
+    names.push_back(subcommand->get_name());
+  }
+  return names;
+}
+
+std::string nearest_or_list(const std::string& word, const std::vector<std::string>& known) {
+  const std::string nearest = nearest_word(word, known);
+  return nearest.empty() ? list_words(known) : nearest;
+}
+
+}  // namespace
+
+OnceFlag::OnceFlag(CLI::App& app, const std::string& flag, const std::string& value_name, const std::string& help)
+    : flag_(flag) {
+  app.add_option(flag, values_, help)
+      ->type_name(value_name)
+      ->expected(1)
+      ->allow_extra_args(false)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+}
+
+std::optional<std::string> OnceFlag::value() const {
+  if (values_.size() > 1) throw InputError(flag_, "given " + std::to_string(values_.size()) + " times", "once");
+  if (values_.empty()) return std::nullopt;
+  if (values_.front().empty()) throw InputError(flag_, "nothing", "a value");
+  return values_.front();
+}
+
+Switch::Switch(CLI::App& app, const std::string& flag, const std::string& help) : flag_(flag) {
+  app.add_flag(flag, count_, help);
+}
+
+bool Switch::on() const {
+  if (count_ > 1) throw InputError(flag_, "given " + std::to_string(count_) + " times", "once");
+  return count_ == 1;
+}
+
+void refuse_command_line(const CLI::App& app, const CLI::ParseError& error) {
+  const CLI::App& active = called(app);
+  const std::string place = &active == &app ? "command line" : app.get_name() + " " + active.get_name();
+  const auto* extras = dynamic_cast<const CLI::ExtrasError*>(&error);
+  const std::vector<std::string> left = app.remaining(true);
+  if (extras && !left.empty()) {
+    // "--gups=5" is looked up without its value.
+    const std::string word = left.front().substr(0, left.front().find('='));
+    if (word.starts_with("-")) {
+      throw InputError(place, "an unknown flag " + word, nearest_or_list(word, flags_of(active)));
+    }
+    if (&active == &app) {
+      throw InputError(place, "an unknown subcommand " + word, nearest_or_list(word, subcommands_of(app)));
+    }
+    throw InputError(place, "a word too many, " + word, "only the words of " + app.get_name() + " " + active.get_name() + " --help");
+  }
+  throw InputError(place + ": " + error.what());
+}
+
+}  // namespace pdl

@@ -1,0 +1,44 @@
+// Flags that may be given once, and refusals that name the nearest known word.
+//
+//   auto json = std::make_shared<OnceFlag>(app, "--json", "FILE|-", "write the run as JSON");
+//   json->value()      // nothing, or the one value; InputError if given twice
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace pdl {
+
+class OnceFlag {
+ public:
+  OnceFlag(CLI::App& app, const std::string& flag, const std::string& value_name, const std::string& help);
+  OnceFlag(const OnceFlag&) = delete;
+
+  /// Throws InputError if the flag was given more than once, or without a value.
+  std::optional<std::string> value() const;
+  const std::string& flag() const { return flag_; }
+
+ private:
+  std::string flag_;
+  std::vector<std::string> values_;
+};
+
+/// A flag without a value.
+class Switch {
+ public:
+  Switch(CLI::App& app, const std::string& flag, const std::string& help);
+  Switch(const Switch&) = delete;
+  /// Throws InputError if given more than once.
+  bool on() const;
+
+ private:
+  std::string flag_;
+  std::int64_t count_ = 0;
+};
+
+/// Turns what CLI11 could not parse into an InputError that names the word and the nearest known one.
+[[noreturn]] void refuse_command_line(const CLI::App& app, const CLI::ParseError& error);
+
+}  // namespace pdl

@@ -1,0 +1,53 @@
+// pdl-sim: predicts a step of multi-GPU training from a profile of measured costs.
+#include <iostream>
+
+#include "sim/spec/error.hpp"
+#include "sim/tool/commands.hpp"
+#include "sim/tool/flags.hpp"
+
+namespace {
+
+constexpr const char* kFooter =
+    "Examples:\n"
+    "  pdl-sim --gpus 5 --depth 20 --schedule gpipe\n"
+    "  pdl-sim --gpus 8 --microbatches 1 --schedule 1f1b --tf 1 --tb 2 --tcomm 0\n"
+    "  pdl-sim scenario --all\n"
+    "Exit codes: 0 fine, 2 the input is wrong, 3 the plan cannot run (deadlock, out of memory), 1 a bug of pdl-sim.";
+
+void run_command_line(int argc, char** argv) {
+  CLI::App app("Predicts the step time of multi-GPU training: without a subcommand, of one run.", "pdl-sim");
+  app.footer(kFooter);
+  app.get_formatter()->column_width(38);
+  app.require_subcommand(0, 1);
+  pdl::add_simulate(app);
+  pdl::add_compare(app);
+  pdl::add_validate(app);
+  pdl::add_scenario(app);
+  pdl::add_profiles(app);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& help) {
+    app.exit(help);
+  } catch (const CLI::ParseError& error) {
+    pdl::refuse_command_line(app, error);
+  }
+  if (!std::cout.flush()) throw pdl::InputError("standard output", "a place that takes no more", "a writable one");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    run_command_line(argc, argv);
+    return pdl::kExitFine;
+  } catch (const pdl::InputError& error) {
+    std::cerr << "pdl-sim: " << error.what() << "\n";
+    return pdl::kExitInput;
+  } catch (const pdl::CannotRun& error) {
+    std::cerr << "pdl-sim: " << error.what() << "\n";
+    return pdl::kExitCannotRun;
+  } catch (const std::exception& error) {
+    std::cerr << "pdl-sim: a bug of pdl-sim: " << error.what() << "\n";
+    return pdl::kExitBug;
+  }
+}

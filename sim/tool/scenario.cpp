@@ -1,0 +1,59 @@
+// pdl-sim scenario FILE... | --all
+#include "sim/report/scenario.hpp"
+
+#include <filesystem>
+#include <iostream>
+#include <memory>
+
+#include "sim/cost/cost_profile.hpp"
+#include "sim/report/evaluate_scenario.hpp"
+#include "sim/report/scenario_table.hpp"
+#include "sim/spec/error.hpp"
+#include "sim/tool/commands.hpp"
+#include "sim/tool/flags.hpp"
+#include "sim/tool/screen.hpp"
+
+namespace pdl {
+namespace {
+
+struct ScenarioFlags {
+  explicit ScenarioFlags(CLI::App& app)
+      : profile(app, "--profile", "NAME|FILE", "costs of which machine, and whose measured runs (default: as without subcommand)"),
+        all(app, "--all", "every file of scenarios/") {
+    app.add_option("files", files, "scenario files")->type_name("FILE.json...");
+  }
+  std::vector<std::string> files;
+  OnceFlag profile;
+  Switch all;
+};
+
+/// scenarios/ of the current folder, else of the source tree.
+std::string scenarios_folder() {
+  return std::filesystem::is_directory("scenarios") ? "scenarios" : PDL_SOURCE_DIR "/scenarios";
+}
+
+void print_scenarios(const ScenarioFlags& flags) {
+  const bool all = flags.all.on();
+  if (all && !flags.files.empty()) throw InputError("--all", flags.files.front() + " beside it", "files, or --all");
+  if (!all && flags.files.empty()) throw InputError("pdl-sim scenario", "no file", "FILE.json..., or --all");
+  std::vector<Scenario> scenarios;
+  for (const std::string& path : all ? scenario_files(scenarios_folder()) : flags.files) scenarios.push_back(load_scenario(path));
+  const auto given = flags.profile.value();
+  const std::string profile = given ? *given : default_profile_name();
+  std::string text;
+  for (const Scenario& scenario : scenarios) {
+    text += (text.empty() ? "" : "\n\n") + scenario_text(evaluate_scenario(scenario, profile), screen_width());
+  }
+  std::cout << text;
+}
+
+}  // namespace
+
+void add_scenario(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("scenario", "the table and the answer of one exercise, predicted and measured");
+  command->footer("Example: pdl-sim scenario scenarios/hw3_4_more_gpus.json");
+  auto flags = std::make_shared<ScenarioFlags>(*command);
+  command->callback([flags] { print_scenarios(*flags); });
+}
+
+}  // namespace pdl

@@ -1,0 +1,47 @@
+// pdl-sim validate RUN.json...
+#include "sim/report/validate.hpp"
+
+#include <iostream>
+#include <memory>
+
+#include "sim/spec/error.hpp"
+#include "sim/spec/output_file.hpp"
+#include "sim/tool/commands.hpp"
+#include "sim/tool/flags.hpp"
+
+namespace pdl {
+namespace {
+
+struct ValidateFlags {
+  explicit ValidateFlags(CLI::App& app)
+      : profile(app, "--profile", "NAME|FILE", "one profile for all runs (default: profile.json in the folder above each run's)"),
+        json(app, "--json", "FILE|-", "write the table as JSON; -: to standard output, without the table"),
+        markdown(app, "--markdown", "the table as markdown") {
+    app.add_option("runs", runs, "runs measured by pdl-run")->type_name("RUN.json...");
+  }
+  std::vector<std::string> runs;
+  OnceFlag profile, json;
+  Switch markdown;
+};
+
+void validate_as_asked(const ValidateFlags& flags) {
+  if (flags.runs.empty()) throw InputError("pdl-sim validate", "no run", "one or more files: RUN.json...");
+  const auto json = flags.json.value();
+  const bool markdown = flags.markdown.on();
+  const Validation validation = validate(flags.runs, flags.profile.value());
+  if (json) {
+    write_output(*json, [&](std::ostream& out) { out << validation_json(validation).dump(1) << "\n"; });
+  }
+  if (json != "-") std::cout << (markdown ? validation_markdown(validation) : validation_text(validation));
+}
+
+}  // namespace
+
+void add_validate(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("validate", "measured runs against predictions: the error of each, worst first");
+  command->footer("Example: pdl-sim validate data/*/runs/*.json");
+  auto flags = std::make_shared<ValidateFlags>(*command);
+  command->callback([flags] { validate_as_asked(*flags); });
+}
+
+}  // namespace pdl
