@@ -10,4 +10,12 @@ const Curve* CostProfile::find(const MeasuredKey& key) const {
   return found != curves.end() && found->key == key ? &found->curve : nullptr;
 }
 
+std::span<const MeasuredCurve> CostProfile::of(Probe probe) const {
+  const auto first = std::partition_point(curves.begin(), curves.end(),
+                                          [&](const MeasuredCurve& curve) { return curve.key.probe < probe; });
+  const auto end = std::partition_point(first, curves.end(),
+                                        [&](const MeasuredCurve& curve) { return curve.key.probe == probe; });
+  return {first, end};
+}
+
 }  // namespace pdl

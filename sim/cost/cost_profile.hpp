@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -46,10 +47,14 @@ struct CostProfile {
   std::vector<MeasuredCurve> curves;                      // ascending keys, each once
   std::vector<HostTime> host;                             // ascending keys, each once
   std::vector<MemoryConstant> memory;                     // ascending keys, each once
-  std::vector<std::string> warnings;                      // of the fit
+  std::vector<std::string> warnings;                      // doubts of the fit: part of every prediction
+  std::vector<std::string> notes;                         // facts of the fit: outliers left out, wide spread
 
   /// nullptr if there is none. `key` without a size.
   const Curve* find(const MeasuredKey& key) const;
+
+  /// The curves of one probe, ascending keys.
+  std::span<const MeasuredCurve> of(Probe probe) const;
 };
 
 nlohmann::ordered_json to_json(const CostProfile& profile);

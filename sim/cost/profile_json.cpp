@@ -229,6 +229,13 @@ void sort_by_key(std::vector<Entry>& entries, const std::string& place) {
   }
 }
 
+std::vector<std::string> read_texts(const JsonPlace& list) {
+  std::vector<std::string> texts;
+  list.array();
+  for (std::size_t i = 0; i < list.size(); ++i) texts.push_back(list.at(i).text());
+  return texts;
+}
+
 double read_units(const JsonPlace& units) {
   units.object_of(Words{"time", "size"});
   if (units.at("size").text() != "bytes") units.at("size").refuse("\"bytes\"");
@@ -257,12 +264,13 @@ ordered_json to_json(const CostProfile& profile) {
   for (const HostTime& host : profile.host) json[section(Probe::host)].push_back(host_json(host));
   for (const MemoryConstant& memory : profile.memory) json[section(Probe::memory)].push_back(memory_json(memory));
   json["warnings"] = profile.warnings;
+  json["notes"] = profile.notes;
   return json;
 }
 
 CostProfile profile_from_json(const nlohmann::json& document, const std::string& place) {
   const JsonPlace root(document, place);
-  Words known = {"format", "name", "units", "environment", "warnings"};
+  Words known = {"format", "name", "units", "environment", "warnings", "notes"};
   known.insert(known.end(), kSections.begin(), kSections.end());
   check_format(root.at("format"));
   root.object_of(known);
@@ -285,9 +293,8 @@ CostProfile profile_from_json(const nlohmann::json& document, const std::string&
   sort_by_key(profile.curves, place);
   sort_by_key(profile.host, place);
   sort_by_key(profile.memory, place);
-  const JsonPlace warnings = root.at("warnings");
-  warnings.array();
-  for (std::size_t i = 0; i < warnings.size(); ++i) profile.warnings.push_back(warnings.at(i).text());
+  profile.warnings = read_texts(root.at("warnings"));
+  profile.notes = read_texts(root.at("notes"));
   return profile;
 }
 

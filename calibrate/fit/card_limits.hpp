@@ -1,0 +1,32 @@
+// What a card cannot exceed: measurements that do were not synchronised, or are labelled wrongly.
+//
+//   limits_of({.card = "NVIDIA H100 80GB HBM3"})->flops_per_s.at("fp32")   // 66.9e12
+//
+// Sources, all dense and at boost clock:
+//   H100, H200, GH200   NVIDIA H100 Tensor Core GPU Architecture (whitepaper), table 2, SXM5; memory and NVLink: data
+//                       sheets of H100 SXM and H200 SXM. PCIe and NVL cards are slower: the bound holds for them too.
+//   A100                NVIDIA A100 Tensor Core GPU data sheet, SXM
+//   V100                NVIDIA V100 Tensor Core GPU data sheet, SXM2
+//   T4                  NVIDIA T4 Tensor Core GPU data sheet
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+
+#include "sim/cost/environment.hpp"
+
+namespace pdl {
+
+struct CardLimits {
+  std::string card;                           // as named in messages
+  std::map<std::string, double> flops_per_s;  // by dtype of a run; absent: not known
+  double memory_bytes_per_s = 0;              // 0: not known
+  double link_bytes_per_s = 0;                // to one other card, one direction; 0: not known
+};
+
+/// By the name of the card; for a card that is not in the table, what the environment says of its peak. Nothing if
+/// neither is known.
+std::optional<CardLimits> limits_of(const Environment& environment);
+
+}  // namespace pdl

@@ -1,0 +1,224 @@
+#include "calibrate/fit/fit.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <functional>
+#include <map>
+
+#include "calibrate/fit/check_samples.hpp"
+#include "calibrate/fit/line_fit.hpp"
+#include "calibrate/fit/robust_curve.hpp"
+#include "calibrate/fit/statistics.hpp"
+#include "calibrate/fit/suspicion.hpp"
+#include "sim/cost/time_unit.hpp"
+#include "sim/spec/error.hpp"
+#include "sim/spec/json_place.hpp"
+
+namespace pdl {
+namespace {
+
+constexpr double kSlowFirst = 2;       // times the median of the others: a warm-up that was not declared
+constexpr double kWideSpread = 0.2;    // p75 - p25 over the median
+constexpr std::size_t kMostSizes = 10000;  // of one curve
+
+/// All measurements of one key, in nanoseconds, without warm-up.
+struct Measurements {
+  std::vector<double> times_ns;
+  std::vector<double> issue_ns;
+  std::vector<Kernel> kernels;
+  std::int64_t warmup = 0;
+};
+
+/// Things of one kind that happened to several samples: told once, with how many and the first of them by key.
+class Tally {
+ public:
+  void add(const MeasuredKey& key, const std::string& detail = "") {
+    ++count_;
+    if (count_ > 1 && !(key < first_)) return;
+    first_ = key;
+    detail_ = detail;
+  }
+
+  void tell(const std::string& what, std::vector<std::string>& texts) const {
+    if (count_ == 0) return;
+    texts.push_back(what + ": " + describe(first_) + detail_ +
+                    (count_ > 1 ? " (and " + std::to_string(count_ - 1) + " more)" : ""));
+  }
+
+ private:
+  std::size_t count_ = 0;
+  MeasuredKey first_;
+  std::string detail_;
+};
+
+/// What the user should hear of: doubts go into `warnings` and into every prediction, facts into `notes`.
+struct Tallies {
+  Tally no_warmup;
+  Tally slow_first;
+  Tally single;
+  Tally spread;
+  Tally no_issue;
+  Tally left_out;
+
+  void tell(CostProfile& profile) const {
+    no_warmup.tell("no warm-up (first calls are slower than the rest)", profile.warnings);
+    slow_first.tell("first value dropped: far slower than the rest, though not declared as warm-up", profile.warnings);
+    no_issue.tell("no host time of issue, taken as none", profile.warnings);
+    single.tell("only one measurement", profile.notes);
+    spread.tell("quartiles more than 20 % apart", profile.notes);
+    left_out.tell("left out as an outlier", profile.notes);
+  }
+};
+
+std::vector<Kernel> kernels_ns(const Sample& sample, double factor) {
+  std::vector<Kernel> kernels;
+  for (const KernelSample& kernel : sample.kernels) {
+    kernels.push_back({kernel.name, to_picoseconds(kernel.time * factor), kernel.blocks, kernel.blocks_per_multiprocessor,
+                       kernel.count});
+  }
+  return kernels;
+}
+
+/// Some order, so that of several recordings of one operation the same one is kept whatever their order in the file.
+bool kernels_less(const std::vector<Kernel>& a, const std::vector<Kernel>& b) {
+  const auto fields = [](const Kernel& k) {
+    return std::tie(k.name, k.time_ns, k.blocks, k.blocks_per_multiprocessor, k.count);
+  };
+  return std::lexicographical_compare(a.begin(), a.end(), b.begin(), b.end(),
+                                      [&](const Kernel& x, const Kernel& y) { return fields(x) < fields(y); });
+}
+
+std::vector<double> after_warmup(const std::vector<double>& values, std::int64_t warmup, double factor) {
+  std::vector<double> left;
+  for (auto i = static_cast<std::size_t>(warmup); i < values.size(); ++i) left.push_back(to_picoseconds(values[i] * factor));
+  return left;
+}
+
+void add_sample(const Sample& sample, Measurements& all, Tallies& tallies) {
+  const double factor = ns_per_unit(sample.unit);
+  std::vector<double> times = after_warmup(sample.values, sample.warmup, factor);
+  all.warmup += sample.warmup;
+  if (sample.warmup == 0) {
+    tallies.no_warmup.add(sample.key);
+    if (times.size() > 1 && times.front() > kSlowFirst * median({times.begin() + 1, times.end()})) {
+      tallies.slow_first.add(sample.key);
+      times.erase(times.begin());
+      all.warmup += 1;
+    }
+  }
+  all.times_ns.insert(all.times_ns.end(), times.begin(), times.end());
+  const std::vector<double> issue = after_warmup(sample.issue_values, sample.warmup, factor);
+  all.issue_ns.insert(all.issue_ns.end(), issue.begin(), issue.end());
+  std::vector<Kernel> kernels = kernels_ns(sample, factor);
+  if (!kernels.empty() && (all.kernels.empty() || kernels_less(kernels, all.kernels))) all.kernels = std::move(kernels);
+}
+
+std::string percent_text(double fraction) {
+  char text[32];
+  std::snprintf(text, sizeof text, ", %.0f %%", 100 * fraction);
+  return text;
+}
+
+CurvePoint make_point(const MeasuredKey& key, Measurements& measured, Tallies& tallies) {
+  std::sort(measured.times_ns.begin(), measured.times_ns.end());
+  CurvePoint point;
+  point.size = key.size;
+  point.time_ns = to_picoseconds(quantile(measured.times_ns, 0.5));
+  point.p25_ns = to_picoseconds(quantile(measured.times_ns, 0.25));
+  point.p75_ns = to_picoseconds(quantile(measured.times_ns, 0.75));
+  point.count = static_cast<std::int64_t>(measured.times_ns.size());
+  point.warmup = measured.warmup;
+  if (!measured.issue_ns.empty()) point.issue_ns = to_picoseconds(median(measured.issue_ns));
+  point.kernels = measured.kernels;
+  if (point.count == 1) tallies.single.add(key);
+  const double spread = (point.p75_ns - point.p25_ns) / point.time_ns;
+  if (spread > kWideSpread) tallies.spread.add(key, percent_text(spread));
+  return point;
+}
+
+/// Points of one key, ascending size, to a curve.
+Curve make_curve(const MeasuredKey& key, std::vector<CurvePoint> points, const std::string& place, Tallies& tallies) {
+  if (points.size() > kMostSizes) {
+    throw InputError(place + ": " + describe(key), std::to_string(points.size()) + " sizes",
+                     "at most " + std::to_string(kMostSizes));
+  }
+  if (key.probe == Probe::layer) return {std::move(points), {}, std::nullopt};
+  RobustCurve robust = robust_curve(std::move(points));
+  for (const LeftOutPoint& point : robust.left_out) {
+    MeasuredKey at = key;
+    at.size = point.size;
+    tallies.left_out.add(at);
+  }
+  Curve curve{std::move(robust.points), std::move(robust.left_out), std::nullopt};
+  curve.line = fit_line(curve.points);
+  return curve;
+}
+
+MemoryConstant make_memory(const MeasuredKey& key, const Measurements& measured) {
+  // Bytes were read as they are; half a byte can come from an even number of values.
+  return {key, std::llround(median(measured.times_ns)), static_cast<std::int64_t>(measured.times_ns.size())};
+}
+
+}  // namespace
+
+std::string profile_name(const Environment& environment) {
+  std::string name;
+  for (const char c : environment.card.empty() ? environment.device : environment.card) {
+    const bool upper = c >= 'A' && c <= 'Z';
+    const bool plain = upper || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
+    if (plain) name += static_cast<char>(upper ? c - 'A' + 'a' : c);
+    if (!plain && !name.empty() && name.back() != '-') name += '-';
+  }
+  while (!name.empty() && name.back() == '-') name.pop_back();
+  if (name.empty()) name = "unnamed";
+  return environment.count > 0 ? name + "-x" + std::to_string(environment.count) : name;
+}
+
+CostProfile fit(const Samples& samples, const std::string& place, const std::string& name) {
+  check_samples(samples, place);
+  CostProfile profile;
+  profile.environment = samples.environment;
+  profile.host_description = read_environment(JsonPlace(samples.environment, place + ": environment"));
+  profile.name = name.empty() ? profile_name(profile.host_description) : name;
+
+  Tallies tallies;
+  std::map<MeasuredKey, Measurements> by_key;
+  for (const Sample& sample : samples.samples) {
+    Measurements& all = by_key[sample.key];
+    if (sample.key.probe == Probe::memory) {
+      const auto first = sample.values.begin() + static_cast<std::ptrdiff_t>(sample.warmup);
+      all.times_ns.insert(all.times_ns.end(), first, sample.values.end());
+    } else {
+      add_sample(sample, all, tallies);
+    }
+  }
+
+  std::map<MeasuredKey, std::vector<CurvePoint>> by_curve;
+  const bool on_gpu = profile.host_description.device == "cuda";
+  for (auto& [key, measured] : by_key) {
+    if (key.probe == Probe::memory) {
+      profile.memory.push_back(make_memory(key, measured));
+      continue;
+    }
+    const CurvePoint point = make_point(key, measured, tallies);
+    if (key.probe == Probe::host) {
+      profile.host.push_back({key, point.time_ns, point.p25_ns, point.p75_ns, point.count, point.warmup});
+      continue;
+    }
+    if (key.probe == Probe::layer && on_gpu && !point.issue_ns) tallies.no_issue.add(key);
+    by_curve[curve_key(key)].push_back(point);
+  }
+  for (auto& [key, points] : by_curve) {
+    profile.curves.push_back({key, make_curve(key, std::move(points), place, tallies)});
+  }
+  if (profile.curves.empty()) {
+    throw InputError(place, "samples of host and memory only", "at least one of a layer, loss, optimizer or transfer");
+  }
+  refuse_faster_than_card(profile, place);
+  profile.warnings = suspicions(profile);
+  tallies.tell(profile);
+  return profile;
+}
+
+}  // namespace pdl

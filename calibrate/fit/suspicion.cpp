@@ -1,0 +1,177 @@
+#include "calibrate/fit/suspicion.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <map>
+#include <optional>
+
+#include "calibrate/fit/card_limits.hpp"
+#include "sim/cost/layer_time.hpp"
+#include "sim/spec/error.hpp"
+
+namespace pdl {
+namespace {
+
+constexpr double kMuchMore = 100;     // times the work ...
+constexpr double kHardlyLonger = 1.5;  // ... in less than this many times the time: flat
+constexpr double kShorterThanKernels = 1.25;
+
+// Below these sizes a latency may well hide all growth.
+constexpr std::int64_t kManyBytes = std::int64_t{1} << 20;
+constexpr std::int64_t kManyNumbers = 1000000;
+
+// Sizes that do not fit into a cache on the card.
+constexpr double kBytesBeyondCaches = 256e6;
+
+std::string text_of(const char* format, double value) {
+  char text[64];
+  std::snprintf(text, sizeof text, format, value);
+  return text;
+}
+
+std::string us_text(double ns) { return text_of("%.4g us", ns / 1e3); }
+
+MeasuredKey at(MeasuredKey key, std::int64_t size) {
+  key.size = size;
+  return key;
+}
+
+double measured_ns(const CurvePoint& point) { return point.median_ns.value_or(point.time_ns); }
+
+struct Rate {
+  double per_s;
+  double limit_per_s;
+  const char* unit;
+  std::string of;  // "the peak of H100 (fp32)"
+};
+
+std::optional<Rate> rate(const MeasuredKey& key, double time_ns, const CardLimits& limits) {
+  const double seconds = time_ns / 1e9;
+  const double size = static_cast<double>(key.size);
+  if (key.probe == Probe::layer && limits.flops_per_s.contains(key.dtype)) {
+    return Rate{layer_flops(key) / seconds, limits.flops_per_s.at(key.dtype), "FLOP/s",
+                "the peak of " + limits.card + " (" + key.dtype + ")"};
+  }
+  if (key.probe == Probe::transfer && key.transport != "gloo" && limits.link_bytes_per_s > 0) {
+    return Rate{size / seconds, limits.link_bytes_per_s, "B/s", "what a link of " + limits.card + " carries one way"};
+  }
+  // A step of SGD reads weights and gradients and writes weights, 4 bytes each.
+  if (key.probe == Probe::optimizer && limits.memory_bytes_per_s > 0 && 12 * size > kBytesBeyondCaches) {
+    return Rate{12 * size / seconds, limits.memory_bytes_per_s, "B/s", "what the memory of " + limits.card + " delivers"};
+  }
+  return std::nullopt;
+}
+
+// ---- flat times
+
+/// One measurement, as work and time.
+struct Effort {
+  double work;
+  double bytes;  // moved; grows too where more work must take longer
+  double time_ns;
+  MeasuredKey key;
+};
+
+/// Two measurements of which the second does a hundred times the work in hardly more time.
+std::optional<std::pair<Effort, Effort>> find_flat(const std::vector<Effort>& efforts) {
+  constexpr std::size_t kMostCompared = 3000;
+  const std::size_t stride = 1 + efforts.size() / kMostCompared;
+  std::optional<std::pair<Effort, Effort>> worst;
+  for (std::size_t i = 0; i < efforts.size(); i += stride) {
+    for (std::size_t j = 0; j < efforts.size(); j += stride) {
+      const Effort& less = efforts[i];
+      const Effort& more = efforts[j];
+      if (more.work < kMuchMore * less.work || more.bytes < less.bytes) continue;
+      if (more.time_ns >= kHardlyLonger * less.time_ns) continue;
+      if (!worst || more.work / less.work > worst->second.work / worst->first.work) worst = {less, more};
+    }
+  }
+  return worst;
+}
+
+/// The time that cannot be wrong for want of a synchronisation where it is known: of the kernels themselves.
+double trusted_ns(const CurvePoint& point) {
+  double kernels_ns = 0;
+  for (const Kernel& kernel : point.kernels) kernels_ns += kernel.time_ns * static_cast<double>(kernel.count);
+  return kernels_ns > 0 ? kernels_ns : measured_ns(point);
+}
+
+/// Curves whose times can be compared: layers of one kind whatever their shape, else each curve by itself.
+MeasuredKey comparable(MeasuredKey key) {
+  key.in = key.out = 0;
+  return key;
+}
+
+void add_efforts(const MeasuredCurve& measured, std::vector<Effort>& efforts) {
+  const Probe probe = measured.key.probe;
+  const bool in_bytes = probe == Probe::transfer || probe == Probe::collective;
+  for (const CurvePoint& point : measured.curve.points) {
+    const MeasuredKey key = at(measured.key, point.size);
+    if (probe == Probe::layer) {
+      efforts.push_back({layer_flops(key), layer_bytes(key), trusted_ns(point), key});
+    } else if (point.size >= (in_bytes ? kManyBytes : kManyNumbers)) {
+      const double size = static_cast<double>(point.size);
+      efforts.push_back({size, size, trusted_ns(point), key});
+    }
+  }
+}
+
+std::vector<std::string> flat_times(const CostProfile& profile) {
+  std::map<MeasuredKey, std::vector<Effort>> groups;
+  for (const MeasuredCurve& measured : profile.curves) {
+    // Gradients set to none take no time however many they are.
+    if (measured.key.probe != Probe::zero_grad) add_efforts(measured, groups[comparable(measured.key)]);
+  }
+  std::vector<std::string> texts;
+  for (const auto& [key, efforts] : groups) {
+    const auto flat = find_flat(efforts);
+    if (!flat) continue;
+    const auto& [less, more] = *flat;
+    texts.push_back("not synchronised? " + describe(more.key) + " takes " + us_text(more.time_ns) + ", and " +
+                    describe(less.key) + " " + us_text(less.time_ns) + ", for " +
+                    text_of("%.0f", more.work / less.work) + " times the work");
+  }
+  return texts;
+}
+
+std::vector<std::string> shorter_than_kernels(const CostProfile& profile) {
+  std::vector<std::string> texts;
+  std::size_t count = 0;
+  for (const MeasuredCurve& measured : profile.curves) {
+    for (const CurvePoint& point : measured.curve.points) {
+      if (trusted_ns(point) <= kShorterThanKernels * measured_ns(point)) continue;
+      if (count++ > 0) continue;
+      texts.push_back("not synchronised? " + describe(at(measured.key, point.size)) + " takes " +
+                      us_text(measured_ns(point)) + ", less than its kernels, " + us_text(trusted_ns(point)));
+    }
+  }
+  if (count > 1) texts.back() += " (and " + std::to_string(count - 1) + " more such measurements)";
+  return texts;
+}
+
+}  // namespace
+
+void refuse_faster_than_card(const CostProfile& profile, const std::string& place) {
+  const std::optional<CardLimits> limits = limits_of(profile.host_description);
+  if (!limits) return;
+  for (const MeasuredCurve& measured : profile.curves) {
+    for (const CurvePoint& point : measured.curve.points) {
+      const MeasuredKey key = at(measured.key, point.size);
+      const std::optional<Rate> found = rate(key, measured_ns(point), *limits);
+      if (!found || found->per_s <= found->limit_per_s) continue;
+      throw InputError(place + ": " + describe(key),
+                       us_text(measured_ns(point)) + ", " + text_of("%.3g ", found->per_s) + found->unit,
+                       "at most " + text_of("%.3g ", found->limit_per_s) + found->unit + ", " + found->of +
+                           " (not synchronised, or another unit?)");
+    }
+  }
+}
+
+std::vector<std::string> suspicions(const CostProfile& profile) {
+  std::vector<std::string> texts = flat_times(profile);
+  for (std::string& text : shorter_than_kernels(profile)) texts.push_back(std::move(text));
+  return texts;
+}
+
+}  // namespace pdl

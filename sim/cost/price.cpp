@@ -1,0 +1,366 @@
+#include "sim/cost/price.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <set>
+
+#include "sim/cost/layer_time.hpp"
+#include "sim/cost/notices.hpp"
+#include "sim/spec/error.hpp"
+#include "sim/spec/words.hpp"
+
+namespace pdl {
+namespace {
+
+constexpr double kLongestStep_ns = 4e18;  // 126 years: the engine adds up 64-bit nanoseconds
+constexpr std::size_t kFitWarningsShown = 5;
+
+std::string name_of(Implementation implementation) {
+  return implementation == Implementation::pipeline ? "pipeline" : "autograd";
+}
+
+const char* layer_operation(TaskKind kind) {
+  switch (kind) {
+    case TaskKind::forward: return "forward";
+    case TaskKind::backward: return "backward";
+    case TaskKind::backward_input: return "backward_input";
+    default: return "backward_weight";
+  }
+}
+
+/// The kernels of one piece of work, in order. Times are rounded so that the sum stays right to half a nanosecond.
+class KernelList {
+ public:
+  void add(const OperationTime& operation) {
+    double recorded_ns = 0;
+    double launches = 0;
+    for (const Kernel& kernel : *operation.kernels) {
+      recorded_ns += kernel.time_ns * static_cast<double>(kernel.count);
+      launches += static_cast<double>(kernel.count);
+    }
+    if (launches == 0) return add_kernel(operation.device_ns, operation.issue_ns);
+    for (const Kernel& kernel : *operation.kernels) {
+      const double share = kernel.time_ns / recorded_ns;
+      for (std::int64_t launch = 0; launch < kernel.count; ++launch) {
+        add_kernel(operation.device_ns * share, operation.issue_ns / launches);
+      }
+    }
+  }
+
+  /// `launch_latency_ns`: from the launch of a kernel to its start on an idle stream.
+  TaskCost cost(std::int64_t launch_latency_ns) const {
+    TaskCost cost = collapse(issue_.parts_ns, device_.parts_ns);
+    cost.first_launch_ns += launch_latency_ns;
+    cost.span_ns += launch_latency_ns;
+    return cost;
+  }
+
+ private:
+  struct Sum {
+    double exact_ns = 0;
+    std::int64_t given_ns = 0;
+    std::vector<std::int64_t> parts_ns;
+
+    void add(double ns) {
+      exact_ns += ns;
+      parts_ns.push_back(std::llround(std::min(exact_ns, kLongestStep_ns)) - given_ns);
+      given_ns += parts_ns.back();
+    }
+  };
+
+  void add_kernel(double device_ns, double issue_ns) {
+    device_.add(device_ns);
+    issue_.add(issue_ns);
+  }
+
+  Sum device_;
+  Sum issue_;
+};
+
+class Pricer {
+ public:
+  Pricer(const Plan& plan, const CostProfile& profile)
+      : plan_(plan), profile_(profile), dtype_(to_string(plan.spec.dtype)), layers_(profile, dtype_, notices_) {
+    if (!plan.graph.works.empty()) implementation_ = name_of(plan.graph.works.front().implementation);
+    const std::string transport = to_string(plan.spec.transport);
+    const bool has_transfers = std::any_of(plan.graph.works.begin(), plan.graph.works.end(),
+                                           [](const Work& work) { return is_transfer(work.kind); });
+    step_overhead_ns_ = host_ns("step_overhead", "", plan.graph.workers, true);
+    if (has_transfers) transfer_issue_ns_ = host_ns("transfer_issue", transport, 0, true);
+    const bool on_gpu = profile.host_description.device == "cuda";
+    if (has_transfers) wait_issue_ns_ = host_ns("wait_issue", transport, 0, on_gpu);
+    launch_latency_ns_ = host_ns("launch_latency", "", 0, on_gpu);
+    has_receives_ = std::any_of(plan.graph.works.begin(), plan.graph.works.end(), [](const Work& work) {
+      return work.kind == TaskKind::receive_forward || work.kind == TaskKind::receive_backward;
+    });
+  }
+
+  PricedWork price() {
+    PricedWork priced;
+    for (const Work& work : plan_.graph.works) priced.costs.push_back(cost(work));
+    check_total(priced.costs);
+    say_missing_and_fit_warnings();
+    priced.warnings = notices_.texts();
+    priced.step_overhead_ns = std::llround(step_overhead_ns_);
+    return priced;
+  }
+
+ private:
+  TaskCost cost(const Work& work) {
+    if (is_compute(work.kind)) return compute(work);
+    return is_transfer(work.kind) ? transfer(work) : optimizer(work);
+  }
+
+  TaskCost compute(const Work& work) {
+    KernelList kernels;
+    const std::vector<Layer>& layers = plan_.spec.model.layers;
+    if (work.loss) {
+      const Layer& last = layers[static_cast<std::size_t>(work.first_layer + work.layer_count - 1)];
+      kernels.add(loss(name_of(work.implementation), work.rows * last.out_features));
+    }
+    const bool forward = work.kind == TaskKind::forward;
+    for (std::int32_t i = 0; i < work.layer_count; ++i) {
+      const std::int32_t index = work.first_layer + (forward ? i : work.layer_count - 1 - i);
+      const Layer& layer = layers[static_cast<std::size_t>(index)];
+      MeasuredKey key;
+      key.probe = Probe::layer;
+      key.implementation = name_of(work.implementation);
+      key.operation = layer_operation(work.kind);
+      key.accumulate = work.accumulate && (work.kind == TaskKind::backward || work.kind == TaskKind::backward_weight);
+      const bool gives_input = work.kind == TaskKind::backward || work.kind == TaskKind::backward_input;
+      key.input_gradient = !gives_input || work.input_gradient || index != work.first_layer;
+      key.dtype = dtype_;
+      key.in = layer.in_features;
+      key.out = layer.out_features;
+      key.size = work.rows;
+      for (const OperationTime& time : layers_.at(key)) kernels.add(time);
+    }
+    return kernels.cost(std::llround(launch_latency_ns_));
+  }
+
+  OperationTime at_size(const MeasuredCurve& measured, std::int64_t size) {
+    const CurveReading reading = read(measured.curve, size);
+    if (reading.extrapolated()) {
+      // Not a notice for every pair of workers.
+      const MeasuredKey& key = measured.key;
+      notices_.extrapolated(std::string(size_name(key.probe)) + " of " +
+                                (key.probe == Probe::transfer ? "transfer " + key.transport : describe(key)),
+                            size, measured.curve.least(), measured.curve.largest());
+    }
+    return {reading.time_ns, read_issue_ns(measured.curve, size), &nearest_point(measured.curve, size).kernels};
+  }
+
+  OperationTime loss(const std::string& implementation, std::int64_t elements) {
+    const MeasuredCurve* found = nullptr;
+    const auto unlike = [&](const MeasuredKey& key) {
+      return (key.implementation != implementation ? 2 : 0) + (key.dtype != dtype_ ? 1 : 0);
+    };
+    for (const MeasuredCurve& measured : profile_.of(Probe::loss)) {
+      if (!found || unlike(measured.key) < unlike(found->key)) found = &measured;
+    }
+    if (!found) throw InputError("profile " + profile_.name, "no measurement of the loss", "at least one");
+    if (unlike(found->key) > 0) say_substitute("loss " + implementation + " " + dtype_, describe(found->key));
+    return at_size(*found, elements);
+  }
+
+  TaskCost optimizer(const Work& work) {
+    const std::string implementation = name_of(work.implementation);
+    const std::string wanted = to_string(plan_.spec.optimizer);
+    const std::int64_t count = parameters(plan_.spec.model, work.first_layer, work.layer_count);
+    const MeasuredCurve* found = nullptr;
+    const MeasuredCurve* zero_grad = nullptr;
+    std::set<std::string> known;
+    for (const MeasuredCurve& measured : profile_.of(Probe::zero_grad)) {
+      if (measured.key.implementation == implementation) zero_grad = &measured;
+    }
+    for (const MeasuredCurve& measured : profile_.of(Probe::optimizer)) {
+      known.insert(measured.key.optimizer);
+      if (measured.key.optimizer == wanted && (!found || measured.key.implementation == implementation)) found = &measured;
+    }
+    if (!found) {
+      throw InputError("--optimizer", wanted,
+                       known.empty() ? "a profile with an optimizer: profile " + profile_.name + " has none"
+                                     : "what profile " + profile_.name +
+                                           " has: " + list_words(std::vector<std::string>(known.begin(), known.end())));
+    }
+    if (found->key.implementation != implementation) {
+      say_substitute("optimizer " + implementation + " " + wanted, describe(found->key));
+    }
+    KernelList kernels;
+    if (zero_grad) kernels.add(at_size(*zero_grad, count));
+    kernels.add(at_size(*found, count));
+    return kernels.cost(std::llround(launch_latency_ns_));
+  }
+
+  TaskCost transfer(const Work& work) {
+    static const std::vector<Kernel> kOne;
+    const bool sends = work.kind == TaskKind::send_forward || work.kind == TaskKind::send_backward;
+    // A peer copy is issued by the sender alone. Who needs what came waits for it: a wait that is issued with the
+    // receive, or where no receive is a task of its own, counted with the send.
+    const bool issues = sends || plan_.spec.transport != Transport::copy;
+    const double issue_ns = (issues ? transfer_issue_ns_ : 0) + (sends && has_receives_ ? 0 : wait_issue_ns_);
+    KernelList kernels;
+    kernels.add({transfer_ns(work.from_worker, work.to_worker, work.bytes), issue_ns, &kOne});
+    return kernels.cost(std::llround(launch_latency_ns_));
+  }
+
+  double transfer_ns(std::int32_t from, std::int32_t to, std::int64_t bytes) {
+    const std::string transport = to_string(plan_.spec.transport);
+    std::set<std::string> known;
+    std::vector<const MeasuredCurve*> pairs;
+    bool both_ways = true;  // nothing else was measured
+    for (const MeasuredCurve& measured : profile_.of(Probe::transfer)) {
+      known.insert(measured.key.transport);
+      if (measured.key.transport != transport || (measured.key.bidirectional && !both_ways)) continue;
+      if (!measured.key.bidirectional && both_ways) pairs.clear();
+      both_ways = measured.key.bidirectional;
+      pairs.push_back(&measured);
+    }
+    if (pairs.empty()) {
+      throw InputError("--transport", transport,
+                       known.empty() ? "a profile with transfers: profile " + profile_.name + " has none"
+                                     : "what profile " + profile_.name +
+                                           " has: " + list_words(std::vector<std::string>(known.begin(), known.end())));
+    }
+    if (both_ways) say_substitute("transfers " + transport + " one way", "transfers both ways at once");
+    std::vector<double> times_ns;
+    for (const MeasuredCurve* pair : pairs) {
+      if (pair->key.from == from && pair->key.to == to) return at_size(*pair, bytes).device_ns;
+      times_ns.push_back(read(pair->curve, bytes).time_ns);
+    }
+    missing_pairs_.insert({from, to});
+    for (const MeasuredCurve* pair : pairs) {
+      if (read(pair->curve, bytes).extrapolated()) {
+        notices_.extrapolated("bytes of transfer " + transport, bytes, pair->curve.least(), pair->curve.largest());
+      }
+    }
+    measured_pairs_ = pairs.size();
+    std::sort(times_ns.begin(), times_ns.end());
+    return (times_ns[(times_ns.size() - 1) / 2] + times_ns[times_ns.size() / 2]) / 2;
+  }
+
+  /// The entry of that name that says most about this plan. 0 if there is none; `needed`: then it is said.
+  double host_ns(const std::string& name, const std::string& transport, std::int64_t workers, bool needed) {
+    const HostTime* found = nullptr;
+    const auto distance = [&](const HostTime& host) {
+      const MeasuredKey& key = host.key;
+      double far = 0;
+      if (key.implementation != implementation_) far += key.implementation.empty() ? 1e3 : 1e6;
+      if (key.transport != transport) far += key.transport.empty() ? 1e3 : 1e6;
+      if (workers > 0 && key.workers != workers) {
+        far += key.workers == 0 ? 100
+                                : std::abs(std::log(static_cast<double>(key.workers) / static_cast<double>(workers)));
+      }
+      return far;
+    };
+    for (const HostTime& host : profile_.host) {
+      if (host.key.name == name && (!found || distance(host) < distance(*found))) found = &host;
+    }
+    if (!found) {
+      if (needed) not_measured_.push_back(name);
+      return 0;
+    }
+    const bool other_workers = workers > 0 && found->key.workers > 0 && found->key.workers != workers;
+    if (distance(*found) >= 1e6 || other_workers) {
+      say_substitute("host " + name + " " + implementation_ + (transport.empty() ? "" : " " + transport) +
+                         (workers > 0 ? " " + std::to_string(workers) + " workers" : ""),
+                     describe(found->key));
+    }
+    return found->time_ns;
+  }
+
+  void say_substitute(const std::string& wanted, const std::string& used) {
+    notices_.say("not in profile " + profile_.name + ": " + wanted + "; " + used + " used instead");
+  }
+
+  void say_missing_and_fit_warnings() {
+    if (!missing_pairs_.empty()) {
+      std::vector<std::string> pairs;
+      for (const auto& [from, to] : missing_pairs_) {
+        if (pairs.size() < 8) pairs.push_back(std::to_string(from) + " -> " + std::to_string(to));
+      }
+      std::string text;
+      for (const std::string& pair : pairs) text += (text.empty() ? "" : ", ") + pair;
+      if (missing_pairs_.size() > pairs.size()) {
+        text += " and " + std::to_string(missing_pairs_.size() - pairs.size()) + " more";
+      }
+      notices_.say("not in profile " + profile_.name + ": transfers " + to_string(plan_.spec.transport) + " " + text +
+                   "; the median of its " + std::to_string(measured_pairs_) +
+                   (measured_pairs_ == 1 ? " pair" : " pairs") + " used instead");
+    }
+    std::string missing;
+    for (const std::string& name : not_measured_) missing += (missing.empty() ? "" : ", ") + name;
+    if (!missing.empty()) {
+      notices_.say("not in profile " + profile_.name + ": host " + missing + "; taken as no time");
+    }
+    const std::vector<std::string>& fit = profile_.warnings;
+    for (std::size_t i = 0; i < std::min(fit.size(), kFitWarningsShown); ++i) {
+      notices_.say("profile " + profile_.name + ": " + fit[i]);
+    }
+    if (fit.size() > kFitWarningsShown) {
+      notices_.say("profile " + profile_.name + ": " + std::to_string(fit.size() - kFitWarningsShown) + " more warnings");
+    }
+  }
+
+  void check_total(const std::vector<TaskCost>& costs) const {
+    double total_ns = 0;
+    for (const Task& task : plan_.graph.tasks) {
+      total_ns += static_cast<double>(costs[task.work].span_ns) + static_cast<double>(costs[task.work].issue_ns);
+    }
+    if (total_ns < kLongestStep_ns) return;
+    throw InputError("the plan with profile " + profile_.name, "a step of more than 100 years", "one that ends before");
+  }
+
+  const Plan& plan_;
+  const CostProfile& profile_;
+  std::string dtype_;
+  std::string implementation_;
+  Notices notices_;
+  LayerTimes layers_;
+  double step_overhead_ns_ = 0;
+  double transfer_issue_ns_ = 0;
+  double wait_issue_ns_ = 0;
+  double launch_latency_ns_ = 0;
+  bool has_receives_ = false;
+  std::vector<std::string> not_measured_;
+  std::set<std::pair<std::int32_t, std::int32_t>> missing_pairs_;
+  std::size_t measured_pairs_ = 0;
+};
+
+std::int64_t synthetic_ns(double ms, double share) {
+  const double ns = ms * 1e6 / share;
+  if (!(ns >= 0) || ns > kLongestStep_ns) {
+    throw InputError("synthetic costs", to_text(ms) + " ms", "a time from 0 to 4e12 ms");
+  }
+  return std::llround(ns);
+}
+
+}  // namespace
+
+PricedWork price(const Plan& plan, const CostProfile& profile) { return Pricer(plan, profile).price(); }
+
+std::vector<TaskCost> price_synthetic(const Plan& plan, const SyntheticCosts& costs) {
+  const double stages = static_cast<double>(plan.stages.size());
+  const double workers = static_cast<double>(plan.graph.workers);
+  const double share = workers > 0 && stages > workers ? stages / workers : 1;
+  const std::int64_t forward_ns = synthetic_ns(costs.tf_ms, share);
+  const std::int64_t backward_ns = synthetic_ns(costs.tb_ms, share);
+  const std::int64_t weight_ns = costs.tw_ms ? synthetic_ns(*costs.tw_ms, share) : backward_ns / 2;
+  const std::int64_t input_ns = costs.tw_ms ? backward_ns : backward_ns - weight_ns;
+  const std::int64_t transfer_ns = synthetic_ns(costs.tcomm_ms, 1);
+  std::vector<TaskCost> priced;
+  for (const Work& work : plan.graph.works) {
+    switch (work.kind) {
+      case TaskKind::forward: priced.push_back(device_only(forward_ns)); break;
+      case TaskKind::backward: priced.push_back(device_only(input_ns + weight_ns)); break;
+      case TaskKind::backward_input: priced.push_back(device_only(input_ns)); break;
+      case TaskKind::backward_weight: priced.push_back(device_only(weight_ns)); break;
+      case TaskKind::optimizer: priced.push_back(device_only(0)); break;
+      default: priced.push_back(device_only(transfer_ns)); break;
+    }
+  }
+  return priced;
+}
+
+}  // namespace pdl
