@@ -1,0 +1,91 @@
+// A worker on CPU: tasks run at once on the worker's thread. Only Gloo's messages are under way on their own.
+#include <cstring>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "runtime/comm/gloo_pairs.hpp"
+#include "runtime/executor/worker_device.hpp"
+#include "runtime/measure/span_recorder.hpp"
+
+namespace pdl {
+namespace {
+
+class CpuWorker : public WorkerDevice {
+ public:
+  explicit CpuWorker(std::size_t tasks) : messages_(tasks) {}
+
+  void inside(const std::function<void()>& body) override { body(); }
+
+  void connect(const Meeting& meeting) override {
+    worker_ = meeting.worker;
+    gloo_ = std::make_unique<GlooPairs>(meeting.store, meeting.worker, meeting.workers);
+  }
+
+  void prepare(TaskId, StreamRole, bool) override {}
+  void begin_step(SpanRecorder* recorder) override { recorder_ = recorder; }
+
+  void wait(TaskId, TaskId before) override { arrive(before); }
+
+  void begin(TaskId task) override {
+    if (recorder_) recorder_->begin(task);
+  }
+
+  void copy(TaskId, const Transfer& transfer) override {
+    std::memcpy(transfer.target.data_ptr(), transfer.source.const_data_ptr(), transfer.target.nbytes());
+  }
+
+  void send(TaskId task, const Transfer& transfer) override {
+    keep(task, gloo_->send(transfer.source, transfer.peer, transfer.tag), transfer.peer);
+  }
+
+  void receive(TaskId task, const Transfer& transfer) override {
+    keep(task, gloo_->receive(transfer.target, transfer.peer, transfer.tag), transfer.peer);
+  }
+
+  /// A message ends when it has been waited for.
+  void end(TaskId task) override {
+    if (recorder_ && !messages_[task].message) recorder_->end(task);
+  }
+
+  void synchronise(const TaskBoard& board) override {
+    for (const TaskId task : under_way_) arrive(task);
+    under_way_.clear();
+    board.throw_if_aborted();
+  }
+
+  void disconnect(bool) override {
+    for (Kept& kept : messages_) kept.message.reset();
+    gloo_.reset();
+  }
+
+ private:
+  struct Kept {
+    Message message;
+    int peer = 0;
+  };
+
+  void keep(TaskId task, Message message, int peer) {
+    messages_[task] = {std::move(message), peer};
+    under_way_.push_back(task);
+  }
+
+  void arrive(TaskId task) {
+    if (!messages_[task].message) return;
+    GlooPairs::wait(messages_[task].message, worker_, messages_[task].peer);
+    messages_[task].message.reset();
+    if (recorder_) recorder_->end(task);
+  }
+
+  int worker_ = 0;
+  SpanRecorder* recorder_ = nullptr;
+  std::unique_ptr<GlooPairs> gloo_;
+  std::vector<Kept> messages_;    // by task
+  std::vector<TaskId> under_way_;
+};
+
+}  // namespace
+
+std::unique_ptr<WorkerDevice> make_cpu_worker(std::size_t tasks) { return std::make_unique<CpuWorker>(tasks); }
+
+}  // namespace pdl

@@ -1,0 +1,43 @@
+// What each task has to wait for when a plan is executed for real: the edges of the graph, and the buffers.
+//
+//   Dependencies d = make_dependencies(plan, buffer_hazards(plan));
+//   for (TaskId before : d.before(task)) ...      // tasks of another stream; the order of the own stream does the rest
+//
+// A stage has a few buffers (Stage::slots) for many micro-batches: micro-batch m + slots writes where m was. The writer
+// must come after the last reader of m. In the schedules of the table that follows from the graph; it is checked here for
+// any schedule, and where it does not follow, a wait is added. Waits that follow from others are left out.
+//
+// "Follows" is decided by vector clocks: for every task, the latest task of each stream that is certain to have finished
+// when it starts. Linear in tasks x streams.
+#pragma once
+
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "sim/plan/plan.hpp"
+
+namespace pdl {
+
+using TaskPair = std::pair<TaskId, TaskId>;  // first must have finished before second starts
+
+/// The pairs (last reader of a buffer, next writer of the same buffer) of a pipeline plan, implied by the graph or not.
+std::vector<TaskPair> buffer_hazards(const Plan& plan);
+
+struct Dependencies {
+  std::vector<std::uint32_t> offsets;  // tasks + 1
+  std::vector<TaskId> waits;
+  /// True if a task of another stream waits for this one.
+  std::vector<bool> is_awaited;
+  /// Waits for buffers that the graph does not imply: 0 for the schedules of the table.
+  std::size_t added_for_buffers = 0;
+
+  std::span<const TaskId> before(TaskId task) const {
+    return {waits.data() + offsets[task], waits.data() + offsets[task + 1]};
+  }
+};
+
+/// Throws CannotRun if the waits form a cycle.
+Dependencies make_dependencies(const Plan& plan, std::span<const TaskPair> hazards);
+
+}  // namespace pdl

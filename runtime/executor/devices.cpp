@@ -1,0 +1,73 @@
+#include "runtime/executor/devices.hpp"
+
+#include <ATen/Context.h>
+#include <ATen/Parallel.h>
+
+#include "sim/spec/error.hpp"
+
+#if PDL_CUDA
+#include <ATen/cuda/CUDAContextLight.h>
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAFunctions.h>
+#endif
+
+namespace pdl {
+
+int gpu_count() {
+#if PDL_CUDA
+  return c10::cuda::device_count();
+#else
+  return 0;
+#endif
+}
+
+void check_devices(const RunSpec& spec, DeviceKind device) {
+  if (device == DeviceKind::cpu) return;
+  const int there = gpu_count();
+  if (there == 0) {
+#if PDL_CUDA
+    throw InputError("--device", "cuda on a host without a usable GPU", "cpu");
+#else
+    throw InputError("--device", "cuda in a program built without CUDA", "cpu");
+#endif
+  }
+  if (spec.gpus > there) {
+    throw InputError("--gpus", std::to_string(spec.gpus), "at most " + std::to_string(there) + ": this host has no more");
+  }
+}
+
+void set_up_libtorch(Dtype dtype, DeviceKind device) {
+  if (dtype != Dtype::fp32 && dtype != Dtype::tf32) {
+    throw InputError("--dtype", to_string(dtype), "fp32 or tf32 for a measured run");
+  }
+  if (dtype == Dtype::tf32 && device == DeviceKind::cpu) {
+    throw InputError("--dtype", "tf32 on CPU", "fp32: TF32 is a format of GPUs");
+  }
+  if (device == DeviceKind::cpu) {
+    at::set_num_threads(1);
+  } else {
+    at::globalContext().setAllowTF32CuBLAS(dtype == Dtype::tf32);
+  }
+}
+
+std::int64_t peak_memory_bytes([[maybe_unused]] int device_index) {
+#if PDL_CUDA
+  const auto stats = c10::cuda::CUDACachingAllocator::getDeviceStats(static_cast<c10::DeviceIndex>(device_index));
+  return stats.allocated_bytes[static_cast<std::size_t>(c10::CachingAllocator::StatType::AGGREGATE)].peak;
+#else
+  return 0;
+#endif
+}
+
+void reset_peak_memory([[maybe_unused]] int devices) {
+#if PDL_CUDA
+  at::globalContext().lazyInitDevice(at::kCUDA);
+  at::cuda::clearCublasWorkspaces();
+  c10::cuda::CUDACachingAllocator::emptyCache();
+  for (int d = 0; d < devices; ++d) {
+    c10::cuda::CUDACachingAllocator::resetPeakStats(static_cast<c10::DeviceIndex>(d));
+  }
+#endif
+}
+
+}  // namespace pdl

@@ -1,0 +1,28 @@
+// What this process sees of the host's devices, in terms that need no CUDA headers.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "runtime/executor/runtime_options.hpp"
+#include "sim/spec/run_spec.hpp"
+
+namespace pdl {
+
+/// GPUs that this process can use; 0 without a driver, or in a build without CUDA.
+int gpu_count();
+
+/// Throws InputError naming --gpus or --device if `spec` needs devices that are not there.
+void check_devices(const RunSpec& spec, DeviceKind device);
+
+/// Settings of LibTorch for all of this process: matrix products in TF32 or in fp32; on CPU, one thread an operation,
+/// because every worker has its own. Throws InputError for AMP, and for TF32 on CPU.
+void set_up_libtorch(Dtype dtype, DeviceKind device);
+
+/// The largest number of bytes that LibTorch has had allocated on a GPU since reset_peak_memory().
+std::int64_t peak_memory_bytes(int device_index);
+
+/// Returns LibTorch's unused memory to the devices and starts peaks anew. Between runs of one process.
+void reset_peak_memory(int devices);
+
+}  // namespace pdl
