@@ -1,0 +1,32 @@
+// The course's programs: one process, one thread that issues for all GPUs, layers split over them, autograd's backward.
+//
+//   auto program = make_autograd_program(plan, options);     // plan.spec.workers == Workers::one
+//   program->step(nullptr);
+//
+// Which program it is follows from the order of the plan's tasks (2 stages, 2 micro-batches):
+//
+//   mp, option A    F0 -> F0  B0 <- B0  F1 -> F1  B1 <- B1      each micro-batch forward, then backward
+//   option B        F0 -> F0  F1 -> F1  B0 <- B0  B1 <- B1      all forwards, then all backwards
+//   option C        F0 -> F0  F1 -> F1  B0 <- B0 ...            F0, then F_i B_(i-1), then the last B
+//
+// A forward task is the layers of a stage on its GPU; an arrow forward is `.to(device)`; the backward of a micro-batch
+// through all stages is one call of loss.backward(), in which autograd's own thread of each GPU issues. Everything runs
+// on the default stream of each GPU. On CPU all "GPUs" are the CPU, and an arrow is a copy both ways.
+//
+// Not here: schedules in which GPUs follow different orders (runtime/executor/pipeline_program.hpp).
+#pragma once
+
+#include <memory>
+
+#include "runtime/executor/runtime_options.hpp"
+#include "runtime/executor/step_program.hpp"
+#include "sim/plan/plan.hpp"
+
+namespace pdl {
+
+/// Throws CannotRun if the order cannot be that of such a program (a backward that is not one call through all stages, a
+/// task before the one that feeds it), naming the task, or if this host has fewer GPUs than the plan; InputError for a
+/// dtype that needs autocast.
+std::unique_ptr<StepProgram> make_autograd_program(const Plan& plan, const RuntimeOptions& options);
+
+}  // namespace pdl

@@ -1,0 +1,105 @@
+#include "runtime/model/autograd_model.hpp"
+
+#include <torch/nn/functional/loss.h>
+#include <torch/utils.h>
+
+#include <cmath>
+
+#include "runtime/model/initial_values.hpp"
+
+namespace pdl {
+namespace {
+
+// PyTorch's defaults of torch.optim.Adam.
+constexpr double kAdamBeta1 = 0.9;
+constexpr double kAdamBeta2 = 0.999;
+constexpr double kAdamEpsilon = 1e-8;
+
+std::vector<torch::nn::Linear> make_layers(const Plan& plan, int stage, at::Device device, std::uint64_t seed) {
+  const torch::NoGradGuard no_grad;
+  std::vector<torch::nn::Linear> layers;
+  const Stage& of = plan.stages[stage];
+  for (std::int64_t l = of.first_layer; l < of.first_layer + of.layer_count; ++l) {
+    const auto [in, out] = plan.spec.model.layers[l];
+    // LibTorch's modules draw their parameters on the CPU: a layer of 1 x 1 costs nothing, and is given its real ones.
+    torch::nn::Linear layer(1, 1);
+    layer->options = torch::nn::LinearOptions(in, out);
+    const auto options = at::TensorOptions().device(device).dtype(at::kFloat);
+    layer->weight.set_data(at::empty({out, in}, options));
+    layer->bias.set_data(at::empty({out}, options));
+    initialise_layer(layer->weight, layer->bias, l, seed);
+    layers.push_back(std::move(layer));
+  }
+  return layers;
+}
+
+std::vector<at::Tensor> parameters_of(const std::vector<torch::nn::Linear>& layers) {
+  std::vector<at::Tensor> parameters;
+  for (const torch::nn::Linear& layer : layers) parameters.insert(parameters.end(), {layer->weight, layer->bias});
+  return parameters;
+}
+
+}  // namespace
+
+ForeachOptimizer::ForeachOptimizer(std::vector<at::Tensor> parameters, Optimizer kind, double learning_rate)
+    : parameters_(std::move(parameters)), kind_(kind), learning_rate_(learning_rate) {
+  if (kind_ != Optimizer::adam) return;
+  const torch::NoGradGuard no_grad;
+  for (const at::Tensor& parameter : parameters_) {
+    first_moments_.push_back(at::zeros_like(parameter));
+    second_moments_.push_back(at::zeros_like(parameter));
+  }
+}
+
+void ForeachOptimizer::step() {
+  const torch::NoGradGuard no_grad;
+  std::vector<at::Tensor> gradients;
+  gradients.reserve(parameters_.size());
+  for (const at::Tensor& parameter : parameters_) gradients.push_back(parameter.grad());
+  if (kind_ == Optimizer::sgd) {
+    at::_foreach_add_(parameters_, gradients, -learning_rate_);
+  } else {
+    adam(gradients);
+  }
+}
+
+void ForeachOptimizer::adam(const std::vector<at::Tensor>& gradients) {
+  ++steps_;
+  at::_foreach_lerp_(first_moments_, gradients, 1 - kAdamBeta1);
+  at::_foreach_mul_(second_moments_, kAdamBeta2);
+  at::_foreach_addcmul_(second_moments_, gradients, gradients, 1 - kAdamBeta2);
+  const double correction1 = 1 - std::pow(kAdamBeta1, static_cast<double>(steps_));
+  const double correction2 = 1 - std::pow(kAdamBeta2, static_cast<double>(steps_));
+  const std::vector<at::Scalar> denominators(parameters_.size(), std::sqrt(correction2));
+  const std::vector<at::Scalar> step_sizes(parameters_.size(), -learning_rate_ / correction1);
+  std::vector<at::Tensor> roots = at::_foreach_sqrt(second_moments_);
+  at::_foreach_div_(roots, denominators);
+  at::_foreach_add_(roots, kAdamEpsilon);
+  at::_foreach_addcdiv_(parameters_, first_moments_, roots, step_sizes);
+}
+
+AutogradStage::AutogradStage(const Plan& plan, int stage, at::Device device, const RuntimeOptions& options)
+    : device_(device),
+      layers_(make_layers(plan, stage, device, options.seed)),
+      optimizer_(parameters_of(layers_), plan.spec.optimizer, options.learning_rate) {}
+
+at::Tensor AutogradStage::forward(at::Tensor x) {
+  for (torch::nn::Linear& layer : layers_) x = torch::relu(layer->forward(x));
+  return x;
+}
+
+void AutogradStage::zero_grad() {
+  for (torch::nn::Linear& layer : layers_) {
+    layer->weight.mutable_grad().reset();
+    layer->bias.mutable_grad().reset();
+  }
+}
+
+std::vector<at::Tensor> AutogradStage::parameters() const { return parameters_of(layers_); }
+
+at::Tensor microbatch_loss(const at::Tensor& output, const at::Tensor& target, std::int64_t batch) {
+  at::Tensor loss = torch::nn::functional::mse_loss(output, target);
+  return output.size(0) == batch ? loss : loss * (static_cast<double>(output.size(0)) / static_cast<double>(batch));
+}
+
+}  // namespace pdl

@@ -1,0 +1,72 @@
+// The layers of one stage as the course writes them: torch::nn::Linear and relu on one device, backward by autograd,
+// the optimizer as Python's torch.optim runs it by default.
+//
+//   AutogradStage stage(plan, 1, device, options);
+//   at::Tensor y = stage.forward(x);                           // x: rows x in, y: rows x out, on the stage's device
+//   microbatch_loss(y, target, plan.spec.batch).backward();    // through this stage and those that x came through
+//   stage.optimizer_step();
+//   stage.zero_grad();
+//
+// fp32; whether products use TF32 is LibTorch's setting. Launched on the current streams of the calling thread, the
+// backward on the streams of the forward (autograd's rule). Not here: autocast, other kinds of layer, the order of stages
+// (runtime/executor/autograd_program.hpp).
+#pragma once
+
+#include <torch/nn/modules/linear.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "runtime/executor/runtime_options.hpp"
+#include "sim/plan/plan.hpp"
+
+namespace pdl {
+
+/// SGD and Adam over parameters of one device, as torch.optim.SGD and torch.optim.Adam of PyTorch 2.11 run them unless
+/// told otherwise (foreach=None, which means foreach on GPUs; _multi_tensor_sgd, _multi_tensor_adam): the same operations
+/// in the same order over all parameters at once. Python groups the parameters by device: one of these a device is the same.
+class ForeachOptimizer {
+ public:
+  ForeachOptimizer(std::vector<at::Tensor> parameters, Optimizer kind, double learning_rate);
+
+  /// Every parameter has a gradient.
+  void step();
+
+ private:
+  void adam(const std::vector<at::Tensor>& gradients);
+
+  std::vector<at::Tensor> parameters_;
+  Optimizer kind_;
+  double learning_rate_;
+  std::vector<at::Tensor> first_moments_, second_moments_;  // Adam
+  std::int64_t steps_ = 0;
+};
+
+class AutogradStage {
+ public:
+  /// Draws the parameters (runtime/model/initial_values.hpp).
+  AutogradStage(const Plan& plan, int stage, at::Device device, const RuntimeOptions& options);
+
+  at::Device device() const { return device_; }
+
+  at::Tensor forward(at::Tensor x);
+
+  /// Sets all gradients to none, as Optimizer.zero_grad() does.
+  void zero_grad();
+
+  void optimizer_step() { optimizer_.step(); }
+
+  /// weight (out x in), bias (out) of every layer, in order.
+  std::vector<at::Tensor> parameters() const;
+
+ private:
+  at::Device device_;
+  std::vector<torch::nn::Linear> layers_;
+  ForeachOptimizer optimizer_;
+};
+
+/// nn.MSELoss of a micro-batch, times rows / batch where the micro-batch is not the whole batch: the losses of all
+/// micro-batches, whatever their sizes, add up to nn.MSELoss of the batch, and so do their gradients.
+at::Tensor microbatch_loss(const at::Tensor& output, const at::Tensor& target, std::int64_t batch);
+
+}  // namespace pdl
