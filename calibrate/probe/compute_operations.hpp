@@ -1,0 +1,56 @@
+// The operations that a device is probed for, each as something to run and the key of its sample.
+//
+//   PipelineOperations operations(4096, 512, device, runtime);
+//   for (const ComputeOperation& operation : operations.list()) timer.time(operation.work, ...);
+//
+// They are the runtime's own stages: a stage of 4 layers from the middle of a pipeline, a first stage of 1 layer (its
+// layer has no input gradient), a last stage for the loss.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "runtime/executor/runtime_options.hpp"
+#include "runtime/model/pipeline_stage.hpp"
+#include "sim/cost/measured_key.hpp"
+
+namespace pdl {
+
+struct ComputeOperation {
+  MeasuredKey key;
+  std::int64_t layers = 1;  // how many layers one run covers: its time is divided by them
+  std::function<void()> work;
+};
+
+/// Three stages of `layers` layers each, two micro-batches of `rows` samples.
+Plan probe_plan(std::int64_t dim, std::int64_t rows, int layers, const std::string& optimizer);
+
+/// Key of a layer of the pipeline program.
+MeasuredKey layer_key(std::int64_t dim, std::int64_t rows, const char* operation, bool accumulate, bool input_gradient);
+
+MeasuredKey optimizer_key(const char* implementation, const std::string& optimizer, const std::vector<at::Tensor>& parameters);
+
+/// Layers dim x dim, micro-batches of `rows` samples, on the current stream of `device`.
+class PipelineOperations {
+ public:
+  PipelineOperations(std::int64_t dim, std::int64_t rows, c10::Device device, const RuntimeOptions& runtime);
+  std::vector<ComputeOperation> layers_and_loss();
+
+ private:
+  std::int64_t dim_, rows_;
+  std::unique_ptr<PipelineStage> first_, middle_, last_;
+};
+
+/// The optimizer over 1 and over 4 layers.
+class OptimizerOperations {
+ public:
+  OptimizerOperations(std::int64_t dim, const std::string& optimizer, c10::Device device, const RuntimeOptions& runtime);
+  std::vector<ComputeOperation> list();
+
+ private:
+  std::string optimizer_;
+  std::vector<std::unique_ptr<PipelineStage>> stages_;
+};
+
+}  // namespace pdl

@@ -1,0 +1,104 @@
+#include "calibrate/probe/device_timer.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "runtime/measure/span_recorder.hpp"
+#include "sim/spec/error.hpp"
+
+#if PDL_CUDA
+#include <ATen/cuda/CUDAContext.h>
+#include <ATen/cuda/CUDAEvent.h>
+#include <ATen/cuda/Sleep.h>
+#endif
+
+namespace pdl {
+namespace {
+
+constexpr int kWarmup = 2;
+constexpr int kLeastRepetitions = 6;
+constexpr int kMostRepetitions = 40;
+constexpr double kShortestMeasurementNs = 300e3;
+constexpr int kLaunchesQueued = 800;
+
+int repetitions_for(double seconds, double once_ns, int at_most) {
+  const double wanted = std::ceil(seconds * 1e9 / std::max(once_ns, 1.0));
+  return static_cast<int>(std::clamp<double>(wanted, kLeastRepetitions, at_most));
+}
+
+}  // namespace
+
+Timed DeviceTimer::time(const std::function<void()>& work, double seconds, int kernels) const {
+  return device_.is_cuda() ? time_cuda(work, seconds, kernels) : time_cpu(work, seconds);
+}
+
+Timed DeviceTimer::time_cpu(const std::function<void()>& work, double seconds) const {
+  const std::int64_t begin = steady_now_ns();
+  work();
+  const double once_ns = static_cast<double>(steady_now_ns() - begin);
+  const int inner = static_cast<int>(std::clamp(kShortestMeasurementNs / std::max(once_ns, 1.0), 1.0, 64.0));
+  const int repetitions = repetitions_for(seconds, once_ns * inner, 60);
+  Timed timed;
+  timed.warmup = kWarmup;
+  for (int i = 0; i < kWarmup + repetitions; ++i) {
+    const std::int64_t start = steady_now_ns();
+    for (int j = 0; j < inner; ++j) work();
+    const double ns = static_cast<double>(steady_now_ns() - start) / inner;
+    timed.device_ns.push_back(ns);
+    timed.issue_ns.push_back(ns);
+  }
+  return timed;
+}
+
+#if PDL_CUDA
+
+void hold_current_stream(std::int64_t ns) {
+  // A spinning thread at up to 1.98 GHz: twice the cycles, so that a lower clock holds no shorter.
+  at::cuda::sleep(2 * ns);
+}
+
+Timed DeviceTimer::time_cuda(const std::function<void()>& work, double seconds, int kernels) const {
+  const c10::cuda::CUDAStream stream = at::cuda::getCurrentCUDAStream(device_.index());
+  const auto run_once = [&] {
+    const std::int64_t begin = steady_now_ns();
+    work();
+    const std::int64_t issued = steady_now_ns();
+    stream.synchronize();
+    return std::pair{static_cast<double>(issued - begin), static_cast<double>(steady_now_ns() - begin)};
+  };
+  run_once();  // first launches load their kernels and take workspaces
+  const auto [issue_ns, once_ns] = run_once();
+  const int inner = static_cast<int>(std::clamp(kShortestMeasurementNs / once_ns, 1.0, 8.0));
+  const int at_most = std::min(kMostRepetitions, std::max(kLeastRepetitions + kWarmup, kLaunchesQueued / (kernels * inner)));
+  const int repetitions = kWarmup + repetitions_for(seconds, once_ns * inner, at_most);
+
+  std::vector<at::cuda::CUDAEvent> events;
+  for (int i = 0; i <= repetitions; ++i) events.emplace_back(cudaEventDefault);
+  Timed timed;
+  timed.warmup = kWarmup;
+  hold_current_stream(static_cast<std::int64_t>(1.5 * issue_ns * repetitions * inner + 200e3));
+  events[0].record(stream);
+  for (int i = 0; i < repetitions; ++i) {
+    const std::int64_t begin = steady_now_ns();
+    for (int j = 0; j < inner; ++j) work();
+    timed.issue_ns.push_back(static_cast<double>(steady_now_ns() - begin) / inner);
+    events[i + 1].record(stream);
+  }
+  stream.synchronize();
+  for (int i = 0; i < repetitions; ++i) {
+    timed.device_ns.push_back(static_cast<double>(events[i].elapsed_time(events[i + 1])) * 1e6 / inner);
+  }
+  return timed;
+}
+
+#else
+
+void hold_current_stream(std::int64_t) { throw CannotRun("this program was built without CUDA"); }
+
+Timed DeviceTimer::time_cuda(const std::function<void()>&, double, int) const {
+  throw CannotRun("this program was built without CUDA");
+}
+
+#endif
+
+}  // namespace pdl

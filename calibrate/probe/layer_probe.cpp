@@ -1,0 +1,187 @@
+#include "calibrate/probe/layer_probe.hpp"
+
+#include <ATen/ATen.h>
+#include <c10/core/InferenceMode.h>
+
+#include <algorithm>
+#include <exception>
+#include <map>
+#include <memory>
+#include <thread>
+
+#include "calibrate/probe/autograd_operations.hpp"
+#include "calibrate/probe/compute_operations.hpp"
+#include "calibrate/probe/device_timer.hpp"
+#include "calibrate/probe/kernel_trace.hpp"
+#include "runtime/measure/environment.hpp"
+
+#if PDL_CUDA
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
+#endif
+
+namespace pdl {
+namespace {
+
+constexpr int kLaunchesALayer = 8;  // no operation launches more for a layer
+
+/// Makes a device current for this thread, with a stream of its own.
+class OnDevice {
+ public:
+  explicit OnDevice(c10::Device device) {
+#if PDL_CUDA
+    if (device.is_cuda()) guard_ = std::make_unique<c10::cuda::CUDAStreamGuard>(c10::cuda::getStreamFromPool(true, device.index()));
+#else
+    (void)device;
+#endif
+  }
+
+ private:
+#if PDL_CUDA
+  std::unique_ptr<c10::cuda::CUDAStreamGuard> guard_;
+#endif
+};
+
+c10::Device device_of(const RuntimeOptions& runtime, int worker) {
+  return runtime.device == DeviceKind::cuda ? c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(runtime.device_index(worker)))
+                                            : c10::Device(c10::kCPU);
+}
+
+/// Calls visit(operation) for everything that is probed on one device, shape after shape; buffers of a shape are freed
+/// before the next. visit_shape(fraction, what) is called before each shape.
+void for_each_operation(const ProbeOptions& options, const RuntimeOptions& runtime, c10::Device device,
+                        const std::function<void(const ComputeOperation&)>& visit,
+                        const std::function<void(double, const std::string&)>& visit_shape) {
+  double total = 0, done = 0;
+  for (const std::int64_t dim : options.dims) {
+    for (const std::int64_t rows : options.rows) total += 1 + static_cast<double>(dim * dim * rows) * 1e-10;
+  }
+  for (const std::int64_t dim : options.dims) {
+    for (const std::int64_t rows : options.rows) {
+      visit_shape(done / total, "layers " + std::to_string(dim) + " x " + std::to_string(dim) + ", " + std::to_string(rows) + " rows");
+      {
+        const c10::InferenceMode without_autograd;
+        PipelineOperations pipeline(dim, rows, device, runtime);
+        for (const ComputeOperation& operation : pipeline.layers_and_loss()) visit(operation);
+      }
+      {
+        AutogradOperations autograd(dim, rows, device, runtime);
+        for (const ComputeOperation& operation : autograd.layers_and_loss()) visit(operation);
+      }
+      done += 1 + static_cast<double>(dim * dim * rows) * 1e-10;
+    }
+    for (const std::string& optimizer : options.optimizers) {
+      {
+        const c10::InferenceMode without_autograd;
+        OptimizerOperations pipeline(dim, optimizer, device, runtime);
+        for (const ComputeOperation& operation : pipeline.list()) visit(operation);
+      }
+      AutogradOptimizerOperations autograd(dim, optimizer, device, runtime);
+      for (const ComputeOperation& operation : autograd.list()) visit(operation);
+    }
+  }
+}
+
+Sample timed_sample(const ComputeOperation& operation, const Timed& timed) {
+  Sample sample;
+  sample.key = operation.key;
+  sample.unit = "us";
+  sample.warmup = timed.warmup;
+  const auto to_us = [&](double ns) { return ns / 1e3 / static_cast<double>(operation.layers); };
+  std::transform(timed.device_ns.begin(), timed.device_ns.end(), std::back_inserter(sample.values), to_us);
+  std::transform(timed.issue_ns.begin(), timed.issue_ns.end(), std::back_inserter(sample.issue_values), to_us);
+  return sample;
+}
+
+/// The kernels of one layer out of those of all layers of a run: of a layer in the middle, if they divide evenly.
+std::vector<KernelSample> kernels_of_a_layer(const std::vector<TracedKernel>& all, std::int64_t layers) {
+  std::vector<KernelSample> kernels;
+  const auto count = static_cast<std::int64_t>(all.size());
+  if (count == 0 || count % layers != 0) return kernels;
+  const std::int64_t each = count / layers, first = layers / 2 * each;
+  for (std::int64_t k = first; k < first + each; ++k) {
+    const TracedKernel& kernel = all[static_cast<std::size_t>(k)];
+    kernels.push_back({kernel.name, kernel.ns / 1e3, kernel.blocks, kernel.blocks_per_multiprocessor, 1});
+  }
+  return kernels;
+}
+
+std::vector<Sample> time_device(const ProbeOptions& options, const RuntimeOptions& runtime, int worker, const Progress& progress) {
+  const c10::Device device = device_of(runtime, worker);
+  const OnDevice on_device(device);
+  const DeviceTimer timer(device);
+  std::vector<Sample> samples;
+  for_each_operation(
+      options, runtime, device,
+      [&](const ComputeOperation& operation) {
+        const double seconds = operation.layers > 1 ? 0.06 : 0.03;
+        samples.push_back(timed_sample(operation, timer.time(operation.work, seconds, kLaunchesALayer * static_cast<int>(operation.layers))));
+        const CardState state = read_card_state(device);
+        samples.back().sm_clock_mhz = state.sm_clock_mhz;
+        samples.back().power_w = state.power_w;
+      },
+      progress);
+  return samples;
+}
+
+/// One sample a key: the values of the first device with their warm-up, then the other devices' without theirs.
+void merge(std::vector<Sample>& all, const std::vector<Sample>& of_device) {
+  if (all.empty()) {
+    all = of_device;
+    return;
+  }
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const auto append = [&](std::vector<double>& to, const std::vector<double>& from) {
+      to.insert(to.end(), from.begin() + of_device[i].warmup, from.end());
+    };
+    append(all[i].values, of_device[i].values);
+    append(all[i].issue_values, of_device[i].issue_values);
+  }
+}
+
+void trace_device(const ProbeOptions& options, const RuntimeOptions& runtime, std::vector<Sample>& samples, const Progress& progress) {
+  if (runtime.device != DeviceKind::cuda) return;
+  const c10::Device device = device_of(runtime, 0);
+  const OnDevice on_device(device);
+  std::map<MeasuredKey, Sample*> by_key;
+  for (Sample& sample : samples) by_key[sample.key] = &sample;
+  for_each_operation(
+      options, runtime, device,
+      [&](const ComputeOperation& operation) {
+        operation.work();  // what the first run alone launches is not the operation's
+        by_key.at(operation.key)->kernels = kernels_of_a_layer(trace_kernels(operation.work), operation.layers);
+      },
+      progress);
+}
+
+}  // namespace
+
+void probe_compute(const ProbeOptions& options, const RuntimeOptions& runtime, const Collect& collect, const Progress& progress) {
+  const int workers = static_cast<int>(options.gpus);
+  std::vector<std::vector<Sample>> of_workers(static_cast<std::size_t>(workers));
+  std::vector<std::exception_ptr> errors(of_workers.size());
+  std::vector<std::thread> threads;
+  for (int worker = 0; worker < workers; ++worker) {
+    threads.emplace_back([&, worker] {
+      try {
+        const Progress report = [&](double fraction, const std::string& what) {
+          if (worker == 0) progress(0.85 * fraction, what);
+        };
+        of_workers[worker] = time_device(options, runtime, worker, report);
+      } catch (...) {
+        errors[worker] = std::current_exception();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const std::exception_ptr& error : errors) {
+    if (error) std::rethrow_exception(error);
+  }
+  std::vector<Sample> samples;
+  for (const std::vector<Sample>& of_worker : of_workers) merge(samples, of_worker);
+  trace_device(options, runtime, samples, [&](double fraction, const std::string& what) { progress(0.85 + 0.15 * fraction, "kernels of " + what); });
+  for (Sample& sample : samples) collect(std::move(sample));
+}
+
+}  // namespace pdl

@@ -1,0 +1,26 @@
+// Probes of what one device computes: layers forward and backward, loss, optimizer, zero_grad; in both programs.
+//
+//   probe_compute(options, devices, collect);       // samples "layer", "loss", "optimizer", "zero_grad"
+//
+// The code that is timed is the runtime's own: the stages of a pipeline of 3 stages x 4 layers (first stage: no input
+// gradient for its first layer; last stage: the loss), and the same as LibTorch modules under autograd. A layer's time
+// is a fourth of its stage's, so weights come from memory and activations from the layer before, as in training.
+// Every device measures every shape, all at the same time; the values are put together.
+// Units: nanoseconds. Not here: transfers, the host's own costs.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "calibrate/fit/samples.hpp"
+#include "calibrate/probe/probe.hpp"
+#include "runtime/executor/runtime_options.hpp"
+
+namespace pdl {
+
+using Collect = std::function<void(Sample)>;
+using Progress = std::function<void(double fraction, const std::string& what)>;
+
+void probe_compute(const ProbeOptions& options, const RuntimeOptions& runtime, const Collect& collect, const Progress& progress);
+
+}  // namespace pdl

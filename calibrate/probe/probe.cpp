@@ -1,0 +1,73 @@
+#include "calibrate/probe/probe.hpp"
+
+#include <ATen/Context.h>
+#include <ATen/Parallel.h>
+#include <torch/cuda.h>
+
+#include <algorithm>
+
+#include "calibrate/probe/host_probe.hpp"
+#include "calibrate/probe/layer_probe.hpp"
+#include "calibrate/probe/transfer_probe.hpp"
+#include "runtime/measure/environment.hpp"
+#include "sim/spec/error.hpp"
+
+namespace pdl {
+namespace {
+
+/// Fills in what the user left open, for this host.
+ProbeOptions resolve(ProbeOptions options) {
+  const bool cuda = options.device == "cuda";
+  if (!cuda && options.device != "cpu") throw InputError("--device", options.device, "cuda or cpu");
+  const std::int64_t found = cuda ? static_cast<std::int64_t>(torch::cuda::device_count()) : 64;
+  if (cuda && found == 0) throw InputError("--device", "cuda on a host without a visible GPU", "cpu, or a host with GPUs");
+  if (options.gpus == 0) options.gpus = cuda ? found : 2;
+  if (options.gpus < 1 || options.gpus > found) {
+    throw InputError("--gpus", std::to_string(options.gpus), "1 to " + std::to_string(found) + (cuda ? ", the GPUs of this host" : ""));
+  }
+  const auto set = [](auto& list, auto values) {
+    if (list.empty()) list = values;
+  };
+  using Numbers = std::vector<std::int64_t>;
+  set(options.dims, cuda ? Numbers{1024, 2048, 4096, 8192} : Numbers{64, 128, 256, 512});
+  set(options.rows, cuda ? Numbers{32, 64, 128, 256, 512, 1024, 2048, 4096} : Numbers{4, 8, 16, 32, 64});
+  set(options.dtypes, std::vector<std::string>{"fp32"});
+  set(options.optimizers, std::vector<std::string>{"sgd", "adam"});
+  set(options.transports, cuda ? std::vector<std::string>{"copy", "nccl"} : std::vector<std::string>{"copy"});
+  if (options.dtypes != std::vector<std::string>{"fp32"}) throw InputError("--dtypes", options.dtypes.front(), "fp32");
+  for (const std::string& transport : options.transports) {
+    if (transport != "copy" && !(cuda && transport == "nccl")) {
+      throw InputError("--transports", transport, cuda ? "copy or nccl" : "copy");
+    }
+  }
+  std::sort(options.dims.begin(), options.dims.end());
+  std::sort(options.rows.begin(), options.rows.end());
+  return options;
+}
+
+}  // namespace
+
+Samples probe(const ProbeOptions& given) {
+  const ProbeOptions options = resolve(given);
+  RuntimeOptions runtime;
+  runtime.device = options.device == "cuda" ? DeviceKind::cuda : DeviceKind::cpu;
+  runtime.seed = options.seed;
+  runtime.learning_rate = 0;  // what is trained here stays what it is
+  if (runtime.device == DeviceKind::cpu) at::set_num_threads(1);
+  at::globalContext().setAllowTF32CuBLAS(false);
+
+  Samples samples;
+  samples.environment = describe_environment(runtime, static_cast<int>(options.gpus), options.command);
+  const Collect collect = [&](Sample sample) { samples.samples.push_back(std::move(sample)); };
+  const auto part = [&](double from, double to) {
+    return Progress([&options, from, to](double fraction, const std::string& what) {
+      if (options.progress) options.progress(from + (to - from) * fraction, what);
+    });
+  };
+  probe_host(options, runtime, collect, part(0, 0.02));
+  probe_transfers(options, runtime, collect, part(0.02, 0.15));
+  probe_compute(options, runtime, collect, part(0.15, 1));
+  return samples;
+}
+
+}  // namespace pdl
