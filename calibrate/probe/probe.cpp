@@ -1,6 +1,6 @@
 #include "calibrate/probe/probe.hpp"
 
-#include <ATen/Context.h>
+#include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <torch/cuda.h>
 
@@ -55,6 +55,12 @@ Samples probe(const ProbeOptions& given) {
   runtime.learning_rate = 0;  // what is trained here stays what it is
   if (runtime.device == DeviceKind::cpu) at::set_num_threads(1);
   at::globalContext().setAllowTF32CuBLAS(false);
+  if (runtime.device == DeviceKind::cuda) {
+    // The first tensor of a device sets up its context and the allocator that the probes read.
+    for (int worker = 0; worker < options.gpus; ++worker) {
+      at::empty({1}, at::TensorOptions().device(c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(runtime.device_index(worker)))));
+    }
+  }
 
   Samples samples;
   samples.environment = describe_environment(runtime, static_cast<int>(options.gpus), options.command);
