@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "runtime/executor/devices.hpp"
 #include "runtime/measure/span_recorder.hpp"
 #include "runtime/model/autograd_model.hpp"
 #include "runtime/model/initial_values.hpp"
@@ -46,7 +47,6 @@ class ScriptReader {
   }
 
   Script read() && {
-    if (graph_.hosts != 1) throw CannotRun("the one-thread program needs a plan for one host thread (--workers one)");
     while (next_ < graph_.tasks.size()) read_action();
     for (std::size_t m = 0; m < script_.backward.size(); ++m) {
       if (script_.backward[m][0].backward != kNone) continue;
@@ -103,7 +103,8 @@ class ScriptReader {
                        graph_.tasks[next_].stage == stage && graph_.tasks[next_].microbatch == microbatch;
     if (!found) {
       throw CannotRun("the one-thread program: found " + name(next_) + ", expected " +
-                      task_name(kind, stage, microbatch, true) + ": a transfer is one call, and so is a backward through all stages");
+                      task_name(kind, stage, microbatch, true) +
+                      ": a transfer is one call, and so is a backward through all stages");
     }
     return next_++;
   }
@@ -143,6 +144,7 @@ class AutogradProgram : public StepProgram {
  public:
   AutogradProgram(const Plan& plan, const RuntimeOptions& options)
       : script_(ScriptReader(plan).read()), batch_(plan.spec.batch) {
+    set_up_libtorch(plan.spec.dtype, options.device);
     for (const Stage& stage : plan.stages) {
       const at::Device device = device_of(options, stage.worker);
       stages_.emplace_back(plan, static_cast<int>(stages_.size()), device, options);
@@ -234,12 +236,13 @@ class AutogradProgram : public StepProgram {
   }
 
   // In a recorded step the backward of a micro-batch is cut into its tasks by hooks on the tensors at the boundaries of
-  // the stages. Autograd calls the hook of a tensor when its gradient is complete and before what produced the tensor is
-  // run backward, from the thread that then does so. All kernels of a stage's backward have been issued when the gradient
-  // of its input is handed on: autograd runs what was created last first, and gradients of parameters before all.
+  // the stages. Autograd calls the hook of a tensor when its gradient is complete, just before it runs the backward of
+  // what produced the tensor, on the thread that does so. By then all kernels of the stage above have been issued:
+  // autograd runs what was created last first, and the accumulation of a parameter's gradient before anything else.
 
   /// `input` came by the transfer from stage - 1.
-  void mark_start_of_gradient_transfer(const at::Tensor& input, int stage, int microbatch, SpanRecorder& recorder) const {
+  void mark_start_of_gradient_transfer(const at::Tensor& input, int stage, int microbatch,
+                                       SpanRecorder& recorder) const {
     const BackwardTasks& here = script_.backward[microbatch][stage];
     const BackwardTasks& before = script_.backward[microbatch][stage - 1];
     input.register_hook([&recorder, &here, &before](const at::TensorBase&) {
@@ -250,7 +253,8 @@ class AutogradProgram : public StepProgram {
   }
 
   /// `output` goes by the transfer to stage + 1.
-  void mark_end_of_gradient_transfer(const at::Tensor& output, int stage, int microbatch, SpanRecorder& recorder) const {
+  void mark_end_of_gradient_transfer(const at::Tensor& output, int stage, int microbatch,
+                                     SpanRecorder& recorder) const {
     const BackwardTasks& here = script_.backward[microbatch][stage];
     const BackwardTasks& after = script_.backward[microbatch][stage + 1];
     output.register_hook([&recorder, &here, &after](const at::TensorBase&) {
@@ -274,23 +278,20 @@ class AutogradProgram : public StepProgram {
   std::vector<at::Tensor> losses_;            // by micro-batch, of the last step
 };
 
-void check_devices(const Plan& plan, const RuntimeOptions& options) {
-  if (options.device == DeviceKind::cpu) return;
-  const int found = torch::cuda::device_count();
-  for (const Stage& stage : plan.stages) {
-    if (options.device_index(stage.worker) < found) continue;
-    throw CannotRun("worker " + std::to_string(stage.worker) + " needs CUDA device " +
-                    std::to_string(options.device_index(stage.worker)) + "; this host has " + std::to_string(found));
-  }
-}
-
 }  // namespace
 
-std::unique_ptr<StepProgram> make_autograd_program(const Plan& plan, const RuntimeOptions& options) {
-  if (plan.spec.dtype != Dtype::fp32 && plan.spec.dtype != Dtype::tf32) {
-    throw InputError("dtype", to_string(plan.spec.dtype), "fp32 or tf32: the one-thread programs run without autocast");
+void check_autograd_plan(const Plan& plan, const RuntimeOptions& options) {
+  const RunSpec& spec = plan.spec;
+  if (spec.synthetic) throw InputError("--tf", "synthetic costs", "none: a measured run takes the time it takes");
+  if (spec.workers != Workers::one) {
+    throw InputError("--workers", to_string(spec.workers), "one for a program of one thread");
   }
-  check_devices(plan, options);
+  check_devices(spec, options);
+  static_cast<void>(ScriptReader(plan).read());
+}
+
+std::unique_ptr<StepProgram> make_autograd_program(const Plan& plan, const RuntimeOptions& options) {
+  check_autograd_plan(plan, options);
   return std::make_unique<AutogradProgram>(plan, options);
 }
 

@@ -9,9 +9,9 @@
 //   option B        F0 -> F0  F1 -> F1  B0 <- B0  B1 <- B1      all forwards, then all backwards
 //   option C        F0 -> F0  F1 -> F1  B0 <- B0 ...            F0, then F_i B_(i-1), then the last B
 //
-// A forward task is the layers of a stage on its GPU; an arrow forward is `.to(device)`; the backward of a micro-batch
-// through all stages is one call of loss.backward(), in which autograd's own thread of each GPU issues. Everything runs
-// on the default stream of each GPU. On CPU all "GPUs" are the CPU, and an arrow is a copy both ways.
+// A forward task is the layers of a stage on its GPU; an arrow is `.to(device)`; the backward of a micro-batch through
+// all stages, loss first, is one call of loss.backward(), in which autograd's own thread of each GPU issues. Everything
+// runs on the default stream of each GPU. On CPU all "GPUs" are the CPU, and an arrow is a copy both ways.
 //
 // Not here: schedules in which GPUs follow different orders (runtime/executor/pipeline_program.hpp).
 #pragma once
@@ -24,9 +24,13 @@
 
 namespace pdl {
 
-/// Throws CannotRun if the order cannot be that of such a program (a backward that is not one call through all stages, a
-/// task before the one that feeds it), naming the task, or if this host has fewer GPUs than the plan; InputError for a
-/// dtype that needs autocast.
+/// Refuses what such a program cannot do, before anything is allocated. Throws InputError: plans of other kinds of
+/// workers, synthetic costs, more GPUs than there are; CannotRun, naming the task: an order in which a backward is not
+/// one call through all stages, or a task comes before the one that feeds it.
+void check_autograd_plan(const Plan& plan, const RuntimeOptions& options);
+
+/// Throws as check_autograd_plan, and InputError for a dtype that set_up_libtorch (runtime/executor/devices.hpp)
+/// refuses.
 std::unique_ptr<StepProgram> make_autograd_program(const Plan& plan, const RuntimeOptions& options);
 
 }  // namespace pdl

@@ -1,6 +1,5 @@
 #include "runtime/model/autograd_model.hpp"
 
-#include <torch/nn/functional/loss.h>
 #include <torch/utils.h>
 
 #include <cmath>
@@ -98,7 +97,7 @@ void AutogradStage::zero_grad() {
 std::vector<at::Tensor> AutogradStage::parameters() const { return parameters_of(layers_); }
 
 at::Tensor microbatch_loss(const at::Tensor& output, const at::Tensor& target, std::int64_t batch) {
-  at::Tensor loss = torch::nn::functional::mse_loss(output, target);
+  at::Tensor loss = torch::mse_loss(output, target);
   return output.size(0) == batch ? loss : loss * (static_cast<double>(output.size(0)) / static_cast<double>(batch));
 }
 

@@ -3,11 +3,11 @@
 //
 //   AutogradStage stage(plan, 1, device, options);
 //   at::Tensor y = stage.forward(x);                           // x: rows x in, y: rows x out, on the stage's device
-//   microbatch_loss(y, target, plan.spec.batch).backward();    // through this stage and those that x came through
+//   microbatch_loss(y, target, plan.spec.batch).backward();    // through this stage and those before it
 //   stage.optimizer_step();
 //   stage.zero_grad();
 //
-// fp32; whether products use TF32 is LibTorch's setting. Launched on the current streams of the calling thread, the
+// fp32; whether products use TF32 is LibTorch's setting. Launched on the current stream of the calling thread, the
 // backward on the streams of the forward (autograd's rule). Not here: autocast, other kinds of layer, the order of stages
 // (runtime/executor/autograd_program.hpp).
 #pragma once
@@ -22,9 +22,9 @@
 
 namespace pdl {
 
-/// SGD and Adam over parameters of one device, as torch.optim.SGD and torch.optim.Adam of PyTorch 2.11 run them unless
-/// told otherwise (foreach=None, which means foreach on GPUs; _multi_tensor_sgd, _multi_tensor_adam): the same operations
-/// in the same order over all parameters at once. Python groups the parameters by device: one of these a device is the same.
+/// SGD and Adam over the parameters of one device, as PyTorch 2.11's torch.optim.SGD and torch.optim.Adam run them on
+/// GPUs unless told otherwise (_multi_tensor_sgd, _multi_tensor_adam): the same foreach operations in the same order
+/// over all parameters at once. Python groups the parameters by device; one of these a device is the same.
 class ForeachOptimizer {
  public:
   ForeachOptimizer(std::vector<at::Tensor> parameters, Optimizer kind, double learning_rate);

@@ -1,17 +1,20 @@
 #include "runtime/executor/autograd_program.hpp"
 
-#include <torch/nn/functional/loss.h>
-#include <torch/nn/modules/linear.h>
-#include <torch/optim.h>
+#include <torch/types.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
 #include "runtime/measure/span_recorder.hpp"
 #include "runtime/model/initial_values.hpp"
+#include "runtime/model/reference_training.hpp"
 #include "sim/spec/error.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/specs.hpp"
 
 using namespace pdl;
 
@@ -19,30 +22,7 @@ namespace {
 
 constexpr int kSteps = 5;
 
-struct Case {
-  const char* program;  // "mp", or a schedule with --workers one
-  int gpus;
-  int depth;
-  int batch;
-  int microbatches;
-};
-
-Plan plan_of(const Case& c, const std::string& optimizer, int dim = 8, const std::string& dtype = "fp32") {
-  std::vector<SettingValue> words = {{"gpus", std::to_string(c.gpus), "gpus"},
-                                     {"depth", std::to_string(c.depth), "depth"},
-                                     {"dim", std::to_string(dim), "dim"},
-                                     {"batch", std::to_string(c.batch), "batch"},
-                                     {"microbatches", std::to_string(c.microbatches), "microbatches"},
-                                     {"optimizer", optimizer, "optimizer"},
-                                     {"dtype", dtype, "dtype"}};
-  if (std::string(c.program) == "mp") {
-    words.push_back({"strategy", "mp", "strategy"});
-  } else {
-    words.push_back({"schedule", c.program, "schedule"});
-    words.push_back({"workers", "one", "workers"});
-  }
-  return make_plan(parse_run_spec(words));
-}
+Plan plan_of(const std::string& flags) { return make_plan(spec("--dim 8 " + flags)); }
 
 /// A learning rate so large that the parameters visibly move in a few steps.
 RuntimeOptions cpu_options(const std::string& optimizer) {
@@ -53,81 +33,49 @@ RuntimeOptions cpu_options(const std::string& optimizer) {
   return options;
 }
 
+/// As train_reference, and what the loss of its last step was.
 struct Trained {
-  std::vector<torch::Tensor> initial, parameters;
+  std::vector<at::Tensor> parameters;
   double loss = 0;
 };
 
-/// The same model on one device with the whole batch: LibTorch's modules and optimizers, nothing of the runtime but the
-/// numbers that it starts from.
-Trained reference(const Plan& plan, const RuntimeOptions& options) {
-  std::vector<torch::nn::Linear> layers;
-  std::vector<torch::Tensor> parameters;
-  Trained trained;
-  for (std::size_t l = 0; l < plan.spec.model.layers.size(); ++l) {
-    torch::nn::Linear layer(plan.spec.model.layers[l].in_features, plan.spec.model.layers[l].out_features);
-    {
-      const torch::NoGradGuard no_grad;
-      initialise_layer(layer->weight, layer->bias, static_cast<std::int64_t>(l), options.seed);
-    }
-    for (const torch::Tensor& parameter : {layer->weight, layer->bias}) {
-      parameters.push_back(parameter);
-      trained.initial.push_back(parameter.detach().clone());
-    }
-    layers.push_back(layer);
-  }
-  const Batch batch = make_batch(plan.spec.batch, plan.spec.model.layers.front().in_features,
-                                 plan.spec.model.layers.back().out_features, at::kCPU, options.seed);
-  std::unique_ptr<torch::optim::Optimizer> optimizer;
-  if (plan.spec.optimizer == Optimizer::sgd) {
-    optimizer = std::make_unique<torch::optim::SGD>(parameters, torch::optim::SGDOptions(options.learning_rate));
-  } else {
-    optimizer = std::make_unique<torch::optim::Adam>(parameters, torch::optim::AdamOptions(options.learning_rate));
-  }
-  for (int step = 0; step < kSteps; ++step) {
-    optimizer->zero_grad();
-    torch::Tensor x = batch.input;
-    for (torch::nn::Linear& layer : layers) x = torch::relu(layer(x));
-    const torch::Tensor loss = torch::nn::functional::mse_loss(x, batch.target);
-    loss.backward();
-    trained.loss = loss.item<double>();
-    optimizer->step();
-  }
-  for (const torch::Tensor& parameter : parameters) trained.parameters.push_back(parameter.detach().clone());
-  return trained;
-}
-
-/// Equal to a small part of how far the reference moved.
-void require_same_training(const std::vector<torch::Tensor>& parameters, const Trained& expected) {
-  REQUIRE(parameters.size() == expected.parameters.size());
-  for (std::size_t i = 0; i < parameters.size(); ++i) {
-    const double moved = (expected.parameters[i] - expected.initial[i]).abs().max().item<double>();
-    const double off = (expected.parameters[i] - parameters[i]).abs().max().item<double>();
-    INFO("parameter " << i << " moved by " << moved << ", is off by " << off);
-    CHECK(moved > 1e-4);
-    CHECK(off < 1e-3 * moved);
-  }
+Trained train_on_one_device(const Plan& plan, const RuntimeOptions& options, int steps) {
+  const std::vector<at::Tensor> before = train_reference(plan.spec, options, at::kCPU, steps - 1);
+  const Batch batch = make_batch(plan.spec.batch, 8, 8, at::kCPU, options.seed);
+  at::Tensor x = batch.input;
+  for (std::size_t i = 0; i < before.size(); i += 2) x = at::relu(at::linear(x, before[i], before[i + 1]));
+  return {train_reference(plan.spec, options, at::kCPU, steps), at::mse_loss(x, batch.target).item<double>()};
 }
 
 }  // namespace
 
 TEST_CASE("Autograd programs train as one device with the whole batch does", "[runtime][autograd]") {
-  const std::vector<Case> cases = {
-      {"mp", 1, 4, 12, 1},    {"mp", 2, 4, 12, 1},    {"mp", 3, 4, 12, 1},    {"mp", 4, 5, 12, 1},
-      {"mp", 2, 4, 10, 4},                                                       // 3 3 3 1 samples
-      {"naive", 2, 4, 12, 3}, {"naive", 4, 6, 13, 4},                            // 4 4 4 1 samples
-      {"gpipe", 1, 4, 12, 3}, {"gpipe", 2, 4, 12, 4}, {"gpipe", 3, 5, 10, 4}, {"gpipe", 4, 4, 7, 7},
+  const std::vector<std::string> programs = {
+      "--strategy mp --microbatches 1 --gpus 1 --depth 4 --batch 12",
+      "--strategy mp --microbatches 1 --gpus 2 --depth 4 --batch 12",
+      "--strategy mp --microbatches 1 --gpus 3 --depth 4 --batch 12",
+      "--strategy mp --microbatches 1 --gpus 4 --depth 5 --batch 12",
+      "--strategy mp --microbatches 4 --gpus 2 --depth 4 --batch 10",                    // 3 3 3 1 samples
+      "--schedule naive --workers one --microbatches 3 --gpus 2 --depth 4 --batch 12",
+      "--schedule naive --workers one --microbatches 4 --gpus 4 --depth 6 --batch 13",   // 4 4 4 1
+      "--schedule gpipe --workers one --microbatches 3 --gpus 1 --depth 4 --batch 12",
+      "--schedule gpipe --workers one --microbatches 4 --gpus 2 --depth 4 --batch 12",
+      "--schedule gpipe --workers one --microbatches 4 --gpus 3 --depth 5 --batch 10",
+      "--schedule gpipe --workers one --microbatches 7 --gpus 4 --depth 4 --batch 7",
   };
   for (const std::string optimizer : {"sgd", "adam"}) {
     const RuntimeOptions options = cpu_options(optimizer);
-    for (const Case& c : cases) {
-      INFO(optimizer << ", " << c.program << ", " << c.gpus << " GPUs, depth " << c.depth << ", batch " << c.batch
-                     << " in " << c.microbatches);
-      const Plan plan = plan_of(c, optimizer);
-      const Trained expected = reference(plan, options);
+    for (const std::string& flags : programs) {
+      INFO(flags << " --optimizer " << optimizer);
+      const Plan plan = plan_of(flags + " --optimizer " + optimizer);
+      const Trained expected = train_on_one_device(plan, options, kSteps);
       auto program = make_autograd_program(plan, options);
       for (int step = 0; step < kSteps; ++step) program->step(nullptr);
-      require_same_training(program->parameters(), expected);
+      const Agreement agreement =
+          compare_parameters(plan.spec, options, at::kCPU, 0, program->parameters(), expected.parameters);
+      // The training has gone far against its difference, or any two would be equal.
+      CHECK(agreement.smallest_change > 1e-3);
+      CHECK(agreement.relative_difference < 1e-3);
       CHECK(program->loss() == Approx(expected.loss).epsilon(1e-4));
     }
   }
@@ -135,20 +83,23 @@ TEST_CASE("Autograd programs train as one device with the whole batch does", "[r
 
 TEST_CASE("An autograd program before its first step has its initial parameters and no loss", "[runtime][autograd]") {
   const RuntimeOptions options = cpu_options("sgd");
-  const Plan plan = plan_of({"mp", 2, 3, 4, 1}, "sgd");
-  const Trained expected = reference(plan, options);
+  const Plan plan = plan_of("--strategy mp --microbatches 1 --gpus 2 --depth 3 --batch 4");
+  const std::vector<at::Tensor> expected = train_reference(plan.spec, options, at::kCPU, 0);
   auto program = make_autograd_program(plan, options);
-  const std::vector<torch::Tensor> parameters = program->parameters();
+  const std::vector<at::Tensor> parameters = program->parameters();
   REQUIRE(parameters.size() == 6);
-  for (std::size_t i = 0; i < parameters.size(); ++i) CHECK(torch::equal(parameters[i], expected.initial[i]));
+  for (std::size_t i = 0; i < parameters.size(); ++i) CHECK(at::equal(parameters[i], expected[i]));
   CHECK(std::isnan(program->loss()));
 }
 
 TEST_CASE("Recorded spans of an autograd program follow one another in the order of the plan", "[runtime][autograd]") {
-  for (const Case& c : {Case{"mp", 3, 4, 6, 1}, Case{"naive", 2, 4, 6, 2}, Case{"gpipe", 3, 4, 6, 2}, Case{"gpipe", 1, 2, 6, 2}}) {
-    INFO(c.program << ", " << c.gpus << " GPUs");
-    const RuntimeOptions options = cpu_options("sgd");
-    const Plan plan = plan_of(c, "sgd");
+  const RuntimeOptions options = cpu_options("sgd");
+  const std::vector<std::string> programs = {
+      "--strategy mp --microbatches 1 --gpus 3", "--schedule naive --microbatches 2 --gpus 2",
+      "--schedule gpipe --microbatches 2 --gpus 3", "--schedule gpipe --microbatches 2 --gpus 1"};
+  for (const std::string& flags : programs) {
+    INFO(flags);
+    const Plan plan = plan_of(flags + " --workers one --depth 4 --batch 6");
     auto program = make_autograd_program(plan, options);
     SpanRecorder recorder(plan.graph, options);
     for (int step = 0; step < 2; ++step) {
@@ -157,7 +108,7 @@ TEST_CASE("Recorded spans of an autograd program follow one another in the order
       program->step(&recorder);
       const std::int64_t end = steady_now_ns();
       recorder.end_step();
-      // On CPU one thing is done at a time: each task begins after the one before it; the two halves of a transfer are one.
+      // On CPU one thing is done at a time: a task begins after the one before it; a transfer's two halves are one.
       std::int64_t done = begin;
       const std::vector<TaskTimes>& times = recorder.recorded().times;
       REQUIRE(times.size() == plan.graph.tasks.size());
@@ -174,14 +125,14 @@ TEST_CASE("Recorded spans of an autograd program follow one another in the order
   }
 }
 
-TEST_CASE("All of a stage's backward lies inside its span, none of it in the gradient's transfer", "[runtime][autograd]") {
+TEST_CASE("All of a stage's backward lies inside its span, none in the gradient's transfer", "[runtime][autograd]") {
   const RuntimeOptions options = cpu_options("sgd");
-  const Plan plan = plan_of({"mp", 2, 4, 64, 1}, "sgd", 512);
+  const Plan plan = make_plan(spec("--strategy mp --microbatches 1 --gpus 2 --depth 4 --dim 512 --batch 64"));
   auto program = make_autograd_program(plan, options);
   SpanRecorder recorder(plan.graph, options);
   program->step(nullptr);
   // The shortest of a few: this host may be busy with other things.
-  std::int64_t transfer_ns = INT64_MAX, backward_ns = INT64_MAX;
+  std::int64_t transfer_ns = std::numeric_limits<std::int64_t>::max(), backward_ns = transfer_ns;
   for (int step = 0; step < 5; ++step) {
     recorder.begin_step();
     program->step(&recorder);
@@ -198,7 +149,8 @@ TEST_CASE("All of a stage's backward lies inside its span, none of it in the gra
 
 TEST_CASE("Recording does not change what is trained", "[runtime][autograd]") {
   const RuntimeOptions options = cpu_options("adam");
-  const Plan plan = plan_of({"gpipe", 3, 4, 10, 3}, "adam");
+  const Plan plan =
+      plan_of("--schedule gpipe --workers one --microbatches 3 --gpus 3 --depth 4 --batch 10 --optimizer adam");
   auto plain = make_autograd_program(plan, options);
   auto recorded = make_autograd_program(plan, options);
   SpanRecorder recorder(plan.graph, options);
@@ -208,8 +160,8 @@ TEST_CASE("Recording does not change what is trained", "[runtime][autograd]") {
     recorded->step(&recorder);
     recorder.end_step();
   }
-  const std::vector<torch::Tensor> a = plain->parameters(), b = recorded->parameters();
-  for (std::size_t i = 0; i < a.size(); ++i) CHECK(torch::equal(a[i], b[i]));
+  const std::vector<at::Tensor> a = plain->parameters(), b = recorded->parameters();
+  for (std::size_t i = 0; i < a.size(); ++i) CHECK(at::equal(a[i], b[i]));
 }
 
 namespace {
@@ -228,7 +180,7 @@ Plan reordered(Plan plan, const std::vector<TaskId>& order) {
 TEST_CASE("Orders that one thread and autograd cannot follow are refused by name", "[runtime][autograd]") {
   const RuntimeOptions options = cpu_options("sgd");
   // 0F0, send 0F0, receive 1F0, 1F0, 1B0, send 1B0, receive 0B0, 0B0, optimizers
-  const Plan good = plan_of({"mp", 2, 2, 4, 1}, "sgd");
+  const Plan good = plan_of("--strategy mp --microbatches 1 --gpus 2 --depth 2 --batch 4");
   REQUIRE(good.graph.tasks.size() == 10);
   const auto refused = [&](const std::vector<TaskId>& order, const std::string& message) {
     CHECK_THROWS_WITH(make_autograd_program(reordered(good, order), options), ContainsSubstring(message));
@@ -243,10 +195,15 @@ TEST_CASE("Orders that one thread and autograd cannot follow are refused by name
   CHECK_NOTHROW(make_autograd_program(reordered(good, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9}), options));
 }
 
-TEST_CASE("A plan of several host threads, or with autocast, is refused", "[runtime][autograd]") {
+TEST_CASE("What an autograd program cannot do is refused before anything is run", "[runtime][autograd]") {
   const RuntimeOptions options = cpu_options("sgd");
-  const std::vector<SettingValue> words = {
-      {"gpus", "2", "gpus"}, {"depth", "2", "depth"}, {"dim", "8", "dim"}, {"schedule", "1f1b", "schedule"}};
-  CHECK_THROWS_AS(make_autograd_program(make_plan(parse_run_spec(words)), options), CannotRun);
-  CHECK_THROWS_AS(make_autograd_program(plan_of({"mp", 2, 2, 4, 1}, "sgd", 8, "amp-bf16"), options), InputError);
+  const auto refused = [&](const std::string& flags, const std::string& message) {
+    INFO(flags);
+    CHECK_THROWS_AS(make_autograd_program(plan_of("--depth 2 --gpus 2 --batch 8 " + flags), options), InputError);
+    CHECK_THROWS_WITH(make_autograd_program(plan_of("--depth 2 --gpus 2 --batch 8 " + flags), options),
+                      ContainsSubstring(message));
+  };
+  refused("--schedule 1f1b", "--workers: found thread, expected one");
+  refused("--strategy mp --dtype amp-bf16", "--dtype: found amp-bf16");
+  refused("--strategy mp --tf 1 --tb 2", "--tf: found synthetic costs");
 }
