@@ -25,7 +25,7 @@ ALLOWED = {
     "sim/tool": SIM,
     "runtime": ["sim/spec", "sim/plan", "sim/timeline"],
     "runtime/measure": ["runtime", "sim/spec", "sim/plan", "sim/timeline", "sim/report"],
-    "runtime/tool": ["runtime", "sim/spec", "sim/plan", "sim/timeline", "sim/report"],
+    "runtime/tool": ["runtime", "sim/spec", "sim/plan", "sim/timeline", "sim/report", "sim/tool/flags.hpp"],
     "calibrate/fit": ["sim/spec", "sim/plan", "sim/cost", "sim/timeline"],
     "calibrate/probe": ["runtime", "calibrate/fit"] + SIM,
     "calibrate/tool": ["calibrate", "runtime"] + SIM,
@@ -34,6 +34,10 @@ ALLOWED = {
 # Single files that join rooms, and what they may include beyond their room.
 ALLOWED_FOR_FILE = {
     "sim/report/predict.cpp": ["sim/engine"],  # plan -> price -> run -> result, for every report that predicts
+    # The programs tell the recorder when a task begins and ends.
+    "runtime/executor/autograd_program.cpp": ["runtime/measure/span_recorder.hpp"],
+    "runtime/executor/cpu_worker.cpp": ["runtime/measure/span_recorder.hpp"],
+    "runtime/executor/cuda_worker.cpp": ["runtime/measure/span_recorder.hpp"],
 }
 ROOTS = ("sim", "runtime", "calibrate", "tests")
 WITHOUT_TORCH = ("sim", "calibrate/fit")

@@ -3,10 +3,14 @@
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
 
+#include <set>
+#include <utility>
+
 #include "sim/spec/error.hpp"
 
 #if PDL_CUDA
 #include <ATen/cuda/CUDAContextLight.h>
+#include <ATen/cuda/PeerToPeerAccess.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
 #endif
@@ -21,8 +25,8 @@ int gpu_count() {
 #endif
 }
 
-void check_devices(const RunSpec& spec, DeviceKind device) {
-  if (device == DeviceKind::cpu) return;
+void check_devices(const RunSpec& spec, const RuntimeOptions& options) {
+  if (options.device == DeviceKind::cpu) return;
   const int there = gpu_count();
   if (there == 0) {
 #if PDL_CUDA
@@ -31,9 +35,9 @@ void check_devices(const RunSpec& spec, DeviceKind device) {
     throw InputError("--device", "cuda in a program built without CUDA", "cpu");
 #endif
   }
-  if (spec.gpus > there) {
-    throw InputError("--gpus", std::to_string(spec.gpus), "at most " + std::to_string(there) + ": this host has no more");
-  }
+  const bool enough = options.rank < 0 ? spec.gpus <= there : options.device_index(options.rank) < there;
+  if (enough) return;
+  throw InputError("--gpus", std::to_string(spec.gpus), "at most " + std::to_string(there) + ": this host has no more");
 }
 
 void set_up_libtorch(Dtype dtype, DeviceKind device) {
@@ -46,8 +50,27 @@ void set_up_libtorch(Dtype dtype, DeviceKind device) {
   if (device == DeviceKind::cpu) {
     at::set_num_threads(1);
   } else {
+    at::globalContext().lazyInitDevice(at::kCUDA);
     at::globalContext().setAllowTF32CuBLAS(dtype == Dtype::tf32);
   }
+}
+
+std::vector<std::string> device_warnings([[maybe_unused]] const Plan& plan,
+                                         [[maybe_unused]] const RuntimeOptions& options) {
+  std::vector<std::string> warnings;
+#if PDL_CUDA
+  if (options.device != DeviceKind::cuda || options.rank >= 0) return warnings;
+  std::set<std::pair<int, int>> seen;
+  for (const Work& work : plan.graph.works) {
+    if (!is_transfer(work.kind) || !seen.emplace(work.from_worker, work.to_worker).second) continue;
+    const int from = options.device_index(work.from_worker);
+    const int to = options.device_index(work.to_worker);
+    if (at::cuda::get_p2p_access(static_cast<c10::DeviceIndex>(from), static_cast<c10::DeviceIndex>(to))) continue;
+    warnings.push_back("GPU " + std::to_string(from) + " has no direct access to GPU " + std::to_string(to) +
+                       ": copies go over the host");
+  }
+#endif
+  return warnings;
 }
 
 std::int64_t peak_memory_bytes([[maybe_unused]] int device_index) {

@@ -3,21 +3,26 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "runtime/executor/runtime_options.hpp"
-#include "sim/spec/run_spec.hpp"
+#include "sim/plan/plan.hpp"
 
 namespace pdl {
 
 /// GPUs that this process can use; 0 without a driver, or in a build without CUDA.
 int gpu_count();
 
-/// Throws InputError naming --gpus or --device if `spec` needs devices that are not there.
-void check_devices(const RunSpec& spec, DeviceKind device);
+/// Throws InputError naming --gpus or --device if `spec` needs devices that are not there; in a process that is one of
+/// several (options.rank >= 0), if its own device is not there.
+void check_devices(const RunSpec& spec, const RuntimeOptions& options);
 
 /// Settings of LibTorch for all of this process: matrix products in TF32 or in fp32; on CPU, one thread an operation,
 /// because every worker has its own. Throws InputError for AMP, and for TF32 on CPU.
 void set_up_libtorch(Dtype dtype, DeviceKind device);
+
+/// What makes this host slower than it need be: pairs of GPUs whose copies go over the host's memory.
+std::vector<std::string> device_warnings(const Plan& plan, const RuntimeOptions& options);
 
 /// The largest number of bytes that LibTorch has had allocated on a GPU since reset_peak_memory().
 std::int64_t peak_memory_bytes(int device_index);

@@ -62,6 +62,7 @@ class PipelineProgram : public StepProgram {
         devices_[worker]->inside([&] { devices_[worker]->connect(own); });
       });
     }
+    find_published();
     for (const int worker : local_) prepare_tasks(worker);
   }
 
@@ -178,29 +179,34 @@ class PipelineProgram : public StepProgram {
     });
   }
 
-  void prepare_tasks(int worker) {
-    std::vector<bool> published(plan_.graph.tasks.size(), false);
+  void find_published() {
+    published_.assign(plan_.graph.tasks.size(), false);
     for (TaskId t = 0; t < plan_.graph.tasks.size(); ++t) {
       for (const TaskId before : dependencies_.before(t)) {
-        if (host(before) != host(t)) published[before] = true;
+        if (host(before) == host(t)) continue;
+        published_[before] = true;
+        TORCH_CHECK(options_.rank < 0, "a task of worker ", plan_.graph.tasks[t].worker,
+                    " waits for one of another process, which no message ends");
       }
     }
+  }
+
+  void prepare_tasks(int worker) {
     for (TaskId t = 0; t < plan_.graph.tasks.size(); ++t) {
-      if (plan_.graph.tasks[t].worker != worker) continue;
-      tasks_[worker].push_back(prepare_task(t, published[t]));
+      if (plan_.graph.tasks[t].worker == worker) tasks_[worker].push_back(prepare_task(t));
     }
   }
 
   std::uint32_t host(TaskId task) const { return plan_.graph.tasks[task].host; }
 
-  PreparedTask prepare_task(TaskId t, bool published) const {
+  PreparedTask prepare_task(TaskId t) const {
     const Task& task = plan_.graph.tasks[t];
     const Work& work = plan_.graph.works[task.work];
     PreparedTask prepared;
     prepared.id = t;
     prepared.kind = task.kind;
     prepared.accumulate = work.accumulate;
-    prepared.published = published;
+    prepared.published = published_[t];
     prepared.microbatch = task.microbatch;
     prepared.stage = stages_[task.stage].get();
     if (is_transfer(task.kind)) prepared.transfer = make_transfer(task, work);
@@ -267,6 +273,7 @@ class PipelineProgram : public StepProgram {
   std::vector<std::unique_ptr<PipelineStage>> stages_;    // by stage; null: of another process
   std::vector<std::unique_ptr<WorkerDevice>> devices_;    // by worker
   std::vector<std::vector<PreparedTask>> tasks_;          // by worker
+  std::vector<bool> published_;  // by task: another host waits for it
   std::vector<int> local_;
   WorkerThreads threads_;
   int step_ = 0;
@@ -285,7 +292,7 @@ void check_pipeline_plan(const Plan& plan, const RuntimeOptions& options) {
   if (!is_pipeline_plan(plan)) {
     throw InputError("--workers", to_string(spec.workers), "thread or process for a pipeline program");
   }
-  check_devices(spec, options.device);
+  check_devices(spec, options);
   const bool cuda = options.device == DeviceKind::cuda;
   const std::string on = std::string(" on ") + (cuda ? "GPUs" : "CPU");
   if (spec.gpus == 1) return;

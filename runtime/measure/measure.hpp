@@ -1,0 +1,45 @@
+// How long a step takes, and what happened in it: runs a program for many steps.
+//
+//   RunResult run = measure(plan, options, *program, "pdl-run --gpus 4", nullptr);
+//   write_run(run, "run.json");
+//
+//   warm-up steps     dropped
+//   measured steps    wall time each, from before the first issue to all devices idle; nothing is recorded
+//   recorded steps    the same, with a SpanRecorder: the timeline is that of the one nearest to their median
+//
+// Where workers are processes, all of them wait for each other before a step (Rendezvous::barrier); the step is from the
+// first that starts to the last whose device is idle, on the clock that they share. Extra facts of the run:
+//
+//   extra.losses        one number a step, warm-up and recorded steps included
+//   extra.recording     step_time_ms (median of the recorded steps), overhead_fraction (against the measured median),
+//                       clock_uncertainty_us (of the recorded step that is the timeline)
+//
+// Memory: the most that LibTorch had allocated at any time since the process started or reset_peak_memory().
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "runtime/executor/runtime_options.hpp"
+#include "runtime/executor/step_program.hpp"
+#include "sim/report/run_result.hpp"
+
+namespace pdl {
+
+class Rendezvous;
+
+struct Quartiles {
+  double p25 = 0;
+  double median = 0;
+  double p75 = 0;
+};
+
+/// Linear between the two nearest values, as numpy.percentile. At least one value.
+Quartiles quartiles(std::vector<double> values);
+
+/// `command`: goes into the environment. With `rendezvous` (workers are processes; options.rank is this one), only the
+/// result of worker 0 is complete. Throws CannotRun, naming the step, if the loss is not a finite number.
+RunResult measure(const Plan& plan, const RuntimeOptions& options, StepProgram& program, const std::string& command,
+                  Rendezvous* rendezvous);
+
+}  // namespace pdl

@@ -1,0 +1,92 @@
+#include "runtime/model/reference_training.hpp"
+
+#include <ATen/ATen.h>
+#include <torch/autograd.h>
+#include <torch/optim/adam.h>
+#include <torch/optim/sgd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <memory>
+
+#include "runtime/model/initial_values.hpp"
+
+namespace pdl {
+namespace {
+
+// A unit in the last place of fp32, relative.
+constexpr double kUnit = 1.0 / (1 << 23);
+// Products of other shapes add in another order: some units of fp32, or of TF32's 10 bits.
+constexpr double kTolerance = 2e-3;
+constexpr double kToleranceTf32 = 5e-2;
+
+std::vector<at::Tensor> initial_parameters(const RunSpec& spec, std::uint64_t seed, at::Device device) {
+  std::vector<at::Tensor> parameters;
+  for (std::size_t l = 0; l < spec.model.layers.size(); ++l) {
+    const auto [in, out] = spec.model.layers[l];
+    const auto options = at::TensorOptions().device(device).dtype(at::kFloat);
+    parameters.push_back(at::empty({out, in}, options));
+    parameters.push_back(at::empty({out}, options));
+    initialise_layer(parameters[2 * l], parameters[2 * l + 1], static_cast<std::int64_t>(l), seed);
+  }
+  return parameters;
+}
+
+std::unique_ptr<torch::optim::Optimizer> make_optimizer(const RunSpec& spec, double learning_rate,
+                                                        const std::vector<at::Tensor>& parameters) {
+  if (spec.optimizer == Optimizer::adam) {
+    return std::make_unique<torch::optim::Adam>(parameters, torch::optim::AdamOptions(learning_rate));
+  }
+  return std::make_unique<torch::optim::SGD>(parameters, torch::optim::SGDOptions(learning_rate));
+}
+
+/// Euclidean.
+double length(const at::Tensor& tensor) { return tensor.to(at::kDouble).norm().item<double>(); }
+
+}  // namespace
+
+std::vector<at::Tensor> train_reference(const RunSpec& spec, const RuntimeOptions& options, at::Device device, int steps) {
+  const std::vector<at::Tensor> parameters = initial_parameters(spec, options.seed, device);
+  for (const at::Tensor& parameter : parameters) parameter.requires_grad_(true);
+  const Batch batch = make_batch(spec.batch, spec.model.layers.front().in_features, spec.model.layers.back().out_features,
+                                 device, options.seed);
+  const auto optimizer = make_optimizer(spec, options.learning_rate, parameters);
+  for (int step = 0; step < steps; ++step) {
+    optimizer->zero_grad();
+    at::Tensor x = batch.input;
+    for (std::size_t l = 0; l < parameters.size(); l += 2) x = at::relu(at::linear(x, parameters[l], parameters[l + 1]));
+    at::mse_loss(x, batch.target).backward();
+    optimizer->step();
+  }
+  std::vector<at::Tensor> result;
+  for (const at::Tensor& parameter : parameters) result.push_back(parameter.detach().to(at::kCPU));
+  return result;
+}
+
+Agreement compare_parameters(const RunSpec& spec, const RuntimeOptions& options, at::Device device,
+                             std::int64_t first_layer, const std::vector<at::Tensor>& parameters,
+                             const std::vector<at::Tensor>& expected) {
+  const double tolerance = spec.dtype == Dtype::tf32 ? kToleranceTf32 : kTolerance;
+  const std::vector<at::Tensor> start = initial_parameters(spec, options.seed, device);
+  Agreement agreement;
+  agreement.smallest_change = std::numeric_limits<double>::infinity();
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const std::size_t e = static_cast<std::size_t>(2 * first_layer) + i;
+    const at::Tensor difference = parameters[i] - expected[e];
+    const double change = length(expected[e] - start[e].to(at::kCPU));
+    const double rounding = kUnit * length(expected[e]);
+    const double beyond_rounding = std::max(0.0, length(difference) - rounding);
+    agreement.largest_difference = std::max(agreement.largest_difference, difference.abs().max().item<double>());
+    agreement.smallest_change = std::min(agreement.smallest_change, change / length(start[e]));
+    if (beyond_rounding > 0) {
+      agreement.relative_difference = std::max(agreement.relative_difference, beyond_rounding / change);
+    }
+    // A difference that is no number is no agreement either.
+    if (!std::isfinite(length(difference))) agreement.relative_difference = std::numeric_limits<double>::infinity();
+  }
+  agreement.equal = agreement.relative_difference <= tolerance;
+  return agreement;
+}
+
+}  // namespace pdl

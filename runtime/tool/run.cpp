@@ -1,0 +1,149 @@
+// pdl-run without a subcommand: one training, measured.
+#include <cstdio>
+#include <cstdlib>
+#include <iostream>
+#include <memory>
+#include <optional>
+
+#include "runtime/comm/peer_lost.hpp"
+#include "runtime/comm/rendezvous.hpp"
+#include "runtime/executor/devices.hpp"
+#include "runtime/tool/commands.hpp"
+#include "runtime/tool/launch.hpp"
+#include "runtime/tool/run_once.hpp"
+#include "runtime/tool/runtime_flags.hpp"
+#include "sim/report/run_json.hpp"
+#include "sim/report/terminal.hpp"
+#include "sim/spec/error.hpp"
+#include "sim/tool/flags.hpp"
+
+namespace pdl {
+namespace {
+
+constexpr int kDefaultMasterPort = 29500;  // torchrun's, for launchers that name none
+
+struct RunFlags {
+  explicit RunFlags(CLI::App& app) : runtime(app),
+        json(app, "--json", "FILE|-", "write the run as JSON; -: to standard output, without the table"),
+        check(app, "--check", "afterwards train the same model plainly on one device and compare the parameters") {
+    for (const SettingInfo& info : setting_infos()) {
+      settings.push_back(std::make_unique<OnceFlag>(app, "--" + info.name, info.value_name, info.help));
+    }
+  }
+
+  std::vector<SettingValue> given() const {
+    std::vector<SettingValue> values;
+    for (const auto& flag : settings) {
+      if (const auto value = flag->value()) values.push_back({flag->flag().substr(2), *value, flag->flag()});
+    }
+    return values;
+  }
+
+  std::vector<std::unique_ptr<OnceFlag>> settings;
+  RuntimeFlags runtime;
+  OnceFlag json;
+  Switch check;
+};
+
+/// What was typed, for the record. Where the result goes is no part of what was measured.
+std::string command_text(const std::vector<std::string>& arguments) {
+  std::string text = "pdl-run";
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    if (arguments[i] == "--json") {
+      ++i;
+    } else if (!arguments[i].starts_with("--json=")) {
+      text += " " + arguments[i];
+    }
+  }
+  return text;
+}
+
+/// The process group that this process is one of, if any. Variables that a batch system has left in the environment do
+/// not make a worker of a run that is not of processes; those of a launcher of processes do, and contradict it.
+std::optional<ProcessRank> own_rank(const RunSpec& spec, std::optional<int> port) {
+  const std::optional<ProcessRank> process = process_rank(port.value_or(kDefaultMasterPort));
+  if (!process) return std::nullopt;
+  const std::string started = "one of " + std::to_string(process->world_size) + " processes";
+  if (spec.workers != Workers::process) {
+    if (!std::getenv("RANK") && !std::getenv("OMPI_COMM_WORLD_RANK")) return std::nullopt;
+    throw InputError("--workers", to_string(spec.workers) + " in " + started, "process");
+  }
+  if (process->world_size != spec.gpus) {
+    throw InputError("--gpus", std::to_string(spec.gpus) + " in " + started, std::to_string(process->world_size));
+  }
+  return process;
+}
+
+void show(const RunResult& run, const std::optional<std::string>& json) {
+  if (json) write_run(run, *json);
+  ViewStyle style;
+  style.with_gantt = false;
+  if (json != "-") std::cout << terminal_view(run, style);
+}
+
+/// One worker of several. A failure ends the process at once: the others may hang in what they wait for, and so might
+/// the destructors here.
+int run_worker(const Plan& plan, RuntimeOptions options, const ProcessRank& process, const RunFlags& flags,
+               const std::string& command) {
+  options.rank = process.rank;
+  // A launcher may show each process a GPU of its own, or all of them.
+  const int device = options.device == DeviceKind::cuda && gpu_count() == 1 ? 0 : process.local_rank;
+  options.device_indices.assign(static_cast<std::size_t>(process.world_size), device);
+  const auto fail = [&](const std::exception& error, int code) {
+    std::cerr << "pdl-run: worker " + std::to_string(process.rank) + ": " + error.what() + "\n";
+    std::cerr.flush();
+    std::_Exit(code);
+  };
+  try {
+    check_run(plan, options);
+    Rendezvous rendezvous(process);
+    const RunResult run = run_once(plan, options, command, &rendezvous, flags.check.on());
+    if (process.rank == 0) show(run, flags.json.value());
+    rendezvous.finish();
+  } catch (const InputError& error) {
+    fail(error, kExitInput);
+  } catch (const PeerLost& error) {
+    fail(error, process.watched ? kExitPeerLost : kExitCannotRun);
+  } catch (const CannotRun& error) {
+    fail(error, kExitCannotRun);
+  } catch (const std::exception& error) {
+    fail(error, kExitBug);
+  }
+  return kExitFine;
+}
+
+int run_command(const RunFlags& flags, const std::vector<std::string>& arguments) {
+  const RunSpec spec = parse_run_spec(flags.given());
+  const RuntimeOptions options = flags.runtime.options();
+  const std::optional<int> port = flags.runtime.port();
+  const bool check = flags.check.on();
+  const auto json = flags.json.value();
+  const Plan plan = make_plan(spec);
+  const std::string command = command_text(arguments);
+  if (const auto process = own_rank(spec, port)) return run_worker(plan, options, *process, flags, command);
+  check_run(plan, options);
+  if (spec.workers == Workers::process) return launch_workers(static_cast<int>(spec.gpus), port, arguments);
+  if (port) throw InputError("--port", std::to_string(*port) + " with --workers " + to_string(spec.workers), "--workers process");
+  show(run_once(plan, options, command, nullptr, check), json);
+  return kExitFine;
+}
+
+}  // namespace
+
+void add_run(CLI::App& app, const std::vector<std::string>& arguments, ExitCode code) {
+  auto flags = std::make_shared<RunFlags>(app);
+  app.callback([&app, flags, arguments, code] {
+    const auto subcommands = app.get_subcommands();
+    if (subcommands.empty()) {
+      *code = run_command(*flags, arguments);
+      return;
+    }
+    for (const CLI::Option* option : app.get_options()) {
+      if (option->count() == 0) continue;
+      throw InputError(option->get_name(), "given before " + subcommands.front()->get_name(),
+                       "flags of " + subcommands.front()->get_name() + " after it");
+    }
+  });
+}
+
+}  // namespace pdl

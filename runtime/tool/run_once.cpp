@@ -1,0 +1,82 @@
+#include "runtime/tool/run_once.hpp"
+
+#include <c10/util/Exception.h>
+
+#include <cstdio>
+#include <memory>
+#include <stdexcept>
+
+#include "runtime/comm/rendezvous.hpp"
+#include "runtime/executor/autograd_program.hpp"
+#include "runtime/executor/devices.hpp"
+#include "runtime/executor/pipeline_program.hpp"
+#include "runtime/measure/measure.hpp"
+#include "runtime/model/reference_training.hpp"
+#include "sim/spec/error.hpp"
+
+namespace pdl {
+namespace {
+
+std::unique_ptr<StepProgram> make_program(const Plan& plan, const RuntimeOptions& options, Rendezvous* rendezvous) {
+  if (is_pipeline_plan(plan)) return make_pipeline_program(plan, options, rendezvous);
+  return make_autograd_program(plan, options);
+}
+
+/// The first layer that this process holds: parameters are handed out from there on.
+std::int64_t first_local_layer(const Plan& plan, const RuntimeOptions& options) {
+  for (const Stage& stage : plan.stages) {
+    if (options.is_local(stage.worker)) return stage.first_layer;
+  }
+  return 0;
+}
+
+nlohmann::json check_training(const Plan& plan, const RuntimeOptions& options, const std::vector<at::Tensor>& parameters) {
+  const int steps = options.warmup + options.steps + options.recorded_steps;
+  const int worker = options.rank < 0 ? 0 : options.rank;
+  const at::Device device = options.device == DeviceKind::cpu
+                                ? at::Device(at::kCPU)
+                                : at::Device(at::kCUDA, static_cast<at::DeviceIndex>(options.device_index(worker)));
+  const std::vector<at::Tensor> expected = train_reference(plan.spec, options, device, steps);
+  const Agreement agreement =
+      compare_parameters(plan.spec, options, device, first_local_layer(plan, options), parameters, expected);
+  std::fprintf(stderr,
+               "check: after %d steps the parameters differ from those of plain training on one device by at most %.3g; "
+               "%.3g of the way that they have gone (%s)\n",
+               steps, agreement.largest_difference, agreement.relative_difference,
+               agreement.equal ? "equal" : "NOT equal");
+  if (!agreement.equal) throw std::runtime_error("the training is wrong: its parameters are not those of plain training");
+  return {{"steps", steps},
+          {"largest_difference", agreement.largest_difference},
+          {"relative_difference", agreement.relative_difference}};
+}
+
+RunResult run_program(const Plan& plan, const RuntimeOptions& options, const std::string& command,
+                      Rendezvous* rendezvous, bool check) {
+  std::unique_ptr<StepProgram> program = make_program(plan, options, rendezvous);
+  RunResult result = measure(plan, options, *program, command, rendezvous);
+  for (std::string& warning : device_warnings(plan, options)) result.warnings.push_back(std::move(warning));
+  if (!check) return result;
+  const std::vector<at::Tensor> parameters = program->parameters();
+  program.reset();  // its memory is needed for the other training
+  result.extra["check"] = check_training(plan, options, parameters);
+  return result;
+}
+
+}  // namespace
+
+void check_run(const Plan& plan, const RuntimeOptions& options) {
+  if (is_pipeline_plan(plan)) return check_pipeline_plan(plan, options);
+  check_autograd_plan(plan, options);
+}
+
+RunResult run_once(const Plan& plan, const RuntimeOptions& options, const std::string& command, Rendezvous* rendezvous,
+                   bool check) {
+  check_run(plan, options);
+  try {
+    return run_program(plan, options, command, rendezvous, check);
+  } catch (const c10::OutOfMemoryError& error) {
+    throw CannotRun(std::string("out of memory: ") + error.what_without_backtrace());
+  }
+}
+
+}  // namespace pdl

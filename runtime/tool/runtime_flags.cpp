@@ -1,0 +1,50 @@
+#include "runtime/tool/runtime_flags.hpp"
+
+#include <cstdint>
+#include <limits>
+
+#include "runtime/executor/devices.hpp"
+#include "sim/spec/error.hpp"
+#include "sim/spec/words.hpp"
+
+namespace pdl {
+namespace {
+
+constexpr int kMostSteps = 1'000'000;
+constexpr double kLargestLearningRate = 1e6;
+
+std::int64_t whole(const OnceFlag& flag, std::int64_t otherwise, std::int64_t least, std::int64_t largest) {
+  const auto value = flag.value();
+  return value ? parse_whole(flag.flag(), *value, least, largest) : otherwise;
+}
+
+}  // namespace
+
+RuntimeFlags::RuntimeFlags(CLI::App& app)
+    : device_(app, "--device", "cuda|cpu", "GPUs, or threads or processes on the CPU (default: cuda if there is a GPU)"),
+      steps_(app, "--steps", "N", "measured steps (default 30)"),
+      warmup_(app, "--warmup", "N", "steps before them that are dropped (default 5)"),
+      seed_(app, "--seed", "N", "fixes parameters and data (default 0)"),
+      learning_rate_(app, "--learning-rate", "X", "of the optimizer (default 0.01)"),
+      port_(app, "--port", "N", "where the workers of --workers process meet (default: any free port)") {}
+
+RuntimeOptions RuntimeFlags::options() const {
+  RuntimeOptions options;
+  const auto device = device_.value();
+  if (device && *device != "cuda" && *device != "cpu") throw InputError(device_.flag(), *device, "cuda or cpu");
+  options.device = (device ? *device == "cuda" : gpu_count() > 0) ? DeviceKind::cuda : DeviceKind::cpu;
+  options.steps = static_cast<int>(whole(steps_, options.steps, 1, kMostSteps));
+  options.warmup = static_cast<int>(whole(warmup_, options.warmup, 0, kMostSteps));
+  options.seed = static_cast<std::uint64_t>(whole(seed_, 0, 0, std::numeric_limits<std::int64_t>::max()));
+  if (const auto rate = learning_rate_.value()) {
+    options.learning_rate = parse_number(learning_rate_.flag(), *rate, 0, kLargestLearningRate);
+  }
+  return options;
+}
+
+std::optional<int> RuntimeFlags::port() const {
+  if (!port_.value()) return std::nullopt;
+  return static_cast<int>(whole(port_, 0, 1, std::numeric_limits<std::uint16_t>::max()));
+}
+
+}  // namespace pdl

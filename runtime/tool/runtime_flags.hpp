@@ -1,0 +1,26 @@
+// The flags of pdl-run that are not settings of the run itself: device, steps, seed.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "runtime/executor/runtime_options.hpp"
+#include "sim/tool/flags.hpp"
+
+namespace pdl {
+
+class RuntimeFlags {
+ public:
+  explicit RuntimeFlags(CLI::App& app);
+
+  /// Throws InputError naming the flag. Device: cuda if this process sees a GPU, unless given.
+  RuntimeOptions options() const;
+
+  /// None: any free port.
+  std::optional<int> port() const;
+
+ private:
+  OnceFlag device_, steps_, warmup_, seed_, learning_rate_, port_;
+};
+
+}  // namespace pdl
