@@ -15,6 +15,7 @@ import gc
 import inspect
 import os
 import platform
+import subprocess
 import tempfile
 import time
 import traceback
@@ -126,8 +127,8 @@ class PipeliningProgram:
             PipelineStage(module, index, stage_count, device, input_args=activation, output_args=activation)
             for index, module in zip(here, modules)
         ]
-        # The loss of a micro-batch is scaled so that the losses add up to the mean over the batch; then PyTorch need not
-        # divide the gradients afterwards.
+        # The loss of a micro-batch is scaled so that the losses add up to the mean over the batch; then PyTorch need
+        # not divide the gradients afterwards.
         scale = rows / step.batch
         schedule_class = get_schedule_class(program.schedule)
         several = issubclass(schedule_class, PipelineScheduleMulti)
@@ -395,8 +396,6 @@ class PeerProcesses:
 
 def environment(device_type, gpus):
     """Card, count, versions, date. No names of hosts or people."""
-    import subprocess
-
     facts = {
         "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
         "device": device_type,
