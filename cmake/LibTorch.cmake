@@ -63,24 +63,31 @@ target_link_libraries(pdl_torch INTERFACE "${torch_root}/lib/libtorch.so" "${tor
 # they are in a toolkit that the loader does not know, the built program must too.
 get_filename_component(nvidia "${torch_root}/../nvidia" ABSOLUTE)
 set(cuda_roots "${nvidia}/cu13" "${nvidia}/nccl" "$ENV{CUDA_HOME}" "$ENV{CUDA_PATH}" /usr/local/cuda)
-find_path(PDL_CUDA_INCLUDE cuda_runtime.h PATHS ${cuda_roots} PATH_SUFFIXES include NO_DEFAULT_PATH)
-find_path(PDL_CUDA_CRT_INCLUDE crt/host_config.h PATHS ${cuda_roots} PATH_SUFFIXES include NO_DEFAULT_PATH)
+# One folder must hold all that cuda_runtime.h and cuda_fp16.h include: headers of two versions do not mix.
+set(cuda_include "")
+foreach(root ${cuda_roots})
+  if(NOT cuda_include AND EXISTS "${root}/include/cuda_runtime.h" AND EXISTS "${root}/include/crt/host_config.h"
+     AND (EXISTS "${root}/include/nv/target" OR EXISTS "${root}/include/cccl/nv/target"))
+    file(STRINGS "${root}/include/cuda.h" cuda_version REGEX "^#define CUDA_VERSION 13[0-9]+")
+    if(cuda_version)
+      set(cuda_include "${root}/include")
+    endif()
+  endif()
+endforeach()
 find_path(PDL_NCCL_INCLUDE nccl.h HINTS ${cuda_roots} PATH_SUFFIXES include)
 find_path(PDL_CUPTI_INCLUDE cupti.h PATHS ${cuda_roots} PATH_SUFFIXES include extras/CUPTI/include NO_DEFAULT_PATH)
 find_library(PDL_CUDART_LIBRARY NAMES libcudart.so.13 PATHS ${cuda_roots} PATH_SUFFIXES lib lib64 NO_DEFAULT_PATH)
 find_library(PDL_NCCL_LIBRARY NAMES libnccl.so.2 HINTS ${cuda_roots} PATH_SUFFIXES lib lib64)
 find_library(PDL_CUPTI_LIBRARY NAMES libcupti.so.13 PATHS ${cuda_roots}
              PATH_SUFFIXES lib lib64 extras/CUPTI/lib64 NO_DEFAULT_PATH)
-mark_as_advanced(PDL_CUDA_INCLUDE PDL_CUDA_CRT_INCLUDE PDL_NCCL_INCLUDE PDL_CUPTI_INCLUDE PDL_CUDART_LIBRARY
-                 PDL_NCCL_LIBRARY PDL_CUPTI_LIBRARY)
+mark_as_advanced(PDL_NCCL_INCLUDE PDL_CUPTI_INCLUDE PDL_CUDART_LIBRARY PDL_NCCL_LIBRARY PDL_CUPTI_LIBRARY)
 
 set(torch_parts "CPU")
-if(EXISTS "${torch_root}/lib/libtorch_cuda.so" AND PDL_CUDA_INCLUDE AND PDL_CUDA_CRT_INCLUDE AND PDL_NCCL_INCLUDE
-   AND PDL_CUDART_LIBRARY AND PDL_NCCL_LIBRARY)
+if(EXISTS "${torch_root}/lib/libtorch_cuda.so" AND cuda_include AND PDL_NCCL_INCLUDE AND PDL_CUDART_LIBRARY
+   AND PDL_NCCL_LIBRARY)
   string(APPEND torch_parts ", CUDA, NCCL")
   target_compile_definitions(pdl_torch INTERFACE PDL_CUDA=1 USE_C10D_NCCL)
-  target_include_directories(pdl_torch SYSTEM INTERFACE "${PDL_CUDA_INCLUDE}" "${PDL_CUDA_CRT_INCLUDE}"
-                             "${PDL_NCCL_INCLUDE}")
+  target_include_directories(pdl_torch SYSTEM INTERFACE "${cuda_include}" "${cuda_include}/cccl" "${PDL_NCCL_INCLUDE}")
   target_link_libraries(pdl_torch INTERFACE "${torch_root}/lib/libtorch_cuda.so" "${torch_root}/lib/libc10_cuda.so"
                         "${PDL_CUDART_LIBRARY}" "${PDL_NCCL_LIBRARY}")
   if(PDL_CUPTI_INCLUDE AND PDL_CUPTI_LIBRARY)
