@@ -59,7 +59,6 @@ struct Tallies {
   Tally single;
   Tally spread;
   Tally no_issue;
-  Tally left_out;
 
   void tell(CostProfile& profile) const {
     no_warmup.tell("no warm-up (first calls are slower than the rest)", profile.warnings);
@@ -67,7 +66,6 @@ struct Tallies {
     no_issue.tell("no host time of issue, taken as none", profile.warnings);
     single.tell("only one measurement", profile.notes);
     spread.tell("quartiles more than 20 % apart", profile.notes);
-    left_out.tell("left out as an outlier", profile.notes);
   }
 };
 
@@ -138,18 +136,13 @@ CurvePoint make_point(const MeasuredKey& key, Measurements& measured, Tallies& t
 }
 
 /// Points of one key, ascending size, to a curve.
-Curve make_curve(const MeasuredKey& key, std::vector<CurvePoint> points, const std::string& place, Tallies& tallies) {
+Curve make_curve(const MeasuredKey& key, std::vector<CurvePoint> points, const std::string& place) {
   if (points.size() > kMostSizes) {
     throw InputError(place + ": " + describe(key), std::to_string(points.size()) + " sizes",
                      "at most " + std::to_string(kMostSizes));
   }
   if (key.probe == Probe::layer) return {std::move(points), {}, std::nullopt};
   RobustCurve robust = robust_curve(std::move(points));
-  for (const LeftOutPoint& point : robust.left_out) {
-    MeasuredKey at = key;
-    at.size = point.size;
-    tallies.left_out.add(at);
-  }
   Curve curve{std::move(robust.points), std::move(robust.left_out), std::nullopt};
   curve.line = fit_line(curve.points);
   return curve;
@@ -210,7 +203,7 @@ CostProfile fit(const Samples& samples, const std::string& place, const std::str
     by_curve[curve_key(key)].push_back(point);
   }
   for (auto& [key, points] : by_curve) {
-    profile.curves.push_back({key, make_curve(key, std::move(points), place, tallies)});
+    profile.curves.push_back({key, make_curve(key, std::move(points), place)});
   }
   if (profile.curves.empty()) {
     throw InputError(place, "samples of host and memory only", "at least one of a layer, loss, optimizer or transfer");

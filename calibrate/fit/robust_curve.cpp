@@ -2,111 +2,108 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
-#include <memory>
-#include <optional>
-
-#include "sim/spec/words.hpp"
+#include <limits>
 
 namespace pdl {
 namespace {
 
-constexpr double kTolerance = 0.05;         // noise of a median, either way
-constexpr double kSticksOut = 1.2;          // a factor out of what its neighbours allow: more is an outlier ...
-constexpr double kStays = 0.4;              // ... unless without it they are off by more than this part of that
-constexpr double kEndStep = 1.5;            // the same for ends, which have one neighbour
-constexpr std::size_t kEnoughToCompare = 5;  // fewer points than that are not judged by their neighbours
+// Costs of a choice of points, in log(time): .2 is a point that lies 22 % above the line between its neighbours.
+constexpr double kLeftOut = 0.2;
+constexpr double kStep = 0.19;       // less than leaving a point out: a step between two points that go on is kept
+constexpr double kLooseStep = 0.25;  // more than leaving the one point out that makes it
+constexpr double kNoise = 0.1;       // a fall, or growth beyond proportion, that two medians may differ by
+constexpr std::size_t kFewPoints = 64;
+constexpr std::size_t kLongestGap = 8;  // points left out in a row, in curves of more than that
 
-/// The chosen points so far, last first; shared tails.
-struct Chosen {
-  std::size_t index;
-  std::shared_ptr<const Chosen> before;
-  std::size_t count;
+/// A choice that ends with two kept points.
+struct Choice {
+  double cost = std::numeric_limits<double>::infinity();
+  std::size_t before = 0;  // the kept point before these two; itself the first of them if there is none
+  // Growth before the last step, if the two points are a step; else between them.
+  double slope = 0;
+  double run = 0;  // log(size) over which it was seen; 0: nothing seen yet
 };
 
-double log_size(const CurvePoint& point) { return std::log(static_cast<double>(point.size)); }
-double log_time(const CurvePoint& point) { return std::log(point.time_ns); }
-
-/// log(time / straight line between its neighbours) of an inner point, without its sign.
-double bend(const std::vector<CurvePoint>& points, std::size_t i) {
-  const CurvePoint& a = points[i - 1];
-  const CurvePoint& b = points[i + 1];
-  const double fraction = (log_size(points[i]) - log_size(a)) / (log_size(b) - log_size(a));
-  return std::abs(log_time(points[i]) - (log_time(a) + fraction * (log_time(b) - log_time(a))));
-}
-
-/// How far, in log(time), an inner point lies outside of what its neighbours allow. Time grows with size, at most in
-/// proportion to it: that bounds it from both neighbours, from above and from below.
-double outside(const std::vector<CurvePoint>& points, std::size_t i) {
-  const CurvePoint& a = points[i - 1];
-  const CurvePoint& b = points[i + 1];
-  const double least = std::max(log_time(a), log_time(b) - (log_size(b) - log_size(points[i])));
-  const double most = std::min(log_time(b), log_time(a) + (log_size(points[i]) - log_size(a)));
-  return std::max({least - log_time(points[i]), log_time(points[i]) - most, 0.0});
-}
-
-std::vector<CurvePoint> without(std::vector<CurvePoint> points, std::size_t i) {
-  points.erase(points.begin() + static_cast<std::ptrdiff_t>(i));
-  return points;
-}
-
-/// A point that its neighbours do not allow while, without it, they allow each other: not a step, which stays. Of
-/// several such points, the one without which the curve is straightest there.
-std::optional<std::size_t> find_sticking_out(const std::vector<CurvePoint>& points) {
-  if (points.size() < kEnoughToCompare) return std::nullopt;
-  std::optional<std::size_t> found;
-  double least_bend = 0;
-  for (std::size_t i = 1; i + 1 < points.size(); ++i) {
-    const double off = outside(points, i);
-    if (off <= std::log(kSticksOut)) continue;
-    const std::vector<CurvePoint> rest = without(points, i);
-    double left = 0;
-    double bent = 0;
-    for (const std::size_t neighbour : {i - 1, i}) {
-      if (neighbour == 0 || neighbour + 1 == rest.size()) continue;
-      left = std::max(left, outside(rest, neighbour));
-      bent = std::max(bent, bend(rest, neighbour));
+/// Finds the cheapest choice by dynamic programming over its last two points. The growth before a step is that of the
+/// cheapest way to it.
+class Chooser {
+ public:
+  explicit Chooser(const std::vector<CurvePoint>& points) : n_(points.size()), gap_(n_ <= kFewPoints ? n_ : kLongestGap + 1) {
+    for (const CurvePoint& point : points) {
+      x_.push_back(std::log(static_cast<double>(point.size)));
+      y_.push_back(std::log(point.time_ns));
     }
-    if (left > kStays * off || (found && bent >= least_bend)) continue;
-    found = i;
-    least_bend = bent;
+    choices_.resize(n_ * gap_);
   }
-  return found;
-}
 
-/// A first or last point that grew by much more than its size did, or a last one that turned flat where time had been
-/// growing with size.
-std::optional<std::size_t> find_loose_end(const std::vector<CurvePoint>& points) {
-  const std::size_t n = points.size();
-  if (n < kEnoughToCompare) return std::nullopt;
-  const auto step = [&](std::size_t i) {  // growth of time beyond proportion
-    return (log_time(points[i + 1]) - log_time(points[i])) - (log_size(points[i + 1]) - log_size(points[i]));
-  };
-  if (step(n - 2) > std::log(kEndStep)) return n - 1;
-  if (step(0) > std::log(kEndStep)) return 0;
-  const double slope = (log_time(points[n - 2]) - log_time(points[n - 3])) / (log_size(points[n - 2]) - log_size(points[n - 3]));
-  const double expected = log_time(points[n - 2]) + std::clamp(slope, 0.0, 1.0) * (log_size(points[n - 1]) - log_size(points[n - 2]));
-  if (log_time(points[n - 1]) < expected - std::log(kEndStep)) return n - 1;
-  return std::nullopt;
-}
-
-void leave_out(RobustCurve& curve, std::size_t i, const std::string& reason) {
-  curve.left_out.push_back({curve.points[i].size, curve.points[i].time_ns, reason});
-  curve.points = without(std::move(curve.points), i);
-}
-
-void keep_consistent(RobustCurve& curve) {
-  std::vector<double> times;
-  for (const CurvePoint& point : curve.points) times.push_back(point.time_ns);
-  const std::vector<std::size_t> kept = largest_consistent_subset(times, kTolerance);
-  for (std::size_t i = curve.points.size(); i-- > 0;) {
-    if (!std::binary_search(kept.begin(), kept.end(), i)) leave_out(curve, i, "time does not fit: more takes less, or less more");
+  std::vector<std::size_t> kept() {
+    for (std::size_t j = 1; j < n_; ++j) {
+      for (std::size_t i = j - std::min(j, gap_); i < j; ++i) extend(i, j);
+    }
+    return cheapest();
   }
-}
+
+ private:
+  /// The choice that ends with points i and j, j - gap_ <= i < j.
+  Choice& at(std::size_t i, std::size_t j) { return choices_[j * gap_ + (j - i - 1)]; }
+
+  void extend(std::size_t i, std::size_t j) {
+    const double run = x_[j] - x_[i];
+    const double growth = y_[j] - y_[i];
+    if (growth < -kNoise) return;
+    const bool step = growth > run + kNoise;
+    const bool at_end = i == 0 || j == n_ - 1;
+    const double own = kLeftOut * static_cast<double>(j - i - 1) + (step ? (at_end ? kLooseStep : kStep) : 0);
+    const auto consider = [&](double cost, std::size_t before, double slope, double seen) {
+      Choice& choice = at(i, j);
+      if (cost >= choice.cost) return;
+      choice = step ? Choice{cost, before, slope, seen} : Choice{cost, before, growth / run, run};
+    };
+    consider(kLeftOut * static_cast<double>(i) + own, i, 0, 0);
+    for (std::size_t h = i - std::min(i, gap_); h < i; ++h) {
+      const Choice& earlier = at(h, i);
+      if (std::isinf(earlier.cost)) continue;
+      const bool slower = !step && earlier.run > 0 && growth / run < earlier.slope;
+      const double bend = slower ? (earlier.slope - growth / run) * earlier.run * run / (earlier.run + run) : 0;
+      consider(earlier.cost + own + bend, h, earlier.slope, earlier.run);
+    }
+  }
+
+  std::vector<std::size_t> cheapest() {
+    // One point alone: the fastest, if nothing else holds together.
+    const auto fastest = static_cast<std::size_t>(std::min_element(y_.begin(), y_.end()) - y_.begin());
+    double least = kLeftOut * static_cast<double>(n_ - 1);
+    std::size_t i = fastest, j = fastest;
+    for (std::size_t b = 1; b < n_; ++b) {
+      for (std::size_t a = b - std::min(b, gap_); a < b; ++a) {
+        const double cost = at(a, b).cost + kLeftOut * static_cast<double>(n_ - 1 - b);
+        if (cost >= least) continue;
+        least = cost;
+        i = a;
+        j = b;
+      }
+    }
+    std::vector<std::size_t> kept = {j};
+    while (i != j) {
+      kept.push_back(i);
+      const std::size_t before = at(i, j).before;
+      if (before == i) break;
+      j = i;
+      i = before;
+    }
+    std::reverse(kept.begin(), kept.end());
+    return kept;
+  }
+
+  std::size_t n_;
+  std::size_t gap_;
+  std::vector<double> x_, y_;
+  std::vector<Choice> choices_;
+};
 
 void smooth(std::vector<CurvePoint>& points) {
   std::vector<double> logs;
-  for (const CurvePoint& point : points) logs.push_back(log_time(point));
+  for (const CurvePoint& point : points) logs.push_back(std::log(point.time_ns));
   const std::vector<double> smoothed = isotonic(logs);
   for (std::size_t i = 0; i < points.size(); ++i) {
     if (smoothed[i] == logs[i]) continue;
@@ -119,33 +116,8 @@ void smooth(std::vector<CurvePoint>& points) {
 
 }  // namespace
 
-std::vector<std::size_t> largest_consistent_subset(const std::vector<double>& times, double tolerance) {
-  // By the largest lower bound of a chosen time so far: the longest choice. A time can be added if its upper bound is
-  // not below that.
-  std::map<double, std::shared_ptr<const Chosen>> best;
-  for (std::size_t i = 0; i < times.size(); ++i) {
-    const double lower = times[i] * (1 - tolerance);
-    const double upper = times[i] * (1 + tolerance);
-    std::shared_ptr<const Chosen> start;  // the longest whose bound this one raises
-    for (const auto& [bound, chosen] : best) {
-      if (bound > lower) break;
-      if (!start || chosen->count > start->count) start = chosen;
-    }
-    for (auto entry = best.upper_bound(lower); entry != best.end() && entry->first <= upper; ++entry) {
-      entry->second = std::make_shared<const Chosen>(Chosen{i, entry->second, entry->second->count + 1});
-    }
-    std::shared_ptr<const Chosen>& at_lower = best[lower];
-    const std::size_t count = (start ? start->count : 0) + 1;
-    if (!at_lower || count > at_lower->count) at_lower = std::make_shared<const Chosen>(Chosen{i, start, count});
-  }
-  std::shared_ptr<const Chosen> longest;
-  for (const auto& [bound, chosen] : best) {
-    if (!longest || chosen->count > longest->count) longest = chosen;
-  }
-  std::vector<std::size_t> indices;
-  for (const Chosen* chosen = longest.get(); chosen; chosen = chosen->before.get()) indices.push_back(chosen->index);
-  std::reverse(indices.begin(), indices.end());
-  return indices;
+std::vector<std::size_t> consistent_points(const std::vector<CurvePoint>& measured) {
+  return measured.empty() ? std::vector<std::size_t>{} : Chooser(measured).kept();
 }
 
 std::vector<double> isotonic(const std::vector<double>& values) {
@@ -170,12 +142,20 @@ std::vector<double> isotonic(const std::vector<double>& values) {
 }
 
 RobustCurve robust_curve(std::vector<CurvePoint> measured) {
-  RobustCurve curve{std::move(measured), {}};
-  keep_consistent(curve);
-  while (const auto i = find_sticking_out(curve.points)) leave_out(curve, *i, "sticks out from between its neighbours");
-  while (const auto i = find_loose_end(curve.points)) leave_out(curve, *i, "does not go on as the points before it");
+  RobustCurve curve;
+  const std::vector<std::size_t> kept = consistent_points(measured);
+  for (std::size_t i = 0; i < measured.size(); ++i) {
+    if (std::binary_search(kept.begin(), kept.end(), i)) {
+      curve.points.push_back(std::move(measured[i]));
+    } else {
+      curve.left_out.push_back({measured[i].size, measured[i].time_ns, ""});
+    }
+  }
+  for (LeftOutPoint& point : curve.left_out) {
+    const double curve_ns = read({curve.points, {}, std::nullopt}, point.size).time_ns;
+    point.reason = point.time_ns > curve_ns ? "slower than the points around it allow" : "faster than the points around it allow";
+  }
   smooth(curve.points);
-  std::sort(curve.left_out.begin(), curve.left_out.end(), [](const auto& a, const auto& b) { return a.size < b.size; });
   return curve;
 }
 

@@ -1,14 +1,21 @@
 // A curve through measured points of which some are wrong: which to keep.
 //
 //   time
-//    |                 o        More bytes never take less time, but for noise. The largest set of points of which that
-//    |      x       o           is true is kept; the others (x) are left out, whichever way they are off.
-//    |  o   .  o o     .        Then single points that their neighbours rule out: time grows with size, at most in
-//    |         .  x             proportion to it. Ends, which have one neighbour, must miss by more.
+//    |                 o        Time grows with size, at most in proportion to it, and its growth does not slow down:
+//    |      x       o           from a latency to a bandwidth. Points that break this (x) are left out, whichever way
+//    |  o   .  o o     .        they are off. A step up that later points confirm (a switch of protocol, the end of a
+//    |         .  x             cache) is real and stays.
 //    +--------------- size
 //
-// What is kept still wobbles by noise; it is smoothed to be non-decreasing (least squares in log(time)). No formula for
-// the curve is assumed: switches of protocol are real and stay.
+// Of all choices of points the cheapest is kept. In log(size), log(time), a choice costs
+//
+//   kLeftOut      for each point left out
+//   kStep         for each step up: more growth than in proportion to size (kLooseStep at either end of the curve,
+//                 where a single point would be all that speaks for it)
+//   the bend      for each place where the growth slows down: how far the point lies above the line between its neighbours
+//
+// and a fall by more than noise is never allowed. What is kept still wobbles by noise; it is smoothed to be
+// non-decreasing (least squares). No formula for the curve is assumed.
 #pragma once
 
 #include <vector>
@@ -25,9 +32,8 @@ struct RobustCurve {
 /// `measured`: ascending sizes, each once, positive times.
 RobustCurve robust_curve(std::vector<CurvePoint> measured);
 
-/// Indices of the largest subset of `times` in which none is smaller than an earlier one by more than noise: two times
-/// agree if they are within `tolerance` of one value. Of several largest, one with low times. O(n^2).
-std::vector<std::size_t> largest_consistent_subset(const std::vector<double>& times, double tolerance);
+/// The indices of the points that are kept, ascending. O(n) for long curves, O(n^3) for up to 64 points.
+std::vector<std::size_t> consistent_points(const std::vector<CurvePoint>& measured);
 
 /// The non-decreasing sequence nearest to the values (least squares): pool adjacent violators.
 std::vector<double> isotonic(const std::vector<double>& values);

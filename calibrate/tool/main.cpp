@@ -1,0 +1,203 @@
+// pdl-calibrate: measures this host and fits a profile for pdl-sim; or only fits samples measured before.
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <iostream>
+#include <optional>
+
+#include "calibrate/fit/fit.hpp"
+#include "calibrate/fit/samples.hpp"
+#include "calibrate/fit/summary.hpp"
+#include "calibrate/probe/probe.hpp"
+#include "sim/report/number_text.hpp"
+#include "sim/report/progress_bar.hpp"
+#include "sim/report/text_table.hpp"
+#include "sim/spec/error.hpp"
+#include "sim/spec/words.hpp"
+
+namespace pdl {
+namespace {
+
+constexpr const char* kFooter =
+    "Examples:\n"
+    "  pdl-calibrate --gpus 4 --samples data/h100x4/samples.json --out data/h100x4/profile.json\n"
+    "  pdl-calibrate --from data/h100x4/samples.json --out profile.json\n"
+    "  pdl-calibrate --device cpu --gpus 2 --out p.json && pdl-sim --profile p.json --gpus 2 --dim 256\n"
+    "Exit codes: 0 fine, 2 the input or the measurements are wrong, 3 measuring failed, 1 a bug of pdl-calibrate.";
+
+struct CommandLine {
+  ProbeOptions probe;
+  std::string out;
+  std::string samples;
+  std::string from;
+  std::string name;
+};
+
+/// Flags that only mean something when this host is measured.
+const std::vector<std::string>& flags_of_probe() {
+  static const std::vector<std::string> flags = {"--samples", "--device",     "--gpus",       "--dims",        "--rows",
+                                                 "--dtypes",  "--optimizers", "--transports", "--max-seconds", "--seed"};
+  return flags;
+}
+
+void add_flags(CLI::App& app, CommandLine& line) {
+  app.add_option("--out", line.out, "the profile to write ('-': standard output)")->type_name("FILE")->required();
+  app.add_option("--samples", line.samples, "write the raw measurements too")->type_name("FILE");
+  app.add_option("--from", line.from, "fit these samples instead of measuring; needs no hardware")->type_name("FILE");
+  app.add_option("--name", line.name, "name of the profile [the folder of a profile.json, or card and count]")->type_name("NAME");
+  app.add_option("--device", line.probe.device, "what to measure [cuda]")->type_name("cuda|cpu");
+  app.add_option("--gpus", line.probe.gpus, "GPUs, or workers on CPU [all GPUs; 2 workers on CPU]")->type_name("N");
+  app.add_option("--dims", line.probe.dims, "widths of layers, separated by commas")->type_name("N,...")->delimiter(',');
+  app.add_option("--rows", line.probe.rows, "samples of a micro-batch")->type_name("N,...")->delimiter(',');
+  app.add_option("--dtypes", line.probe.dtypes, "fp32, tf32, amp-fp16, amp-bf16")->type_name("WORD,...")->delimiter(',');
+  app.add_option("--optimizers", line.probe.optimizers, "sgd, adam")->type_name("WORD,...")->delimiter(',');
+  app.add_option("--transports", line.probe.transports, "copy, nccl, gloo")->type_name("WORD,...")->delimiter(',');
+  app.add_option("--max-seconds", line.probe.max_seconds, "take no longer than this [290]")->type_name("S");
+  app.add_option("--seed", line.probe.seed, "of weights and data [0]")->type_name("N");
+}
+
+[[noreturn]] void refuse_unknown(const CLI::App& app) {
+  const std::string word = app.remaining(true).front();
+  std::vector<std::string> known;
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
+  }
+  const std::string nearest = nearest_word(word.substr(0, word.find('=')), known);
+  throw InputError("command line", "an unknown word " + word, nearest.empty() ? list_words(known) : nearest);
+}
+
+/// Numbers in range and words that fit together, before minutes are spent on measuring.
+void check(const CLI::App& app, const CommandLine& line) {
+  if (!line.from.empty()) {
+    for (const std::string& flag : flags_of_probe()) {
+      if (app.count(flag) > 0) throw InputError(flag, "it together with --from", "one of them: --from measures nothing");
+    }
+  }
+  const auto positive = [](const char* flag, const std::vector<std::int64_t>& values) {
+    for (const std::int64_t value : values) {
+      if (value < 1 || value > 1000000) throw InputError(flag, std::to_string(value), "whole numbers from 1 to 1000000");
+    }
+  };
+  positive("--dims", line.probe.dims);
+  positive("--rows", line.probe.rows);
+  if (app.count("--gpus") > 0) positive("--gpus", {line.probe.gpus});
+  if (!(line.probe.max_seconds > 0)) throw InputError("--max-seconds", to_text(line.probe.max_seconds), "a positive time");
+  if (!line.samples.empty() && line.samples == line.out) {
+    throw InputError("--samples", "the same file as --out", "another file");
+  }
+  if (!line.from.empty() && line.from == line.out) throw InputError("--out", "the same file as --from", "another file");
+}
+
+/// A file that cannot be written should be known before the measurement, not after.
+void check_writable(const char* flag, const std::string& path) {
+  if (path.empty() || path == "-") return;
+  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  const std::string in = folder.empty() ? "." : folder.string();
+  if (std::filesystem::is_directory(path)) throw InputError(flag, path + ", a folder", "the name of a file");
+  if (!std::filesystem::is_directory(in)) throw InputError(flag, path + " in a folder that is not there", "a folder that is");
+  if (access(in.c_str(), W_OK) != 0) throw InputError(flag, path + " in a folder that cannot be written", "another folder");
+}
+
+/// data/h100x4/profile.json is found by the name h100x4, so that is what it is called.
+std::string name_of(const CommandLine& line) {
+  if (!line.name.empty()) return line.name;
+  const std::filesystem::path path(line.out);
+  return path.filename() == "profile.json" ? path.parent_path().filename().string() : "";
+}
+
+Samples measure(const CommandLine& line) {
+#ifdef PDL_PROBE
+  ProgressBar bar;
+  ProbeOptions options = line.probe;
+  options.progress = [&](double fraction, const std::string& what) { bar.show(fraction, what); };
+  Samples samples = probe(options);
+  // Before the fit: if that refuses them, they can be looked at.
+  if (!line.samples.empty()) save_samples(samples, line.samples);
+  return samples;
+#else
+  (void)line;
+  throw InputError("pdl-calibrate", "a build without LibTorch, which cannot measure",
+                   "--from samples.json, or the full build (cmake --preset all)");
+#endif
+}
+
+std::string range_text(const FitSummaryRow& row) {
+  if (row.largest == 0) return "";
+  return row.least == row.largest ? grouped(row.least) : grouped(row.least) + " - " + grouped(row.largest);
+}
+
+std::string percent_or_dash(const std::optional<double>& fraction) { return fraction ? fixed(100 * *fraction, 1) : "-"; }
+
+void print_summary(const CostProfile& profile, std::ostream& out) {
+  const Environment& host = profile.host_description;
+  out << "profile " << profile.name << ": " << (host.card.empty() ? "card not named" : host.card) << " x "
+      << (host.count > 0 ? std::to_string(host.count) : "?") << "\n\n";
+  TextTable table{{{"measured", "", Align::left}, {"curves", ""}, {"points", ""}, {"values", ""}, {"sizes", ""},
+                   {"spread", "%"}, {"line off", "%"}, {"left out", "points"}}, {}};
+  for (const FitSummaryRow& row : summarize(profile)) {
+    table.rows.push_back({row.what, grouped(static_cast<std::int64_t>(row.curves)), grouped(static_cast<std::int64_t>(row.points)),
+                          grouped(row.measurements), range_text(row), percent_or_dash(row.spread),
+                          percent_or_dash(row.line_residual), grouped(static_cast<std::int64_t>(row.left_out))});
+  }
+  out << to_text(table) << "\n"
+      << wrap("spread: p75 - p25 over the median, median of the points. line off: how far a straight line, latency + "
+              "size / rate, is from a curve at worst, median of the curves; predictions use the curve, not the line.", 100);
+  for (const MeasuredCurve& measured : profile.curves) {
+    for (const LeftOutPoint& point : measured.curve.left_out) {
+      MeasuredKey key = measured.key;
+      key.size = point.size;
+      out << wrap("left out: " + describe(key) + ", " + fixed(point.time_ns / 1e3, 2) + " us: " + point.reason, 100, 2);
+    }
+  }
+  for (const std::string& note : profile.notes) out << wrap("note: " + note, 100, 2);
+  for (const std::string& warning : profile.warnings) out << wrap("warning: " + warning, 100, 2);
+}
+
+void run_command_line(int argc, char** argv) {
+  CLI::App app("Measures this host and fits a profile, from which pdl-sim predicts.", "pdl-calibrate");
+  app.footer(kFooter);
+  CommandLine line;
+  add_flags(app, line);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& help) {
+    app.exit(help);
+    return;
+  } catch (const CLI::ExtrasError&) {
+    refuse_unknown(app);
+  } catch (const CLI::ParseError& error) {
+    throw InputError(std::string("command line: ") + error.what() + " (pdl-calibrate --help lists the flags)");
+  }
+  line.probe.command = "pdl-calibrate";
+  for (int i = 1; i < argc; ++i) line.probe.command += " " + std::string(argv[i]);
+  check(app, line);
+  check_writable("--out", line.out);
+  check_writable("--samples", line.samples);
+
+  const Samples samples = line.from.empty() ? measure(line) : load_samples(line.from);
+  const std::string place = !line.from.empty() ? line.from : !line.samples.empty() ? line.samples : "samples";
+  const CostProfile profile = fit(samples, place, name_of(line));
+  save_profile(profile, line.out);
+  print_summary(profile, line.out == "-" ? std::cerr : std::cout);
+  if (!std::cout.flush()) throw InputError("standard output", "a place that takes no more", "a writable one");
+}
+
+}  // namespace
+}  // namespace pdl
+
+int main(int argc, char** argv) {
+  try {
+    pdl::run_command_line(argc, argv);
+    return pdl::kExitFine;
+  } catch (const pdl::InputError& error) {
+    std::cerr << "pdl-calibrate: " << error.what() << "\n";
+    return pdl::kExitInput;
+  } catch (const pdl::CannotRun& error) {
+    std::cerr << "pdl-calibrate: " << error.what() << "\n";
+    return pdl::kExitCannotRun;
+  } catch (const std::exception& error) {
+    std::cerr << "pdl-calibrate: a bug of pdl-calibrate: " << error.what() << "\n";
+    return pdl::kExitBug;
+  }
+}

@@ -1,0 +1,209 @@
+#include "sim/cost/layer_time.hpp"
+
+#include <cmath>
+
+#include "sim/spec/error.hpp"
+#include "tests/sim/cost/profile_builder.hpp"
+#include "tests/support/catch.hpp"
+
+namespace pdl {
+namespace {
+
+MeasuredKey forward(std::int64_t in, std::int64_t out, std::int64_t rows) {
+  return ProfileBuilder::layer_key("forward", in, out, rows);
+}
+
+/// Forward layers of width 1024 to 4096 at 64 to 1024 rows, all at the same rate: 1 us for 2^24 multiplications.
+CostProfile even_profile() {
+  ProfileBuilder b;
+  for (const std::int64_t dim : {1024, 2048, 4096}) {
+    ProfileBuilder::Points points;
+    for (const std::int64_t rows : {64, 256, 1024}) {
+      points.emplace_back(rows, std::ldexp(static_cast<double>(rows * dim * dim), -24));
+    }
+    b.layer("forward", dim, points);
+  }
+  return b.done();
+}
+
+double us(LayerTimes& times, const MeasuredKey& key) {
+  const std::vector<OperationTime>& parts = times.at(key);
+  double ns = 0;
+  for (const OperationTime& part : parts) ns += part.device_ns;
+  return ns / 1e3;
+}
+
+TEST_CASE("measured layers are used as they are", "[layer_time]") {
+  ProfileBuilder b;
+  b.layer("forward", 1024, {{64, 7}, {128, 11}});
+  const CostProfile profile = b.done();
+  Notices notices;
+  LayerTimes times(profile, "fp32", notices);
+  CHECK(us(times, forward(1024, 1024, 64)) == 7);
+  CHECK(us(times, forward(1024, 1024, 128)) == 11);
+  CHECK(notices.texts().empty());
+}
+
+TEST_CASE("between measured rows and widths: the power law through them", "[layer_time]") {
+  const CostProfile profile = even_profile();
+  Notices notices;
+  LayerTimes times(profile, "fp32", notices);
+  CHECK(us(times, forward(2048, 2048, 128)) == Approx(128.0 / 4));
+  CHECK(us(times, forward(3072, 3072, 256)) == Approx(256 * 9.0 / 16));
+  CHECK(us(times, forward(3072, 3072, 100)) == Approx(100 * 9.0 / 16));
+  CHECK(notices.texts().empty());
+}
+
+TEST_CASE("between widths, log(time) is straight in log(width) at the same rows", "[layer_time]") {
+  ProfileBuilder b;
+  b.layer("forward", 1000, {{10, 5}, {20, 6}});
+  b.layer("forward", 4000, {{10, 45}, {20, 96}});
+  const CostProfile profile = b.done();
+  Notices notices;
+  LayerTimes times(profile, "fp32", notices);
+  CHECK(us(times, forward(2000, 2000, 10)) == Approx(15));  // sqrt(5 * 45)
+  CHECK(us(times, forward(2000, 2000, 20)) == Approx(24));  // sqrt(6 * 96)
+}
+
+TEST_CASE("layers that are not square count by sqrt(in * out); a very different shape is said", "[layer_time]") {
+  const CostProfile profile = even_profile();
+  Notices notices;
+  LayerTimes times(profile, "fp32", notices);
+  CHECK(us(times, forward(1536, 2048, 256)) == Approx(256 * 3.0 / 16));
+  CHECK(notices.texts().empty());
+  CHECK(us(times, forward(1024, 16384, 256)) == Approx(256.0));
+  CHECK(notices.texts() == std::vector<std::string>{"layers of 1024x16384 priced as if shaped like 4096"});
+}
+
+TEST_CASE("of two measured shapes of one size, the one with the proportions of the layer", "[layer_time]") {
+  ProfileBuilder b;
+  b.add(ProfileBuilder::layer_key("forward", 512, 2048), {{64, 30}});
+  b.add(ProfileBuilder::layer_key("forward", 2048, 512), {{64, 50}});
+  b.layer("forward", 1024, {{64, 40}});
+  const CostProfile profile = b.done();
+  Notices notices;
+  LayerTimes times(profile, "fp32", notices);
+  CHECK(us(times, forward(512, 2048, 64)) == 30);
+  CHECK(us(times, forward(2048, 512, 64)) == 50);
+  CHECK(us(times, forward(256, 4096, 64)) == 30);
+  CHECK(us(times, forward(4096, 256, 64)) == 50);
+}
+
+TEST_CASE("beyond the measured widths: the FLOP/s of the nearest, and one warning with the farthest", "[layer_time]") {
+  const CostProfile profile = even_profile();
+  Notices notices;
+  LayerTimes times(profile, "fp32", notices);
+  CHECK(us(times, forward(8192, 8192, 256)) == Approx(4 * 256));
+  CHECK(us(times, forward(16384, 16384, 256)) == Approx(16 * 256));
+  CHECK(notices.texts() == std::vector<std::string>{"extrapolated: dim 16384 beyond 1024..4096 measured"});
+}
+
+TEST_CASE("beyond the measured rows: the same, above and below", "[layer_time]") {
+  const CostProfile profile = even_profile();
+  Notices notices;
+  LayerTimes times(profile, "fp32", notices);
+  CHECK(us(times, forward(1024, 1024, 4096)) == Approx(256));
+  CHECK(notices.texts() == std::vector<std::string>{"extrapolated: rows 4096 beyond 64..1024 measured"});
+}
+
+TEST_CASE("small layers: never faster than the smallest time measured", "[layer_time]") {
+  ProfileBuilder b;
+  b.layer("forward", 1024, {{64, 6}, {128, 6}, {256, 12}});
+  const CostProfile profile = b.done();
+  Notices notices;
+  LayerTimes times(profile, "fp32", notices);
+  CHECK(us(times, forward(1024, 1024, 1)) == 6);
+  CHECK(us(times, forward(16, 16, 64)) == 6);
+}
+
+TEST_CASE("few rows of a wide layer: the weights still have to be read", "[layer_time]") {
+  ProfileBuilder b;
+  // At 32 rows the layer moves its 4 * 8192^2 bytes of weights at 3 TB/s, the best rate of the profile.
+  const double weights_us = 4.0 * 8192 * 8192 / 3e6;
+  b.layer("forward", 8192, {{32, weights_us * (1 + 2.0 * 32 / 8192)}, {1024, 2700}});
+  b.layer("forward", 512, {{32, 5}, {1024, 16}});
+  const CostProfile profile = b.done();
+  Notices notices;
+  LayerTimes times(profile, "fp32", notices);
+  CHECK(us(times, forward(8192, 8192, 1)) == Approx(weights_us).epsilon(0.001));
+  CHECK(us(times, forward(16384, 16384, 32)) == Approx(4 * weights_us).epsilon(0.01));
+}
+
+TEST_CASE("extrapolation starts where the measurements end: no jump", "[layer_time]") {
+  ProfileBuilder b;
+  b.layer("forward", 1024, {{64, 8}, {1024, 70}});
+  b.layer("forward", 4096, {{64, 90}, {1024, 900}});
+  const CostProfile profile = b.done();
+  Notices notices;
+  LayerTimes times(profile, "fp32", notices);
+  CHECK(us(times, forward(4096, 4096, 1025)) == Approx(900).epsilon(0.002));
+  CHECK(us(times, forward(4096, 4096, 63)) == Approx(90).epsilon(0.02));
+  CHECK(us(times, forward(4097, 4097, 1024)) == Approx(900).epsilon(0.002));
+  CHECK(us(times, forward(1023, 1023, 1024)) == Approx(70).epsilon(0.02));
+}
+
+TEST_CASE("huge layers: finite, no overflow", "[layer_time]") {
+  const CostProfile profile = even_profile();
+  Notices notices;
+  LayerTimes times(profile, "fp32", notices);
+  const double time = us(times, forward(1LL << 31, 1LL << 31, 1LL << 20));
+  CHECK(std::isfinite(time));
+  CHECK(time > 1e12);
+}
+
+TEST_CASE("operations that were not measured are taken from the nearest that were, and it is said", "[layer_time]") {
+  ProfileBuilder b;
+  b.layer("backward_input", 1024, {{64, 20}});
+  b.layer("backward_weight", 1024, {{64, 30}});
+  const CostProfile profile = b.done();
+  Notices notices;
+  LayerTimes times(profile, "fp32", notices);
+  MeasuredKey backward = ProfileBuilder::layer_key("backward", 1024, 1024, 64);
+  CHECK(us(times, backward) == 50);
+  backward.input_gradient = false;
+  CHECK(us(times, backward) == 30);
+  backward.accumulate = true;
+  CHECK(us(times, backward) == 30);
+  CHECK(notices.texts() ==
+        std::vector<std::string>{
+            "not in profile test: layer pipeline backward fp32; layer pipeline backward_input fp32 and layer pipeline "
+            "backward_weight fp32 used instead",
+            "not in profile test: layer pipeline backward without input gradient fp32; layer pipeline backward_weight fp32 "
+            "used instead",
+            "not in profile test: layer pipeline backward accumulate without input gradient fp32; layer pipeline "
+            "backward_weight fp32 used instead"});
+}
+
+TEST_CASE("the other implementation stands in for one that was not measured", "[layer_time]") {
+  ProfileBuilder b;
+  b.layer("forward", 1024, {{64, 20}});
+  const CostProfile profile = b.done();
+  Notices notices;
+  LayerTimes times(profile, "fp32", notices);
+  MeasuredKey autograd = forward(1024, 1024, 64);
+  autograd.implementation = "autograd";
+  CHECK(us(times, autograd) == 20);
+  CHECK(notices.texts().size() == 1);
+}
+
+TEST_CASE("an operation of which nothing like it was measured is refused", "[layer_time]") {
+  ProfileBuilder b;
+  b.layer("forward", 1024, {{64, 20}});
+  const CostProfile profile = b.done();
+  Notices notices;
+  LayerTimes times(profile, "fp32", notices);
+  CHECK_THROWS_WITH(times.at(ProfileBuilder::layer_key("backward", 1024, 1024, 64)),
+                    ContainsSubstring("profile test") && ContainsSubstring("backward"));
+}
+
+TEST_CASE("a data type that was not measured is refused with those that were", "[layer_time]") {
+  ProfileBuilder b;
+  b.layer("forward", 1024, {{64, 20}});
+  const CostProfile profile = b.done();
+  Notices notices;
+  CHECK_THROWS_WITH(LayerTimes(profile, "amp-fp16", notices),
+                    "--dtype: found amp-fp16, expected what profile test has layers of: fp32");
+}
+
+}  // namespace
+}  // namespace pdl

@@ -1,0 +1,87 @@
+#include <cstdlib>
+#include <optional>
+
+#include "sim/cost/cost_profile.hpp"
+#include "sim/spec/error.hpp"
+#include "tests/sim/cost/profile_builder.hpp"
+#include "tests/support/catch.hpp"
+#include "tests/support/temporary_folder.hpp"
+
+namespace pdl {
+namespace {
+
+/// Sets PDL_DATA while it lives.
+class DataFolder {
+ public:
+  explicit DataFolder(const std::string& path) {
+    if (const char* before = std::getenv("PDL_DATA")) before_ = before;
+    setenv("PDL_DATA", path.c_str(), 1);
+  }
+  ~DataFolder() { before_ ? setenv("PDL_DATA", before_->c_str(), 1) : unsetenv("PDL_DATA"); }
+
+ private:
+  std::optional<std::string> before_;
+};
+
+void add_profile(const TemporaryFolder& folder, const std::string& name, const std::string& device, int count) {
+  ProfileBuilder b;
+  b.profile.name = name;
+  b.profile.environment = {{"device", device}, {"card", "Card of " + name}, {"count", count}, {"date", "2026-11-27"}};
+  b.layer("forward", 64, {{16, 10}});
+  folder.write(name + "/.keep", "");
+  save_profile(b.done(), folder / (name + "/profile.json"));
+}
+
+TEST_CASE("profiles are found by the name of their folder, and listed", "[profile_folders]") {
+  const TemporaryFolder folder;
+  const DataFolder data(folder.path().string());
+  add_profile(folder, "zz-two", "cuda", 2);
+  add_profile(folder, "zz-one", "cpu", 16);
+  folder.write("zz-broken/profile.json", "{\"format\": ");
+  folder.write("zz-empty/readme.txt", "no profile here");
+  CHECK(load_profile("zz-two").host_description.count == 2);
+  CHECK(load_profile("zz-two").environment["card"] == "Card of zz-two");
+
+  std::vector<std::string> names;
+  for (const ProfileSummary& profile : list_profiles()) {
+    if (profile.name.starts_with("zz-")) names.push_back(profile.name);
+    if (profile.name == "zz-broken") CHECK_THAT(profile.error, ContainsSubstring("zz-broken/profile.json"));
+    if (profile.name == "zz-one") {
+      CHECK(profile.error.empty());
+      CHECK(profile.environment.card == "Card of zz-one");
+      CHECK(profile.environment.date == "2026-11-27");
+    }
+  }
+  CHECK(names == std::vector<std::string>{"zz-broken", "zz-one", "zz-two"});
+}
+
+TEST_CASE("a name that is not there is refused with those that are", "[profile_folders]") {
+  const TemporaryFolder folder;
+  const DataFolder data(folder.path().string());
+  add_profile(folder, "zz-two", "cuda", 2);
+  for (const char* name : {"zz-three", "", "..zz"}) {
+    CHECK_THROWS_WITH(load_profile(name), ContainsSubstring("--profile: found \"" + std::string(name) + "\"") && ContainsSubstring("zz-two"));
+  }
+  CHECK_THROWS_WITH(load_profile("no/such.json"), ContainsSubstring("no/such.json"));
+  CHECK_THROWS_AS(load_profile(".."), InputError);
+}
+
+TEST_CASE("the default is the largest host: GPUs before CPUs, then count, then name", "[profile_folders]") {
+  const TemporaryFolder folder;
+  const DataFolder data(folder.path().string());
+  add_profile(folder, "zz-cpus", "cpu", 1000000);
+  add_profile(folder, "zz-b", "cuda", 999999);
+  add_profile(folder, "zz-a", "cuda", 999999);
+  add_profile(folder, "zz-small", "cuda", 999998);
+  folder.write("zz-0/profile.json", "broken");
+  CHECK(default_profile_name() == "zz-a");
+}
+
+TEST_CASE("the same name in several folders: the first folder's", "[profile_folders]") {
+  const TemporaryFolder folder;
+  const DataFolder data(folder.path().string());
+  CHECK(profile_folders().front() == folder.path().string());
+}
+
+}  // namespace
+}  // namespace pdl
