@@ -91,13 +91,14 @@ void replay_backward(const Plan& plan, const Stage& stage, const Work& work, Lev
   for (std::int32_t l = stage.first_layer + stage.layer_count; l-- > stage.first_layer;) {
     const auto [in, out] = layer_of(plan, l);
     const std::int64_t result = tensor_bytes(work.rows * out);
-    level.take(result);      // gradient before the ReLU
-    level.give(2 * result);  // gradient after it, and the ReLU's result
+    level.take(result);  // gradient before the ReLU
     const bool input_gradient = l > 0;
     if (input_gradient) level.take(tensor_bytes(work.rows * in));
     const std::int64_t gradients = tensor_bytes(in * out) + tensor_bytes(out);
     level.take(gradients);
-    level.give(result);
+    // Measured (PyTorch 2.11): what the ReLU's backward has used, its result and both gradients, is still there while the
+    // Linear's gradients are made.
+    level.give(3 * result);
     if (work.accumulate) level.give(gradients);
   }
 }
@@ -119,7 +120,11 @@ std::vector<std::int64_t> replay_autograd(const Plan& plan) {
       case TaskKind::receive_backward: levels[s].take(tensor_bytes(out)); break;
       case TaskKind::send_backward: levels[s].give(2 * tensor_bytes(in)); break;  // the gradient, and what had arrived
       case TaskKind::backward:
-        if (work.loss) levels[s].take(tensor_bytes(out));
+        if (work.loss) {
+          levels[s].take(2 * tensor_bytes(out));  // squared errors, and their mean's way there
+          levels[s].give(2 * tensor_bytes(out));
+          levels[s].take(tensor_bytes(out));  // the gradient
+        }
         replay_backward(plan, stage, work, levels[s]);
         break;
       case TaskKind::optimizer:
