@@ -30,6 +30,21 @@ std::string where(const std::string& message) {
   return line == std::string::npos ? message : message.substr(line);
 }
 
+/// The whole file; refused beyond the largest size, also where that is not known before (a pipe).
+std::string read_text(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw InputError(path, "a file that cannot be read", "a JSON file");
+  std::string text;
+  std::vector<char> block(1 << 16);
+  while (file.read(block.data(), static_cast<std::streamsize>(block.size())) || file.gcount() > 0) {
+    text.append(block.data(), static_cast<std::size_t>(file.gcount()));
+    if (text.size() > kLargestFileBytes) {
+      throw InputError(path, "more than " + std::to_string(kLargestFileBytes) + " bytes", "a JSON file of at most that");
+    }
+  }
+  return text;
+}
+
 }  // namespace
 
 nlohmann::json read_json_file(const std::string& path, std::span<const std::string> kept) {
@@ -41,8 +56,7 @@ nlohmann::json read_json_file(const std::string& path, std::span<const std::stri
   if (!error && bytes > kLargestFileBytes) {
     throw InputError(path, std::to_string(bytes) + " bytes", "at most " + std::to_string(kLargestFileBytes));
   }
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw InputError(path, "a file that cannot be read", "a JSON file");
+  const std::string text = read_text(path);
 
   std::vector<std::set<std::string>> keys;
   std::string twice;
@@ -59,7 +73,7 @@ nlohmann::json read_json_file(const std::string& path, std::span<const std::stri
   };
   nlohmann::json document;
   try {
-    document = nlohmann::json::parse(file, watch_keys);
+    document = nlohmann::json::parse(text, watch_keys);
   } catch (const nlohmann::json::exception& problem) {
     throw InputError(path, "a file that is not whole JSON (" + where(problem.what()) + ")", "a JSON document");
   }
