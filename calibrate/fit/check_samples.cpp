@@ -10,7 +10,9 @@
 namespace pdl {
 namespace {
 
-std::string number_text(double value) { return std::isfinite(value) ? to_text(value) : std::isnan(value) ? "NaN" : "inf"; }
+std::string number_text(double value) {
+  return std::isfinite(value) ? to_text(value) : std::isnan(value) ? "NaN" : "inf";
+}
 
 /// One sample and where it is.
 struct Checker {
@@ -31,7 +33,9 @@ struct Checker {
     if (std::isfinite(value) && (ns > 0 || (may_be_zero && ns == 0)) && ns <= kLongestTime_ns) return;
     const bool too_long = std::isfinite(value) && ns > kLongestTime_ns;
     throw InputError(at(what), number_text(value),
-                     too_long ? "a time of at most 1e6 s" : may_be_zero ? "a finite time, not negative" : "a positive, finite time");
+                     too_long      ? "a time of at most 1e6 s"
+                     : may_be_zero ? "a finite time, not negative"
+                                   : "a positive, finite time");
   }
 
   void times() const {
@@ -50,7 +54,8 @@ struct Checker {
       const std::string what = ".kernels[" + std::to_string(i) + "]";
       time(kernel.time, factor, false, what + ".time");
       if (kernel.count < 1 || kernel.count > kMostKernelLaunches) {
-        throw InputError(at(what + ".count"), std::to_string(kernel.count), "1 to " + std::to_string(kMostKernelLaunches));
+        throw InputError(at(what + ".count"), std::to_string(kernel.count),
+                         "1 to " + std::to_string(kMostKernelLaunches));
       }
       if (kernel.blocks < 0 || kernel.blocks_per_multiprocessor < 0) {
         throw InputError(at(what), "a negative number of blocks", "0 or more");
@@ -64,7 +69,8 @@ struct Checker {
     for (std::size_t i = 0; i < sample.values.size(); ++i) {
       const double value = sample.values[i];
       if (std::isfinite(value) && value >= 0 && value <= 0x1p60 && value == std::floor(value)) continue;
-      throw InputError(at(".values[" + std::to_string(i) + "]"), number_text(value), "a whole number of bytes from 0 to 2^60");
+      throw InputError(at(".values[" + std::to_string(i) + "]"), number_text(value),
+                       "a whole number of bytes from 0 to 2^60");
     }
   }
 };

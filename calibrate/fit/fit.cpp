@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <functional>
 #include <map>
+#include <tuple>
 
 #include "calibrate/fit/check_samples.hpp"
 #include "calibrate/fit/line_fit.hpp"
@@ -18,8 +18,8 @@
 namespace pdl {
 namespace {
 
-constexpr double kSlowFirst = 2;       // times the median of the others: a warm-up that was not declared
-constexpr double kWideSpread = 0.2;    // p75 - p25 over the median
+constexpr double kSlowFirst = 2;           // times the median of the others: a warm-up that was not declared
+constexpr double kWideSpread = 0.2;        // p75 - p25 over the median
 constexpr std::size_t kMostSizes = 10000;  // of one curve
 
 /// All measurements of one key, in nanoseconds, without warm-up.
@@ -72,8 +72,8 @@ struct Tallies {
 std::vector<Kernel> kernels_ns(const Sample& sample, double factor) {
   std::vector<Kernel> kernels;
   for (const KernelSample& kernel : sample.kernels) {
-    kernels.push_back({kernel.name, to_picoseconds(kernel.time * factor), kernel.blocks, kernel.blocks_per_multiprocessor,
-                       kernel.count});
+    kernels.push_back({kernel.name, to_picoseconds(kernel.time * factor), kernel.blocks,
+                       kernel.blocks_per_multiprocessor, kernel.count});
   }
   return kernels;
 }
@@ -89,7 +89,8 @@ bool kernels_less(const std::vector<Kernel>& a, const std::vector<Kernel>& b) {
 
 std::vector<double> after_warmup(const std::vector<double>& values, std::int64_t warmup, double factor) {
   std::vector<double> left;
-  for (auto i = static_cast<std::size_t>(warmup); i < values.size(); ++i) left.push_back(to_picoseconds(values[i] * factor));
+  for (auto i = static_cast<std::size_t>(warmup); i < values.size(); ++i)
+    left.push_back(to_picoseconds(values[i] * factor));
   return left;
 }
 

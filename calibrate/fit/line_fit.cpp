@@ -29,7 +29,9 @@ Eigen::VectorXd least_absolute(const Eigen::MatrixXd& rows) {
   return x;
 }
 
-double rounded(double residual) { return std::round(residual * 1e6) / 1e6; }
+double rounded(double residual) {
+  return std::round(residual * 1e6) / 1e6;
+}
 
 }  // namespace
 

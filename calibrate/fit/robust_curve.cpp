@@ -28,7 +28,8 @@ struct Choice {
 /// cheapest way to it.
 class Chooser {
  public:
-  explicit Chooser(const std::vector<CurvePoint>& points) : n_(points.size()), gap_(n_ <= kFewPoints ? n_ : kLongestGap + 1) {
+  explicit Chooser(const std::vector<CurvePoint>& points)
+      : n_(points.size()), gap_(n_ <= kFewPoints ? n_ : kLongestGap + 1) {
     for (const CurvePoint& point : points) {
       x_.push_back(std::log(static_cast<double>(point.size)));
       y_.push_back(std::log(point.time_ns));
@@ -153,7 +154,8 @@ RobustCurve robust_curve(std::vector<CurvePoint> measured) {
   }
   for (LeftOutPoint& point : curve.left_out) {
     const double curve_ns = read({curve.points, {}, std::nullopt}, point.size).time_ns;
-    point.reason = point.time_ns > curve_ns ? "slower than the points around it allow" : "faster than the points around it allow";
+    point.reason =
+        point.time_ns > curve_ns ? "slower than the points around it allow" : "faster than the points around it allow";
   }
   smooth(curve.points);
   return curve;

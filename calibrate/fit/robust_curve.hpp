@@ -12,7 +12,7 @@
 //   kLeftOut      for each point left out
 //   kStep         for each step up: more growth than in proportion to size (kLooseStep at either end of the curve,
 //                 where a single point would be all that speaks for it)
-//   the bend      for each place where the growth slows down: how far the point lies above the line between its neighbours
+//   the bend      for each place where the growth slows down: how far the point is above the line of its neighbours
 //
 // and a fall by more than noise is never allowed. What is kept still wobbles by noise; it is smoothed to be
 // non-decreasing (least squares). No formula for the curve is assumed.

@@ -119,7 +119,9 @@ Samples samples_from_json(const nlohmann::json& document, const std::string& pla
   return samples;
 }
 
-Samples load_samples(const std::string& path) { return samples_from_json(read_json_file(path), path); }
+Samples load_samples(const std::string& path) {
+  return samples_from_json(read_json_file(path), path);
+}
 
 ordered_json to_json(const Samples& samples) {
   ordered_json json;

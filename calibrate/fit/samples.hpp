@@ -5,7 +5,7 @@
 //    "samples": [{"probe": "layer", "implementation": "pipeline", "operation": "forward", "accumulate": false,
 //                 "input_gradient": true, "dtype": "fp32", "in": 4096, "out": 4096, "rows": 512,
 //                 "unit": "us", "warmup": 3, "values": [371.2, 364.1, 363.9, 364.0, 364.2], "issue_values": [...],
-//                 "kernels": [{"name": "gemm", "time": 360.1, "blocks": 128, "blocks_per_multiprocessor": 1, "count": 1}],
+//                 "kernels": [{"name": "gemm", "time": 360.1, "blocks": 128, "blocks_per_multiprocessor": 1, ...}],
 //                 "sm_clock_mhz": 1980, "power_w": 620}, ...]}
 //
 // The whole format, key by key: docs/formats-profile.md. Times are in the sample's own unit: ns, us, ms or s.
@@ -32,11 +32,11 @@ struct KernelSample {
 
 struct Sample {
   MeasuredKey key;
-  std::string unit;                  // of values, issue_values and kernels: ns, us, ms, s; memory: bytes
-  std::int64_t warmup = 0;           // leading values that are not measurements; they stay in the file
-  std::vector<double> values;        // time on the device (host probes: of the host), one a measurement
-  std::vector<double> issue_values;  // time the host took to issue it; empty: not measured
-  std::vector<KernelSample> kernels; // empty: not recorded
+  std::string unit;                   // of values, issue_values and kernels: ns, us, ms, s; memory: bytes
+  std::int64_t warmup = 0;            // leading values that are not measurements; they stay in the file
+  std::vector<double> values;         // time on the device (host probes: of the host), one a measurement
+  std::vector<double> issue_values;   // time the host took to issue it; empty: not measured
+  std::vector<KernelSample> kernels;  // empty: not recorded
   std::optional<double> sm_clock_mhz;
   std::optional<double> power_w;
 };

@@ -2,7 +2,7 @@
 //
 //   ProbeOptions options;
 //   options.gpus = 4;
-//   Samples samples = probe(options);      // raw; save_samples(samples, "samples.json"); Profile: calibrate/fit/fit.hpp
+//   Samples samples = probe(options);      // raw; a profile is made of them by calibrate/fit/fit.hpp
 //
 // No Torch in this header: the tool includes it with and without the probes.
 #pragma once
@@ -20,14 +20,14 @@ struct ProbeOptions {
   std::string device = "cuda";  // cuda or cpu
   std::int64_t gpus = 0;        // GPUs, or workers on CPU; 0: all GPUs there are, 2 on CPU
   /// Empty lists: what suits the device, chosen by the probe.
-  std::vector<std::int64_t> dims;        // width of square layers
-  std::vector<std::int64_t> rows;        // samples of a micro-batch
-  std::vector<std::string> dtypes;       // fp32, tf32, amp-fp16, amp-bf16
-  std::vector<std::string> optimizers;   // sgd, adam
-  std::vector<std::string> transports;   // copy, nccl, gloo
-  double max_seconds = 290;              // stops adding repetitions in time to end before it
-  std::uint64_t seed = 0;                // of weights and activations
-  std::string command;                   // command line, for the environment in the file
+  std::vector<std::int64_t> dims;       // width of square layers
+  std::vector<std::int64_t> rows;       // samples of a micro-batch
+  std::vector<std::string> dtypes;      // fp32, tf32, amp-fp16, amp-bf16
+  std::vector<std::string> optimizers;  // sgd, adam
+  std::vector<std::string> transports;  // copy, nccl, gloo
+  double max_seconds = 290;             // stops adding repetitions in time to end before it
+  std::uint64_t seed = 0;               // of weights and activations
+  std::string command;                  // command line, for the environment in the file
   /// Called now and then with the fraction done, 0 to 1, and what is being measured. Empty: nobody listens.
   std::function<void(double fraction, const std::string& what)> progress;
 };

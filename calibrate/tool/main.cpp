@@ -36,8 +36,9 @@ struct CommandLine {
 
 /// Flags that only mean something when this host is measured.
 const std::vector<std::string>& flags_of_probe() {
-  static const std::vector<std::string> flags = {"--samples", "--device",     "--gpus",       "--dims",        "--rows",
-                                                 "--dtypes",  "--optimizers", "--transports", "--max-seconds", "--seed"};
+  static const std::vector<std::string> flags = {"--samples",     "--device", "--gpus",       "--dims",
+                                                 "--rows",        "--dtypes", "--optimizers", "--transports",
+                                                 "--max-seconds", "--seed"};
   return flags;
 }
 
@@ -45,14 +46,19 @@ void add_flags(CLI::App& app, CommandLine& line) {
   app.add_option("--out", line.out, "the profile to write ('-': standard output)")->type_name("FILE")->required();
   app.add_option("--samples", line.samples, "write the raw measurements too")->type_name("FILE");
   app.add_option("--from", line.from, "fit these samples instead of measuring; needs no hardware")->type_name("FILE");
-  app.add_option("--name", line.name, "name of the profile [the folder of a profile.json, or card and count]")->type_name("NAME");
+  app.add_option("--name", line.name, "name of the profile [the folder of a profile.json, or card and count]")
+      ->type_name("NAME");
   app.add_option("--device", line.probe.device, "what to measure [cuda]")->type_name("cuda|cpu");
   app.add_option("--gpus", line.probe.gpus, "GPUs, or workers on CPU [all GPUs; 2 workers on CPU]")->type_name("N");
-  app.add_option("--dims", line.probe.dims, "widths of layers, separated by commas")->type_name("N,...")->delimiter(',');
-  app.add_option("--rows", line.probe.rows, "samples of a micro-batch")->type_name("N,...")->delimiter(',');
-  app.add_option("--dtypes", line.probe.dtypes, "fp32, tf32, amp-fp16, amp-bf16")->type_name("WORD,...")->delimiter(',');
-  app.add_option("--optimizers", line.probe.optimizers, "sgd, adam")->type_name("WORD,...")->delimiter(',');
-  app.add_option("--transports", line.probe.transports, "copy, nccl, gloo")->type_name("WORD,...")->delimiter(',');
+  app.add_option("--dims", line.probe.dims, "widths of layers, separated by commas")->type_name("N")->delimiter(',');
+  app.add_option("--rows", line.probe.rows, "samples of a micro-batch, separated by commas")
+      ->type_name("N")
+      ->delimiter(',');
+  app.add_option("--dtypes", line.probe.dtypes, "fp32, tf32, amp-fp16, amp-bf16, separated by commas")
+      ->type_name("WORD")
+      ->delimiter(',');
+  app.add_option("--optimizers", line.probe.optimizers, "sgd, adam")->type_name("WORD")->delimiter(',');
+  app.add_option("--transports", line.probe.transports, "copy, nccl, gloo")->type_name("WORD")->delimiter(',');
   app.add_option("--max-seconds", line.probe.max_seconds, "take no longer than this [290]")->type_name("S");
   app.add_option("--seed", line.probe.seed, "of weights and data [0]")->type_name("N");
 }
@@ -71,18 +77,21 @@ void add_flags(CLI::App& app, CommandLine& line) {
 void check(const CLI::App& app, const CommandLine& line) {
   if (!line.from.empty()) {
     for (const std::string& flag : flags_of_probe()) {
-      if (app.count(flag) > 0) throw InputError(flag, "it together with --from", "one of them: --from measures nothing");
+      if (app.count(flag) > 0)
+        throw InputError(flag, "it together with --from", "one of them: --from measures nothing");
     }
   }
   const auto positive = [](const char* flag, const std::vector<std::int64_t>& values) {
     for (const std::int64_t value : values) {
-      if (value < 1 || value > 1000000) throw InputError(flag, std::to_string(value), "whole numbers from 1 to 1000000");
+      if (value < 1 || value > 1000000)
+        throw InputError(flag, std::to_string(value), "whole numbers from 1 to 1000000");
     }
   };
   positive("--dims", line.probe.dims);
   positive("--rows", line.probe.rows);
   if (app.count("--gpus") > 0) positive("--gpus", {line.probe.gpus});
-  if (!(line.probe.max_seconds > 0)) throw InputError("--max-seconds", to_text(line.probe.max_seconds), "a positive time");
+  if (!(line.probe.max_seconds > 0))
+    throw InputError("--max-seconds", to_text(line.probe.max_seconds), "a positive time");
   if (!line.samples.empty() && line.samples == line.out) {
     throw InputError("--samples", "the same file as --out", "another file");
   }
@@ -95,8 +104,10 @@ void check_writable(const char* flag, const std::string& path) {
   const std::filesystem::path folder = std::filesystem::path(path).parent_path();
   const std::string in = folder.empty() ? "." : folder.string();
   if (std::filesystem::is_directory(path)) throw InputError(flag, path + ", a folder", "the name of a file");
-  if (!std::filesystem::is_directory(in)) throw InputError(flag, path + " in a folder that is not there", "a folder that is");
-  if (access(in.c_str(), W_OK) != 0) throw InputError(flag, path + " in a folder that cannot be written", "another folder");
+  if (!std::filesystem::is_directory(in))
+    throw InputError(flag, path + " in a folder that is not there", "a folder that is");
+  if (access(in.c_str(), W_OK) != 0)
+    throw InputError(flag, path + " in a folder that cannot be written", "another folder");
 }
 
 /// data/h100x4/profile.json is found by the name h100x4, so that is what it is called.
@@ -127,22 +138,34 @@ std::string range_text(const FitSummaryRow& row) {
   return row.least == row.largest ? grouped(row.least) : grouped(row.least) + " - " + grouped(row.largest);
 }
 
-std::string percent_or_dash(const std::optional<double>& fraction) { return fraction ? fixed(100 * *fraction, 1) : "-"; }
+std::string percent_or_dash(const std::optional<double>& fraction) {
+  return fraction ? fixed(100 * *fraction, 1) : "-";
+}
 
 void print_summary(const CostProfile& profile, std::ostream& out) {
   const Environment& host = profile.host_description;
   out << "profile " << profile.name << ": " << (host.card.empty() ? "card not named" : host.card) << " x "
       << (host.count > 0 ? std::to_string(host.count) : "?") << "\n\n";
-  TextTable table{{{"measured", "", Align::left}, {"curves", ""}, {"points", ""}, {"values", ""}, {"sizes", ""},
-                   {"spread", "%"}, {"line off", "%"}, {"left out", "points"}}, {}};
+  TextTable table{{{"measured", "", Align::left},
+                   {"curves", ""},
+                   {"points", ""},
+                   {"values", ""},
+                   {"sizes", ""},
+                   {"spread", "%"},
+                   {"line off", "%"},
+                   {"left out", "points"}},
+                  {}};
   for (const FitSummaryRow& row : summarize(profile)) {
-    table.rows.push_back({row.what, grouped(static_cast<std::int64_t>(row.curves)), grouped(static_cast<std::int64_t>(row.points)),
-                          grouped(row.measurements), range_text(row), percent_or_dash(row.spread),
-                          percent_or_dash(row.line_residual), grouped(static_cast<std::int64_t>(row.left_out))});
+    table.rows.push_back({row.what, grouped(static_cast<std::int64_t>(row.curves)),
+                          grouped(static_cast<std::int64_t>(row.points)), grouped(row.measurements), range_text(row),
+                          percent_or_dash(row.spread), percent_or_dash(row.line_residual),
+                          grouped(static_cast<std::int64_t>(row.left_out))});
   }
   out << to_text(table) << "\n"
-      << wrap("spread: p75 - p25 over the median, median of the points. line off: how far a straight line, latency + "
-              "size / rate, is from a curve at worst, median of the curves; predictions use the curve, not the line.", 100);
+      << wrap(
+             "spread: p75 - p25 over the median, median of the points. line off: how far a straight line, latency + "
+             "size / rate, is from a curve at worst, median of the curves; predictions use the curve, not the line.",
+             100);
   for (const MeasuredCurve& measured : profile.curves) {
     for (const LeftOutPoint& point : measured.curve.left_out) {
       MeasuredKey key = measured.key;

@@ -48,7 +48,7 @@ struct CostProfile {
   std::vector<HostTime> host;                             // ascending keys, each once
   std::vector<MemoryConstant> memory;                     // ascending keys, each once
   std::vector<std::string> warnings;                      // doubts of the fit: part of every prediction
-  std::vector<std::string> notes;                         // facts of the fit: outliers left out, wide spread
+  std::vector<std::string> notes;                         // facts of the fit: wide spread, single values
 
   /// nullptr if there is none. `key` without a size.
   const Curve* find(const MeasuredKey& key) const;

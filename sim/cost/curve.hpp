@@ -34,8 +34,8 @@ struct Kernel {
 
 struct CurvePoint {
   std::int64_t size = 0;
-  double time_ns = 0;               // what the curve says here
-  double p25_ns = 0;                // quartiles of the measurements
+  double time_ns = 0;  // what the curve says here
+  double p25_ns = 0;   // quartiles of the measurements
   double p75_ns = 0;
   std::int64_t count = 0;           // measurements behind it, warm-up not counted
   std::int64_t warmup = 0;          // measurements dropped as warm-up
@@ -54,7 +54,7 @@ struct LeftOutPoint {
 /// time = latency + size / size_per_s, fitted to the points of a curve by relative residuals.
 struct LineFit {
   double latency_ns = 0;
-  double size_per_s = 0;           // bytes, parameters, ... per second
+  double size_per_s = 0;       // bytes, parameters, ... per second
   double median_residual = 0;  // |line / point - 1|
   double max_residual = 0;
 };

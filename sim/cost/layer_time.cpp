@@ -19,7 +19,9 @@ std::string width_text(const MeasuredKey& layer) {
   return std::to_string(layer.in) + "x" + std::to_string(layer.out);
 }
 
-double log_ratio(double a, double b) { return std::abs(std::log(a / b)); }
+double log_ratio(double a, double b) {
+  return std::abs(std::log(a / b));
+}
 
 /// How unlike the proportions of two layers are: 0 for the same in / out.
 double unlike(const MeasuredKey& a, const MeasuredKey& b) {
@@ -73,7 +75,8 @@ std::string other_implementation(const std::string& implementation) {
 }  // namespace
 
 double layer_flops(const MeasuredKey& layer) {
-  const double once = 2 * static_cast<double>(layer.size) * static_cast<double>(layer.in) * static_cast<double>(layer.out);
+  const double once =
+      2 * static_cast<double>(layer.size) * static_cast<double>(layer.in) * static_cast<double>(layer.out);
   return layer.operation == "backward" && layer.input_gradient ? 2 * once : once;
 }
 
@@ -162,7 +165,8 @@ double LayerTimes::at_rows(const Family& family, const MeasuredCurve& shape, std
 
 OperationTime LayerTimes::of_family(const Family& family, const MeasuredKey& layer) {
   const auto at_shape = [&](const MeasuredCurve& shape, double device_ns) {
-    return OperationTime{device_ns, read_issue_ns(shape.curve, layer.size), &nearest_point(shape.curve, layer.size).kernels};
+    return OperationTime{device_ns, read_issue_ns(shape.curve, layer.size),
+                         &nearest_point(shape.curve, layer.size).kernels};
   };
   // The nearest on either side in width; of equal widths the one with the most similar proportions.
   const MeasuredCurve* below = nullptr;
@@ -178,10 +182,10 @@ OperationTime LayerTimes::of_family(const Family& family, const MeasuredKey& lay
     if (width(shape->key) <= width(layer) && better(below)) below = shape;
     if (width(shape->key) >= width(layer) && better(above)) above = shape;
   }
-  const MeasuredCurve& nearest = !above || (below && log_ratio(width(below->key), width(layer)) <=
-                                                         log_ratio(width(above->key), width(layer)))
-                                     ? *below
-                                     : *above;
+  const MeasuredCurve& nearest =
+      !above || (below && log_ratio(width(below->key), width(layer)) <= log_ratio(width(above->key), width(layer)))
+          ? *below
+          : *above;
   if (unlike(nearest.key, layer) > std::log(2.0)) {
     notices_.say("layers of " + width_text(layer) + " priced as if shaped like " + width_text(nearest.key));
   }

@@ -58,7 +58,8 @@ class LayerTimes {
   const Family* family(MeasuredKey layer);
   OperationTime of_family(const Family& family, const MeasuredKey& layer);
   double at_rows(const Family& family, const MeasuredCurve& shape, std::int64_t rows);
-  double roofline_ns(const Family& family, const MeasuredKey& layer, const MeasuredKey& measured, double measured_ns) const;
+  double roofline_ns(const Family& family, const MeasuredKey& layer, const MeasuredKey& measured,
+                     double measured_ns) const;
 
   const CostProfile& profile_;
   Notices& notices_;

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <array>
 
-#include "sim/spec/json_place.hpp"
 #include "sim/spec/error.hpp"
+#include "sim/spec/json_place.hpp"
 #include "sim/spec/words.hpp"
 
 namespace pdl {
@@ -20,24 +20,24 @@ enum class Presence { required, by_default, optional };
 struct Field {
   const char* name;
   Presence presence;
-  std::string MeasuredKey::* text = nullptr;
+  std::string MeasuredKey::*text = nullptr;
   std::vector<std::string> words = {};  // empty: any word of letters, digits, '_', '-', '.'
-  bool MeasuredKey::* flag = nullptr;
-  std::int64_t MeasuredKey::* whole = nullptr;
+  bool MeasuredKey::*flag = nullptr;
+  std::int64_t MeasuredKey::*whole = nullptr;
   std::int64_t least = 0;
   std::int64_t largest = 0;
 };
 
-Field text_field(const char* name, std::string MeasuredKey::* member, std::vector<std::string> words,
+Field text_field(const char* name, std::string MeasuredKey::*member, std::vector<std::string> words,
                  Presence presence = Presence::required) {
   return {.name = name, .presence = presence, .text = member, .words = std::move(words)};
 }
 
-Field flag_field(const char* name, bool MeasuredKey::* member) {
+Field flag_field(const char* name, bool MeasuredKey::*member) {
   return {.name = name, .presence = Presence::by_default, .flag = member};
 }
 
-Field whole_field(const char* name, std::int64_t MeasuredKey::* member, std::int64_t least, std::int64_t largest,
+Field whole_field(const char* name, std::int64_t MeasuredKey::*member, std::int64_t least, std::int64_t largest,
                   Presence presence = Presence::required) {
   return {.name = name, .presence = presence, .whole = member, .least = least, .largest = largest};
 }
@@ -57,7 +57,8 @@ std::array<Description, kProbes> make_descriptions() {
   const Field dtype = text_field("dtype", &Key::dtype, dtypes);
   const Field transport = text_field("transport", &Key::transport, transports);
   return {{
-      {"layer", "rows",
+      {"layer",
+       "rows",
        {implementation,
         text_field("operation", &Key::operation, {"forward", "backward", "backward_input", "backward_weight"}),
         flag_field("accumulate", &Key::accumulate), flag_field("input_gradient", &Key::input_gradient), dtype,
@@ -65,17 +66,21 @@ std::array<Description, kProbes> make_descriptions() {
       {"loss", "elements", {implementation, dtype}},
       {"optimizer", "parameters", {implementation, text_field("optimizer", &Key::optimizer, {"sgd", "adam"})}},
       {"zero_grad", "parameters", {implementation}},
-      {"transfer", "bytes",
+      {"transfer",
+       "bytes",
        {transport, whole_field("from", &Key::from, 0, kMillion), whole_field("to", &Key::to, 0, kMillion),
         flag_field("bidirectional", &Key::bidirectional)}},
-      {"collective", "bytes",
+      {"collective",
+       "bytes",
        {text_field("operation", &Key::operation, {}), transport, whole_field("ranks", &Key::ranks, 1, kMillion)}},
-      {"host", "",
+      {"host",
+       "",
        {text_field("name", &Key::name, {}),
         text_field("implementation", &Key::implementation, implementations, Presence::optional),
         text_field("transport", &Key::transport, transports, Presence::optional),
         whole_field("workers", &Key::workers, 1, kMillion, Presence::optional)}},
-      {"memory", "",
+      {"memory",
+       "",
        {text_field("name", &Key::name, {}),
         text_field("implementation", &Key::implementation, implementations, Presence::optional),
         text_field("dtype", &Key::dtype, dtypes, Presence::optional)}},
@@ -87,11 +92,14 @@ const std::array<Description, kProbes>& descriptions() {
   return all;
 }
 
-const Description& description(Probe probe) { return descriptions()[static_cast<std::size_t>(probe)]; }
+const Description& description(Probe probe) {
+  return descriptions()[static_cast<std::size_t>(probe)];
+}
 
 bool is_plain_word(const std::string& text) {
   return !text.empty() && text.size() <= 100 && std::all_of(text.begin(), text.end(), [](unsigned char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-' || c == '.';
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-' ||
+           c == '.';
   });
 }
 
@@ -133,9 +141,13 @@ void check_together(const MeasuredKey& key, const std::string& place) {
 
 }  // namespace
 
-std::string_view to_string(Probe probe) { return description(probe).name; }
+std::string_view to_string(Probe probe) {
+  return description(probe).name;
+}
 
-std::string_view size_name(Probe probe) { return description(probe).size_name; }
+std::string_view size_name(Probe probe) {
+  return description(probe).size_name;
+}
 
 std::vector<std::string> key_fields(Probe probe) {
   std::vector<std::string> names;
@@ -152,7 +164,8 @@ std::string describe(const MeasuredKey& key) {
     for (const Field& field : description(key.probe).fields) {
       if (field.text && !(key.*field.text).empty()) text += " " + key.*field.text;
       if (field.whole == &MeasuredKey::ranks) text += " of " + std::to_string(key.ranks);
-      if (field.whole == &MeasuredKey::workers && key.workers > 0) text += " " + std::to_string(key.workers) + " workers";
+      if (field.whole == &MeasuredKey::workers && key.workers > 0)
+        text += " " + std::to_string(key.workers) + " workers";
     }
     if (key.accumulate) text += " accumulate";
     if (!key.input_gradient) text += " without input gradient";
@@ -219,8 +232,9 @@ Probe read_probe(const JsonPlace& value) {
   const auto found = std::find(names.begin(), names.end(), text);
   if (found != names.end()) return static_cast<Probe>(found - names.begin());
   const std::string nearest = nearest_word(text, names);
-  throw InputError(value.name(), "\"" + text + "\"",
-                   nearest.empty() ? list_words(names) : "\"" + nearest + "\" perhaps (known: " + list_words(names) + ")");
+  throw InputError(
+      value.name(), "\"" + text + "\"",
+      nearest.empty() ? list_words(names) : "\"" + nearest + "\" perhaps (known: " + list_words(names) + ")");
 }
 
 }  // namespace pdl

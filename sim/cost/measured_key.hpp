@@ -35,22 +35,22 @@ std::string_view to_string(Probe probe);
 
 struct MeasuredKey {
   Probe probe = Probe::layer;
-  std::string implementation;   // "pipeline" or "autograd" (sim/plan/task_graph.hpp)
-  std::string operation;        // layer: forward, backward, backward_input, backward_weight; collective: all_reduce, ...
-  bool accumulate = false;      // layer, backward and backward_weight: adds to gradients that are there
-  bool input_gradient = true;   // layer, backward and backward_input: false for the first layer of the model
-  bool bidirectional = false;   // transfer: both directions at once
-  std::string dtype;            // fp32, tf32, amp-fp16, amp-bf16
-  std::string optimizer;        // sgd, adam
-  std::string transport;        // copy, nccl, gloo
-  std::string name;             // host, memory
+  std::string implementation;  // "pipeline" or "autograd" (sim/plan/task_graph.hpp)
+  std::string operation;       // layer: forward, backward, backward_input, backward_weight; collective: any word
+  bool accumulate = false;     // layer, backward and backward_weight: adds to gradients that are there
+  bool input_gradient = true;  // layer, backward and backward_input: false for the first layer of the model
+  bool bidirectional = false;  // transfer: both directions at once
+  std::string dtype;           // fp32, tf32, amp-fp16, amp-bf16
+  std::string optimizer;       // sgd, adam
+  std::string transport;       // copy, nccl, gloo
+  std::string name;            // host, memory
   std::int64_t in = 0;
   std::int64_t out = 0;
-  std::int64_t from = 0;        // worker
-  std::int64_t to = 0;          // worker
+  std::int64_t from = 0;  // worker
+  std::int64_t to = 0;    // worker
   std::int64_t ranks = 0;
-  std::int64_t workers = 0;     // 0: does not depend on it
-  std::int64_t size = 0;        // see the table above
+  std::int64_t workers = 0;  // 0: does not depend on it
+  std::int64_t size = 0;     // see the table above
 
   auto operator<=>(const MeasuredKey&) const = default;
 };

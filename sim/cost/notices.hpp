@@ -1,4 +1,4 @@
-// What a user must know about a prediction, said once: sizes beyond what was measured, substitutes, things not measured.
+// What a user must know about a prediction, said once: sizes beyond what was measured, substitutes, what is missing.
 //
 //   notices.extrapolated("dim", 16384, "16384", 1024, 8192);
 //   notices.extrapolated("dim", 9000, "9000", 1024, 8192);

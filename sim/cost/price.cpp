@@ -22,10 +22,14 @@ std::string name_of(Implementation implementation) {
 
 const char* layer_operation(TaskKind kind) {
   switch (kind) {
-    case TaskKind::forward: return "forward";
-    case TaskKind::backward: return "backward";
-    case TaskKind::backward_input: return "backward_input";
-    default: return "backward_weight";
+    case TaskKind::forward:
+      return "forward";
+    case TaskKind::backward:
+      return "backward";
+    case TaskKind::backward_input:
+      return "backward_input";
+    default:
+      return "backward_weight";
   }
 }
 
@@ -176,7 +180,8 @@ class Pricer {
     }
     for (const MeasuredCurve& measured : profile_.of(Probe::optimizer)) {
       known.insert(measured.key.optimizer);
-      if (measured.key.optimizer == wanted && (!found || measured.key.implementation == implementation)) found = &measured;
+      if (measured.key.optimizer == wanted && (!found || measured.key.implementation == implementation))
+        found = &measured;
     }
     if (!found) {
       throw InputError("--optimizer", wanted,
@@ -299,7 +304,8 @@ class Pricer {
       notices_.say("profile " + profile_.name + ": " + fit[i]);
     }
     if (fit.size() > kFitWarningsShown) {
-      notices_.say("profile " + profile_.name + ": " + std::to_string(fit.size() - kFitWarningsShown) + " more warnings");
+      notices_.say("profile " + profile_.name + ": " + std::to_string(fit.size() - kFitWarningsShown) +
+                   " more warnings");
     }
   }
 
@@ -338,7 +344,9 @@ std::int64_t synthetic_ns(double ms, double share) {
 
 }  // namespace
 
-PricedWork price(const Plan& plan, const CostProfile& profile) { return Pricer(plan, profile).price(); }
+PricedWork price(const Plan& plan, const CostProfile& profile) {
+  return Pricer(plan, profile).price();
+}
 
 std::vector<TaskCost> price_synthetic(const Plan& plan, const SyntheticCosts& costs) {
   const double stages = static_cast<double>(plan.stages.size());
@@ -352,12 +360,24 @@ std::vector<TaskCost> price_synthetic(const Plan& plan, const SyntheticCosts& co
   std::vector<TaskCost> priced;
   for (const Work& work : plan.graph.works) {
     switch (work.kind) {
-      case TaskKind::forward: priced.push_back(device_only(forward_ns)); break;
-      case TaskKind::backward: priced.push_back(device_only(input_ns + weight_ns)); break;
-      case TaskKind::backward_input: priced.push_back(device_only(input_ns)); break;
-      case TaskKind::backward_weight: priced.push_back(device_only(weight_ns)); break;
-      case TaskKind::optimizer: priced.push_back(device_only(0)); break;
-      default: priced.push_back(device_only(transfer_ns)); break;
+      case TaskKind::forward:
+        priced.push_back(device_only(forward_ns));
+        break;
+      case TaskKind::backward:
+        priced.push_back(device_only(input_ns + weight_ns));
+        break;
+      case TaskKind::backward_input:
+        priced.push_back(device_only(input_ns));
+        break;
+      case TaskKind::backward_weight:
+        priced.push_back(device_only(weight_ns));
+        break;
+      case TaskKind::optimizer:
+        priced.push_back(device_only(0));
+        break;
+      default:
+        priced.push_back(device_only(transfer_ns));
+        break;
     }
   }
   return priced;

@@ -12,8 +12,8 @@
 //   width between measured ones  the same over sqrt(in * out), at the same rows
 //   beyond, in rows or width     roofline: the nearest measured layer's FLOP/s, but never faster than memory was seen
 //                                to deliver, nor than the smallest time measured; and a warning
-// A kind of operation that was not measured is taken from the nearest one that was, with a warning; where there is none,
-// or the data type was not measured at all, the plan is refused.
+// A kind of operation that was not measured is taken from the nearest one that was, with a warning; where there is
+// none, or the data type was not measured at all, the plan is refused.
 //
 // Not modelled here: what runs beside it (SM sharing, link sharing), the first launch after an idle gap.
 #pragma once

@@ -27,7 +27,9 @@ std::string executable_folder() {
   return length > 0 ? fs::path(std::string(path, static_cast<std::size_t>(length))).parent_path().string() : "";
 }
 
-std::string profile_file(const fs::path& folder) { return (folder / "profile.json").string(); }
+std::string profile_file(const fs::path& folder) {
+  return (folder / "profile.json").string();
+}
 
 bool is_path(const std::string& text) {
   return text.find('/') != std::string::npos || text.ends_with(".json") || text == "." || text == "..";
@@ -99,7 +101,8 @@ std::string default_profile_name() {
     if (profile.error.empty() && (!best || rank(*best) < rank(profile))) best = &profile;
   }
   if (best) return best->name;
-  throw InputError("--profile", profiles.empty() ? "no profile in data/" : "no readable profile (" + profiles.front().error + ")",
+  throw InputError("--profile",
+                   profiles.empty() ? "no profile in data/" : "no readable profile (" + profiles.front().error + ")",
                    "one written by pdl-calibrate, or synthetic costs (--tf, --tb)");
 }
 

@@ -9,9 +9,9 @@
 #include "sim/cost/cost_profile.hpp"
 #include "sim/cost/json_text.hpp"
 #include "sim/cost/time_unit.hpp"
+#include "sim/spec/error.hpp"
 #include "sim/spec/json_place.hpp"
 #include "sim/spec/output_file.hpp"
-#include "sim/spec/error.hpp"
 
 namespace pdl {
 namespace {
@@ -25,9 +25,13 @@ constexpr std::int64_t kLargestCount = std::int64_t{1} << 40;
 constexpr std::array<const char*, kProbes> kSections = {"layers",    "losses",      "optimizers", "zero_grads",
                                                         "transfers", "collectives", "host",       "memory"};
 
-const char* section(Probe probe) { return kSections[static_cast<std::size_t>(probe)]; }
+const char* section(Probe probe) {
+  return kSections[static_cast<std::size_t>(probe)];
+}
 
-bool is_curve(Probe probe) { return !size_name(probe).empty(); }
+bool is_curve(Probe probe) {
+  return !size_name(probe).empty();
+}
 
 // ---- writing
 
@@ -140,9 +144,12 @@ class ProfileReader {
 
   HostTime host(const JsonPlace& place) const {
     place.object_of(key_fields(Probe::host) + Words{"time", "p25", "p75", "count", "warmup"});
-    return {read_key(Probe::host, place, false), time(place.at("time")),
-            time(place.at("p25")),               time(place.at("p75")),
-            place.at("count").whole(1, kLargestCount), place.at("warmup").whole(0, kLargestCount)};
+    return {read_key(Probe::host, place, false),
+            time(place.at("time")),
+            time(place.at("p25")),
+            time(place.at("p75")),
+            place.at("count").whole(1, kLargestCount),
+            place.at("warmup").whole(0, kLargestCount)};
   }
 
   MemoryConstant memory(const JsonPlace& place) const {
@@ -194,7 +201,8 @@ class ProfileReader {
     for (std::size_t i = 0; i < places.size(); ++i) {
       const JsonPlace place = places.at(i);
       place.object_of(Words{size, "time", "reason"});
-      points.push_back({place.at(size).whole(1, std::int64_t{1} << 60), time(place.at("time")), place.at("reason").text()});
+      points.push_back(
+          {place.at(size).whole(1, std::int64_t{1} << 60), time(place.at("time")), place.at("reason").text()});
     }
     std::sort(points.begin(), points.end(), [](const auto& a, const auto& b) { return a.size < b.size; });
     return points;

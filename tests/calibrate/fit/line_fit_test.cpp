@@ -79,7 +79,8 @@ TEST_CASE("huge sizes and tiny times: no overflow", "[line_fit]") {
 /// 4 cards behind PCIe: one line fits all rows within 5 %.
 TEST_CASE("C05: where a line fits", "[line_fit]") {
   std::vector<CurvePoint> points;
-  for (const BytesAndTimes& row : read_table("C05_pcie_x4_allreduce.csv")) points.push_back(point(row.bytes, row.times_us[0] * 1e3));
+  for (const BytesAndTimes& row : read_table("C05_pcie_x4_allreduce.csv"))
+    points.push_back(point(row.bytes, row.times_us[0] * 1e3));
   const auto fitted = fit_line(points);
   REQUIRE(fitted.has_value());
   CHECK(fitted->max_residual < 0.05);
@@ -87,7 +88,8 @@ TEST_CASE("C05: where a line fits", "[line_fit]") {
 
 TEST_CASE("C02: no single line fits, and the residuals say so", "[line_fit]") {
   std::vector<CurvePoint> points;
-  for (const BytesAndTimes& row : read_table("C02_h100x8_allreduce.csv")) points.push_back(point(row.bytes, row.times_us[1] * 1e3));
+  for (const BytesAndTimes& row : read_table("C02_h100x8_allreduce.csv"))
+    points.push_back(point(row.bytes, row.times_us[1] * 1e3));
   const auto fitted = fit_line(points);
   REQUIRE(fitted.has_value());
   CHECK(fitted->max_residual > 0.15);

@@ -5,6 +5,7 @@
 //   CostProfile profile = fit(b.samples);
 #pragma once
 
+#include <algorithm>
 #include <fstream>
 #include <sstream>
 #include <string>
@@ -20,7 +21,8 @@ struct SampleBuilder {
 
   SampleBuilder() { samples.environment = {{"device", "cpu"}, {"card", "Test CPU"}, {"count", 2}}; }
 
-  Sample& add(const MeasuredKey& key, std::vector<double> values, const std::string& unit = "us", std::int64_t warmup = 1) {
+  Sample& add(const MeasuredKey& key, std::vector<double> values, const std::string& unit = "us",
+              std::int64_t warmup = 1) {
     Sample sample;
     sample.key = key;
     sample.unit = unit;
@@ -61,7 +63,8 @@ struct SampleBuilder {
     return key;
   }
 
-  Sample& transfer(std::int64_t bytes, std::vector<double> values, const std::string& unit = "us", std::int64_t warmup = 1) {
+  Sample& transfer(std::int64_t bytes, std::vector<double> values, const std::string& unit = "us",
+                   std::int64_t warmup = 1) {
     return add(transfer_key(bytes), std::move(values), unit, warmup);
   }
   Sample& layer(std::int64_t dim, std::int64_t rows, std::vector<double> values, const std::string& unit = "us",

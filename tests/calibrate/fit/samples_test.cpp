@@ -37,7 +37,9 @@ Samples all_kinds() {
   return b.samples;
 }
 
-nlohmann::json document() { return nlohmann::json::parse(json_text(to_json(all_kinds()))); }
+nlohmann::json document() {
+  return nlohmann::json::parse(json_text(to_json(all_kinds())));
+}
 
 std::string refusal(const std::function<void(nlohmann::json&)>& change) {
   nlohmann::json changed = document();
@@ -83,8 +85,10 @@ TEST_CASE("a value that a file cannot hold is refused when written", "[samples]"
 }
 
 TEST_CASE("a sample without unit, or with another, is refused", "[samples]") {
-  CHECK_THAT(refusal([](auto& s) { s["samples"][1].erase("unit"); }), ContainsSubstring("s.json: samples[1]: found no key \"unit\""));
-  CHECK_THAT(refusal([](auto& s) { s["samples"][1]["unit"] = "ticks"; }), ContainsSubstring("samples[1].unit") && ContainsSubstring("ns, us, ms or s"));
+  CHECK_THAT(refusal([](auto& s) { s["samples"][1].erase("unit"); }),
+             ContainsSubstring("s.json: samples[1]: found no key \"unit\""));
+  CHECK_THAT(refusal([](auto& s) { s["samples"][1]["unit"] = "ticks"; }),
+             ContainsSubstring("samples[1].unit") && ContainsSubstring("ns, us, ms or s"));
   CHECK_THAT(refusal([](auto& s) { s["samples"][1]["unit"] = ""; }), ContainsSubstring("samples[1].unit"));
   CHECK_THAT(refusal([](auto& s) { s["samples"][1]["unit"] = "bytes"; }), ContainsSubstring("samples[1].unit"));
   CHECK_THAT(refusal([](auto& s) { s["samples"][4]["unit"] = "us"; }), ContainsSubstring("samples[4].unit"));
@@ -93,14 +97,17 @@ TEST_CASE("a sample without unit, or with another, is refused", "[samples]") {
 
 TEST_CASE("values that are no times are refused with their place", "[samples]") {
   const std::string at = "s.json: samples[0].values[2]";
-  for (const nlohmann::json& value :
-       std::vector<nlohmann::json>{-3, 0, 0.0, 1e300, nullptr, "5", true, nlohmann::json::array(), std::nan(""), HUGE_VAL, 1e-30}) {
+  for (const nlohmann::json& value : std::vector<nlohmann::json>{
+           -3, 0, 0.0, 1e300, nullptr, "5", true, nlohmann::json::array(), std::nan(""), HUGE_VAL, 1e-30}) {
     CHECK_THAT(refusal([&](auto& s) { s["samples"][0]["values"][2] = value; }), ContainsSubstring(at));
   }
-  CHECK_THAT(refusal([](auto& s) { s["samples"][0]["issue_values"][1] = -1; }), ContainsSubstring("samples[0].issue_values[1]"));
+  CHECK_THAT(refusal([](auto& s) { s["samples"][0]["issue_values"][1] = -1; }),
+             ContainsSubstring("samples[0].issue_values[1]"));
   CHECK(refusal([](auto& s) { s["samples"][0]["issue_values"][1] = 0; }) == "not refused");
-  CHECK_THAT(refusal([](auto& s) { s["samples"][0]["kernels"][1]["time"] = 0; }), ContainsSubstring("samples[0].kernels[1].time"));
-  CHECK_THAT(refusal([](auto& s) { s["samples"][0]["kernels"][1]["count"] = 1e9; }), ContainsSubstring("kernels[1].count"));
+  CHECK_THAT(refusal([](auto& s) { s["samples"][0]["kernels"][1]["time"] = 0; }),
+             ContainsSubstring("samples[0].kernels[1].time"));
+  CHECK_THAT(refusal([](auto& s) { s["samples"][0]["kernels"][1]["count"] = 1e9; }),
+             ContainsSubstring("kernels[1].count"));
   CHECK_THAT(refusal([](auto& s) { s["samples"][4]["values"][0] = 1.5; }), ContainsSubstring("whole number of bytes"));
   // Even as warm-up: it would say that the measurement is broken.
   CHECK_THAT(refusal([](auto& s) { s["samples"][0]["values"][0] = -1; }), ContainsSubstring("samples[0].values[0]"));
@@ -108,30 +115,35 @@ TEST_CASE("values that are no times are refused with their place", "[samples]") 
 
 TEST_CASE("nothing left after the warm-up, or nothing at all", "[samples]") {
   CHECK_THAT(refusal([](auto& s) { s["samples"][0]["warmup"] = 3; }), ContainsSubstring("3 values, 3 of them warm-up"));
-  CHECK_THAT(refusal([](auto& s) { s["samples"][0]["values"] = nlohmann::json::array(); }), ContainsSubstring("0 values"));
+  CHECK_THAT(refusal([](auto& s) { s["samples"][0]["values"] = nlohmann::json::array(); }),
+             ContainsSubstring("0 values"));
   CHECK_THAT(refusal([](auto& s) { s["samples"][0].erase("values"); }), ContainsSubstring("no key \"values\""));
   CHECK_THAT(refusal([](auto& s) { s["samples"][0].erase("warmup"); }), ContainsSubstring("no key \"warmup\""));
   CHECK_THAT(refusal([](auto& s) { s["samples"][0]["warmup"] = -1; }), ContainsSubstring("samples[0].warmup"));
-  CHECK_THAT(refusal([](auto& s) { s["samples"] = nlohmann::json::array(); }), ContainsSubstring("s.json: samples: found an empty list"));
+  CHECK_THAT(refusal([](auto& s) { s["samples"] = nlohmann::json::array(); }),
+             ContainsSubstring("s.json: samples: found an empty list"));
   CHECK_THAT(refusal([](auto& s) { s.erase("samples"); }), ContainsSubstring("no key \"samples\""));
 }
 
 TEST_CASE("unknown keys and words are named with the nearest known", "[samples]") {
-  CHECK_THAT(refusal([](auto& s) { s["samples"][0]["warm_up"] = 1; }), ContainsSubstring("\"warm_up\"") && ContainsSubstring("\"warmup\" perhaps"));
+  CHECK_THAT(refusal([](auto& s) { s["samples"][0]["warm_up"] = 1; }),
+             ContainsSubstring("\"warm_up\"") && ContainsSubstring("\"warmup\" perhaps"));
   CHECK_THAT(refusal([](auto& s) { s["samples"][0]["probe"] = "layers"; }), ContainsSubstring("\"layer\" perhaps"));
   CHECK_THAT(refusal([](auto& s) { s["samples"][1]["rows"] = 5; }), ContainsSubstring("unknown key \"rows\""));
   CHECK_THAT(refusal([](auto& s) { s["enviroment"] = 1; }), ContainsSubstring("\"environment\" perhaps"));
   CHECK_THAT(refusal([](auto& s) { s["format"] = "pdl-samples-2"; }), ContainsSubstring("s.json: format"));
   CHECK_THAT(refusal([](auto& s) { s["environment"] = 7; }), ContainsSubstring("s.json: environment"));
-  CHECK_THAT(refusal([](auto& s) { s["samples"][0]["operation"] = "sideways"; }), ContainsSubstring("samples[0].operation"));
+  CHECK_THAT(refusal([](auto& s) { s["samples"][0]["operation"] = "sideways"; }),
+             ContainsSubstring("samples[0].operation"));
 }
 
 TEST_CASE("files that are not samples: refused, with file and place", "[samples]") {
   const TemporaryFolder folder;
   const auto refused = [&](const std::string& text) { return file_refusal(folder.write("bad.json", text)); };
-  for (const char* text : {"", " \n", "# a comment\n", "// a comment\n", "bytes,time_us\n", "{", "[]", "null", "NaN", "\xff\xfe",
-                           "{\"format\": \"pdl-samples-1\", \"environment\": {}, \"samples\": []}",
-                           "{\"format\": \"pdl-samples-1\", \"format\": \"pdl-samples-1\", \"environment\": {}, \"samples\": []}"}) {
+  for (const char* text :
+       {"", " \n", "# a comment\n", "// a comment\n", "bytes,time_us\n", "{", "[]", "null", "NaN", "\xff\xfe",
+        "{\"format\": \"pdl-samples-1\", \"environment\": {}, \"samples\": []}",
+        "{\"format\": \"pdl-samples-1\", \"format\": \"pdl-samples-1\", \"environment\": {}, \"samples\": []}"}) {
     INFO(text);
     CHECK_THAT(refused(text), ContainsSubstring("bad.json"));
   }
@@ -165,7 +177,8 @@ TEST_CASE("samples of a probe in this process are checked like those of a file",
   Samples samples = all_kinds();
   CHECK_NOTHROW(check_samples(samples, "probe"));
   samples.samples[0].values[1] = std::numeric_limits<double>::infinity();
-  CHECK_THROWS_WITH(check_samples(samples, "probe"), ContainsSubstring("probe: samples[0].values[1]") && ContainsSubstring("found inf"));
+  CHECK_THROWS_WITH(check_samples(samples, "probe"),
+                    ContainsSubstring("probe: samples[0].values[1]") && ContainsSubstring("found inf"));
   samples = all_kinds();
   samples.samples[0].key.size = 0;
   CHECK_THROWS_WITH(check_samples(samples, "probe"), ContainsSubstring("rows"));

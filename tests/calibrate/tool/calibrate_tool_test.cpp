@@ -9,7 +9,8 @@ namespace {
 /// A few layers and a link, with one size off and one doubt.
 Samples small_samples() {
   SampleBuilder b;
-  for (const std::int64_t rows : {8, 32}) b.layer(64, rows, {9, 5.0 + static_cast<double>(rows), 5.2 + static_cast<double>(rows)});
+  for (const std::int64_t rows : {8, 32})
+    b.layer(64, rows, {9, 5.0 + static_cast<double>(rows), 5.2 + static_cast<double>(rows)});
   for (int k = 10; k <= 24; k += 2) {
     const double us = (k == 16 ? 40 : 1) * (10 + static_cast<double>(1LL << k) / 40e3);
     b.transfer(1LL << k, {99, us, us});
@@ -91,7 +92,8 @@ TEST_CASE("--help says what there is and what it means", "[calibrate_tool]") {
   const TemporaryFolder folder;
   const Process run = run_program("pdl-calibrate", "--help", folder);
   CHECK(run.exit_code == 0);
-  for (const char* word : {"--device", "--gpus", "--out", "--samples", "--from", "--name", "--dims", "--rows", "Examples", "Exit codes"}) {
+  for (const char* word :
+       {"--device", "--gpus", "--out", "--samples", "--from", "--name", "--dims", "--rows", "Examples", "Exit codes"}) {
     CHECK_THAT(run.out, ContainsSubstring(word));
   }
 }

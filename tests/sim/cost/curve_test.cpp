@@ -23,7 +23,8 @@ Curve curve_of(std::vector<std::pair<std::int64_t, double>> points) {
 /// 10 us, then 100 GB/s: 1 KiB to 1 GiB, as nccl-tests would print it.
 Curve link() {
   std::vector<std::pair<std::int64_t, double>> points;
-  for (std::int64_t bytes = KiB; bytes <= GiB; bytes *= 2) points.emplace_back(bytes, 10e3 + static_cast<double>(bytes) / 100);
+  for (std::int64_t bytes = KiB; bytes <= GiB; bytes *= 2)
+    points.emplace_back(bytes, 10e3 + static_cast<double>(bytes) / 100);
   return curve_of(points);
 }
 
@@ -31,8 +32,8 @@ TEST_CASE("measured sizes are read as they are, and between them log(time) is st
   const Curve curve = curve_of({{100, 10}, {400, 40}, {1600, 40}});
   CHECK(read(curve, 100).time_ns == 10);
   CHECK(read(curve, 400).time_ns == 40);
-  CHECK(read(curve, 200).time_ns == Approx(20));   // proportional
-  CHECK(read(curve, 800).time_ns == Approx(40));   // flat
+  CHECK(read(curve, 200).time_ns == Approx(20));  // proportional
+  CHECK(read(curve, 800).time_ns == Approx(40));  // flat
   CHECK_FALSE(read(curve, 200).extrapolated());
   CHECK(interpolate_log_log(3, 1, 2, 9, 18) == Approx(6));
 }
@@ -67,7 +68,8 @@ TEST_CASE("a flat or a single last point still grows beyond", "[curve]") {
 TEST_CASE("big messages: positive, increasing, no overflow, proportional where bandwidth rules", "[curve]") {
   const Curve curve = link();
   double last = 0;
-  for (const std::int64_t bytes : {(1LL << 31) - 1, 1LL << 31, (1LL << 32) + 1, 6467616768LL, 12935233536LL, 1LL << 40, 1LL << 62}) {
+  for (const std::int64_t bytes :
+       {(1LL << 31) - 1, 1LL << 31, (1LL << 32) + 1, 6467616768LL, 12935233536LL, 1LL << 40, 1LL << 62}) {
     const CurveReading reading = read(curve, bytes);
     CHECK(reading.time_ns > last);
     CHECK(reading.time_ns == Approx(10e3 + static_cast<double>(bytes) / 100));

@@ -168,7 +168,8 @@ TEST_CASE("operations that were not measured are taken from the nearest that wer
         std::vector<std::string>{
             "not in profile test: layer pipeline backward fp32; layer pipeline backward_input fp32 and layer pipeline "
             "backward_weight fp32 used instead",
-            "not in profile test: layer pipeline backward without input gradient fp32; layer pipeline backward_weight fp32 "
+            "not in profile test: layer pipeline backward without input gradient fp32; layer pipeline backward_weight "
+            "fp32 "
             "used instead",
             "not in profile test: layer pipeline backward accumulate without input gradient fp32; layer pipeline "
             "backward_weight fp32 used instead"});

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <functional>
 #include <optional>
+#include <tuple>
 
 #include "sim/spec/error.hpp"
 #include "tests/sim/cost/profile_builder.hpp"
@@ -28,7 +29,8 @@ TaskCost cost_of(const Plan& plan, const PricedWork& priced, const std::function
 ProfileBuilder builder() {
   ProfileBuilder b;
   b.layer("forward", 64, {{16, 10}});
-  for (const auto& [accumulate, input, us] : {std::tuple{false, true, 20}, {false, false, 12}, {true, true, 23}, {true, false, 14}}) {
+  for (const auto& [accumulate, input, us] :
+       {std::tuple{false, true, 20}, {false, false, 12}, {true, true, 23}, {true, false, 14}}) {
     MeasuredKey key = ProfileBuilder::layer_key("backward", 64, 64);
     key.accumulate = accumulate;
     key.input_gradient = input;
@@ -51,9 +53,13 @@ TEST_CASE("a plan on two GPUs, every piece of work priced from the profile", "[p
   const PricedWork priced = price(plan, profile);
   CHECK(priced.warnings.empty());
   const auto device_us = [&](TaskKind kind, std::int32_t first_layer, bool accumulate) {
-    return static_cast<double>(cost_of(plan, priced, [&](const Work& work) {
-             return work.kind == kind && work.first_layer == first_layer && work.accumulate == accumulate;
-           }).device_ns) / 1e3;
+    return static_cast<double>(cost_of(plan, priced,
+                                       [&](const Work& work) {
+                                         return work.kind == kind && work.first_layer == first_layer &&
+                                                work.accumulate == accumulate;
+                                       })
+                                   .device_ns) /
+           1e3;
   };
   CHECK(device_us(TaskKind::forward, 0, false) == 30);
   CHECK(device_us(TaskKind::forward, 3, false) == 20);
@@ -62,7 +68,9 @@ TEST_CASE("a plan on two GPUs, every piece of work priced from the profile", "[p
   CHECK(device_us(TaskKind::backward, 3, false) == 3 + 20 + 20);
   CHECK(device_us(TaskKind::backward, 3, true) == 3 + 23 + 23);
   CHECK(device_us(TaskKind::optimizer, 0, false) == 2);
-  const auto transfer = [&](TaskKind kind) { return cost_of(plan, priced, [&](const Work& work) { return work.kind == kind; }); };
+  const auto transfer = [&](TaskKind kind) {
+    return cost_of(plan, priced, [&](const Work& work) { return work.kind == kind; });
+  };
   // 16 x 64 x 4 bytes = 4 KiB: a fifth of the way from 1 KiB to 1 MiB in log(bytes).
   CHECK(transfer(TaskKind::send_forward).device_ns == std::llround(5e3 * std::pow(10, 0.2)));
   CHECK(transfer(TaskKind::send_backward).device_ns == std::llround(6e3 * std::pow(10, 0.2)));
@@ -72,7 +80,8 @@ TEST_CASE("kernels share the device time by duration and the issue time evenly",
   ProfileBuilder b;
   Curve& forward = b.layer("forward", 64, {{16, 10}});
   forward.points[0].issue_ns = 9000;
-  forward.points[0].kernels = {{"gemm", 3000, 8, 1, 1}, {"relu", 1000, 8, 1, 2}};  // 3 : 1 : 1 of 10 us, 3 us of issue each
+  forward.points[0].kernels = {{"gemm", 3000, 8, 1, 1},
+                               {"relu", 1000, 8, 1, 2}};  // 3 : 1 : 1 of 10 us, 3 us of issue each
   MeasuredKey backward = ProfileBuilder::layer_key("backward", 64, 64);
   for (const bool input_gradient : {true, false}) {
     backward.input_gradient = input_gradient;
@@ -100,7 +109,8 @@ TEST_CASE("rounding to nanoseconds does not add up: the sum of 1000 layers is ri
   CHECK(cost_of(plan, priced, [](const Work& work) { return work.kind == TaskKind::forward; }).device_ns == 10000400);
 }
 
-TEST_CASE("host constants: launch latency before the first kernel, issue of transfers, overhead of the step", "[price]") {
+TEST_CASE("host constants: launch latency before the first kernel, issue of transfers, overhead of the step",
+          "[price]") {
   ProfileBuilder b = builder();
   b.host("launch_latency", 4);
   b.host("step_overhead", 30).key.workers = 1;
@@ -113,7 +123,8 @@ TEST_CASE("host constants: launch latency before the first kernel, issue of tran
   const PricedWork priced = price(plan, profile);
   CHECK(priced.warnings.empty());
   CHECK(priced.step_overhead_ns == 50000);
-  const TaskCost forward = cost_of(plan, priced, [](const Work& w) { return w.kind == TaskKind::forward && w.first_layer == 0; });
+  const TaskCost forward =
+      cost_of(plan, priced, [](const Work& w) { return w.kind == TaskKind::forward && w.first_layer == 0; });
   CHECK(forward == TaskCost{30000, 0, 4000, 34000});
   const TaskCost send = cost_of(plan, priced, [](const Work& w) { return w.kind == TaskKind::send_forward; });
   CHECK(send.issue_ns == 9000);  // of the copy, and of the wait for it, which no task of its own stands for
@@ -139,9 +150,11 @@ TEST_CASE("a pair of workers that was not measured: the median of the pairs, sai
   b.quiet_host();
   b.transfer("copy", 0, 2, {{1024, 9}, {1 << 20, 90}});
   const CostProfile profile = b.done();  // 0 -> 1: 5, 1 -> 0: 6, 0 -> 2: 9 us at 1 KiB
-  const Plan plan = make_plan(spec("--gpus 4 --depth 4 --dim 64 --batch 4 --microbatches 1 --schedule gpipe"));  // 1 KiB
+  const Plan plan =
+      make_plan(spec("--gpus 4 --depth 4 --dim 64 --batch 4 --microbatches 1 --schedule gpipe"));  // 1 KiB
   const PricedWork priced = price(plan, profile);
-  const TaskCost send = cost_of(plan, priced, [](const Work& w) { return w.kind == TaskKind::send_forward && w.from_worker == 2; });
+  const TaskCost send =
+      cost_of(plan, priced, [](const Work& w) { return w.kind == TaskKind::send_forward && w.from_worker == 2; });
   CHECK(send.device_ns == 6000);
   CHECK_THAT(priced.warnings.back(), ContainsSubstring("transfers copy 1 -> 2, 2 -> 1, 2 -> 3, 3 -> 2") &&
                                          ContainsSubstring("median of its 3 pairs"));
@@ -193,7 +206,8 @@ TEST_CASE("messages beyond any size measured: never free, never negative", "[pri
   const CostProfile profile = b.done();
   Plan plan = make_plan(spec(kTwoGpus));
   std::int64_t last = 0;
-  for (const std::int64_t bytes : {std::int64_t{1}, std::int64_t{65536}, std::int64_t{1} << 34, std::int64_t{1} << 40}) {
+  for (const std::int64_t bytes :
+       {std::int64_t{1}, std::int64_t{65536}, std::int64_t{1} << 34, std::int64_t{1} << 40}) {
     for (Work& work : plan.graph.works) {
       if (is_transfer(work.kind)) work.bytes = bytes;
     }

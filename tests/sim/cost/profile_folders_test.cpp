@@ -60,7 +60,8 @@ TEST_CASE("a name that is not there is refused with those that are", "[profile_f
   const DataFolder data(folder.path().string());
   add_profile(folder, "zz-two", "cuda", 2);
   for (const char* name : {"zz-three", "", "..zz"}) {
-    CHECK_THROWS_WITH(load_profile(name), ContainsSubstring("--profile: found \"" + std::string(name) + "\"") && ContainsSubstring("zz-two"));
+    CHECK_THROWS_WITH(load_profile(name), ContainsSubstring("--profile: found \"" + std::string(name) + "\"") &&
+                                              ContainsSubstring("zz-two"));
   }
   CHECK_THROWS_WITH(load_profile("no/such.json"), ContainsSubstring("no/such.json"));
   CHECK_THROWS_AS(load_profile(".."), InputError);

@@ -42,7 +42,9 @@ CostProfile full_profile() {
   return b.done();
 }
 
-nlohmann::json document() { return nlohmann::json::parse(json_text(to_json(full_profile()))); }
+nlohmann::json document() {
+  return nlohmann::json::parse(json_text(to_json(full_profile())));
+}
 
 std::string refusal(const std::function<void(nlohmann::json&)>& change) {
   nlohmann::json changed = document();
@@ -100,8 +102,10 @@ TEST_CASE("the same profile in s, ms, us and ns is the same profile", "[profile]
 
 TEST_CASE("no unit, an unknown unit: refused", "[profile]") {
   CHECK_THAT(refusal([](auto& p) { p.erase("units"); }), ContainsSubstring("p.json: found no key \"units\""));
-  CHECK_THAT(refusal([](auto& p) { p["units"].erase("time"); }), ContainsSubstring("p.json: units: found no key \"time\""));
-  CHECK_THAT(refusal([](auto& p) { p["units"]["time"] = "fortnights"; }), ContainsSubstring("p.json: units.time: found \"fortnights\""));
+  CHECK_THAT(refusal([](auto& p) { p["units"].erase("time"); }),
+             ContainsSubstring("p.json: units: found no key \"time\""));
+  CHECK_THAT(refusal([](auto& p) { p["units"]["time"] = "fortnights"; }),
+             ContainsSubstring("p.json: units.time: found \"fortnights\""));
   CHECK_THAT(refusal([](auto& p) { p["units"]["size"] = "KiB"; }), ContainsSubstring("p.json: units.size"));
 }
 
@@ -109,20 +113,28 @@ TEST_CASE("what cannot be a profile is refused with its place", "[profile]") {
   const auto point = [](auto& p) -> nlohmann::json& { return p["layers"][0]["points"][1]; };
   const std::string at = "p.json: layers[0].points[1].";
   CHECK_THAT(refusal([&](auto& p) { point(p)["time"] = -1; }), ContainsSubstring(at + "time: found -1"));
-  CHECK_THAT(refusal([&](auto& p) { point(p)["time"] = 0; }), ContainsSubstring(at + "time: found 0, expected a positive time"));
+  CHECK_THAT(refusal([&](auto& p) { point(p)["time"] = 0; }),
+             ContainsSubstring(at + "time: found 0, expected a positive time"));
   CHECK_THAT(refusal([&](auto& p) { point(p)["time"] = std::nan(""); }), ContainsSubstring(at + "time"));
   CHECK_THAT(refusal([&](auto& p) { point(p)["time"] = nullptr; }), ContainsSubstring(at + "time: found null"));
   CHECK_THAT(refusal([&](auto& p) { point(p)["time"] = "6"; }), ContainsSubstring(at + "time"));
   CHECK_THAT(refusal([&](auto& p) { point(p)["time"] = 1e300; }), ContainsSubstring(at + "time"));
   CHECK_THAT(refusal([&](auto& p) { point(p)["rows"] = 1.5; }), ContainsSubstring(at + "rows"));
   CHECK_THAT(refusal([&](auto& p) { point(p)["rows"] = -4; }), ContainsSubstring(at + "rows"));
-  CHECK_THAT(refusal([&](auto& p) { point(p)["tiem"] = 4; }), ContainsSubstring("\"tiem\"") && ContainsSubstring("\"time\" perhaps"));
+  CHECK_THAT(refusal([&](auto& p) { point(p)["tiem"] = 4; }),
+             ContainsSubstring("\"tiem\"") && ContainsSubstring("\"time\" perhaps"));
   CHECK_THAT(refusal([&](auto& p) { point(p)["rows"] = 64; }), ContainsSubstring("rows 64 twice"));
   CHECK_THAT(refusal([](auto& p) { p["layers"].push_back(p["layers"][0]); }), ContainsSubstring("twice"));
-  CHECK_THAT(refusal([](auto& p) { p["layers"][0]["points"] = nlohmann::json::array(); }), ContainsSubstring("at least one point"));
-  CHECK_THAT(refusal([](auto& p) { p["layers"][0]["dtype"] = "fp8"; }), ContainsSubstring("layers[0].dtype: found \"fp8\""));
-  CHECK_THAT(refusal([](auto& p) { p["layers"][0]["valid"]["rows"] = {1, 5000}; }), ContainsSubstring("layers[0].valid.rows"));
-  CHECK_THAT(refusal([](auto& p) { p["layers"][0]["accumulate"] = true; }), ContainsSubstring("accumulate true with operation forward"));
+  CHECK_THAT(refusal([](auto& p) { p["layers"][0]["points"] = nlohmann::json::array(); }),
+             ContainsSubstring("at least one point"));
+  CHECK_THAT(refusal([](auto& p) { p["layers"][0]["dtype"] = "fp8"; }),
+             ContainsSubstring("layers[0].dtype: found \"fp8\""));
+  CHECK_THAT(refusal([](auto& p) {
+               p["layers"][0]["valid"]["rows"] = {1, 5000};
+             }),
+             ContainsSubstring("layers[0].valid.rows"));
+  CHECK_THAT(refusal([](auto& p) { p["layers"][0]["accumulate"] = true; }),
+             ContainsSubstring("accumulate true with operation forward"));
   CHECK_THAT(refusal([](auto& p) { p["transfers"][0]["to"] = 0; }), ContainsSubstring("to itself"));
   CHECK_THAT(refusal([](auto& p) { p.erase("transfers"); }), ContainsSubstring("no key \"transfers\""));
   CHECK_THAT(refusal([](auto& p) { p["environment"]["count"] = "four"; }), ContainsSubstring("environment.count"));
