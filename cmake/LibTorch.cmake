@@ -78,18 +78,20 @@ find_path(PDL_NCCL_INCLUDE nccl.h HINTS ${cuda_roots} PATH_SUFFIXES include)
 find_path(PDL_CUPTI_INCLUDE cupti.h PATHS ${cuda_roots} PATH_SUFFIXES include extras/CUPTI/include NO_DEFAULT_PATH)
 find_library(PDL_CUDART_LIBRARY NAMES libcudart.so.13 PATHS ${cuda_roots} PATH_SUFFIXES lib lib64 NO_DEFAULT_PATH)
 find_library(PDL_NCCL_LIBRARY NAMES libnccl.so.2 HINTS ${cuda_roots} PATH_SUFFIXES lib lib64)
+find_library(PDL_CUBLASLT_LIBRARY NAMES libcublasLt.so.13 PATHS ${cuda_roots} PATH_SUFFIXES lib lib64 NO_DEFAULT_PATH)
 find_library(PDL_CUPTI_LIBRARY NAMES libcupti.so.13 PATHS ${cuda_roots}
              PATH_SUFFIXES lib lib64 extras/CUPTI/lib64 NO_DEFAULT_PATH)
-mark_as_advanced(PDL_NCCL_INCLUDE PDL_CUPTI_INCLUDE PDL_CUDART_LIBRARY PDL_NCCL_LIBRARY PDL_CUPTI_LIBRARY)
+mark_as_advanced(PDL_NCCL_INCLUDE PDL_CUPTI_INCLUDE PDL_CUDART_LIBRARY PDL_CUBLASLT_LIBRARY PDL_NCCL_LIBRARY
+                 PDL_CUPTI_LIBRARY)
 
 set(torch_parts "CPU")
 if(EXISTS "${torch_root}/lib/libtorch_cuda.so" AND cuda_include AND PDL_NCCL_INCLUDE AND PDL_CUDART_LIBRARY
-   AND PDL_NCCL_LIBRARY)
+   AND PDL_CUBLASLT_LIBRARY AND PDL_NCCL_LIBRARY)
   string(APPEND torch_parts ", CUDA, NCCL")
   target_compile_definitions(pdl_torch INTERFACE PDL_CUDA=1 USE_C10D_NCCL)
   target_include_directories(pdl_torch SYSTEM INTERFACE "${cuda_include}" "${cuda_include}/cccl" "${PDL_NCCL_INCLUDE}")
   target_link_libraries(pdl_torch INTERFACE "${torch_root}/lib/libtorch_cuda.so" "${torch_root}/lib/libc10_cuda.so"
-                        "${PDL_CUDART_LIBRARY}" "${PDL_NCCL_LIBRARY}")
+                        "${PDL_CUDART_LIBRARY}" "${PDL_CUBLASLT_LIBRARY}" "${PDL_NCCL_LIBRARY}")
   if(PDL_CUPTI_INCLUDE AND PDL_CUPTI_LIBRARY)
     string(APPEND torch_parts ", CUPTI")
     target_compile_definitions(pdl_torch INTERFACE PDL_CUPTI=1)

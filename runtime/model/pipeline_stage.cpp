@@ -29,6 +29,7 @@ at::Tensor rows_of(const at::Tensor& flat, std::int64_t rows, std::int64_t width
 
 PipelineStage::PipelineStage(const Plan& plan, int stage, at::Device device, const RuntimeOptions& options)
     : device_(device),
+      products_(device),
       stage_(stage),
       first_(stage == 0),
       last_(stage + 1 == static_cast<int>(plan.stages.size())),
@@ -43,6 +44,7 @@ PipelineStage::PipelineStage(const Plan& plan, int stage, at::Device device, con
   }
   create_parameters(plan, options);
   create_buffers(plan, options);
+  tune_products(plan);
 }
 
 at::Tensor PipelineStage::empty(at::IntArrayRef sizes) const {
@@ -130,17 +132,36 @@ void PipelineStage::create_buffers(const Plan& plan, const RuntimeOptions& optio
   }
 }
 
-void PipelineStage::forward(int microbatch) {
-  MicrobatchViews& views = views_[microbatch];
-  for (std::size_t l = 0; l < layers_.size(); ++l) {
-    at::Tensor& output = views.activations[l + 1];
-    if (device_.is_cuda()) {
-      at::_addmm_activation_out(output, layers_[l].bias, views.activations[l], layers_[l].weight_transposed);
-    } else {
-      at::addmm_out(output, layers_[l].bias, views.activations[l], layers_[l].weight_transposed);
-      output.relu_();
+MatrixProduct PipelineStage::forward_product(MicrobatchViews& views, std::size_t layer) {
+  return {views.activations[layer + 1], views.activations[layer], layers_[layer].weight_transposed, 1, 0, layers_[layer].bias};
+}
+
+MatrixProduct PipelineStage::input_gradient_product(MicrobatchViews& views, std::size_t layer) {
+  at::Tensor& gradient = layer == 0 ? views.input_gradient : views.gradients[layer - 1];
+  return {gradient, views.gradients[layer], layers_[layer].weight, alpha(layer), 0, no_bias_};
+}
+
+MatrixProduct PipelineStage::weight_gradient_product(MicrobatchViews& views, std::size_t layer, bool accumulate) {
+  return {layers_[layer].weight_gradient, views.gradients_transposed[layer], views.activations[layer], alpha(layer),
+          accumulate ? 1.0 : 0.0, no_bias_};
+}
+
+void PipelineStage::tune_products(const Plan& plan) {
+  // Micro-batches are of at most two sizes: all but the last are equal.
+  const std::size_t count = plan.microbatch_rows.size();
+  for (const std::size_t m : {std::size_t{0}, count - 1}) {
+    for (std::size_t l = 0; l < layers_.size(); ++l) {
+      products_.tune(forward_product(views_[m], l));
+      if (l > 0 || !first_) products_.tune(input_gradient_product(views_[m], l));
+      products_.tune(weight_gradient_product(views_[m], l, false));
+      if (count > 1) products_.tune(weight_gradient_product(views_[m], l, true));
     }
   }
+}
+
+void PipelineStage::forward(int microbatch) {
+  MicrobatchViews& views = views_[microbatch];
+  for (std::size_t l = 0; l < layers_.size(); ++l) products_.run(forward_product(views, l));
 }
 
 void PipelineStage::loss_gradient(int microbatch) {
@@ -157,21 +178,14 @@ void PipelineStage::relu_backward(MicrobatchViews& views, std::size_t layer) {
 
 void PipelineStage::layer_input_gradient(MicrobatchViews& views, std::size_t layer) {
   if (layer == 0 && first_) return;
-  at::Tensor& gradient = layer == 0 ? views.input_gradient : views.gradients[layer - 1];
-  if (alpha(layer) == 1) {
-    at::mm_out(gradient, views.gradients[layer], layers_[layer].weight);
-  } else {
-    at::addmm_out(gradient, gradient, views.gradients[layer], layers_[layer].weight, 0, alpha(layer));
-  }
+  products_.run(input_gradient_product(views, layer));
 }
 
 void PipelineStage::layer_weight_gradient(MicrobatchViews& views, std::size_t layer, bool accumulate) {
-  const int beta = accumulate ? 1 : 0;
+  products_.run(weight_gradient_product(views, layer, accumulate));
   LayerTensors& tensors = layers_[layer];
-  at::addmm_out(tensors.weight_gradient, tensors.weight_gradient, views.gradients_transposed[layer],
-                views.activations[layer], beta, alpha(layer));
-  at::addmv_out(tensors.bias_gradient, tensors.bias_gradient, views.gradients_transposed[layer], views.ones, beta,
-                alpha(layer));
+  at::addmv_out(tensors.bias_gradient, tensors.bias_gradient, views.gradients_transposed[layer], views.ones,
+                accumulate ? 1 : 0, alpha(layer));
 }
 
 void PipelineStage::backward(int microbatch, bool accumulate) {

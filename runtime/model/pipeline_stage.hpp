@@ -9,6 +9,7 @@
 // Per layer, x is rows x in, W is out x in, dY is rows x out:
 //
 //   forward    Y  = relu(X W^T + b)          one GEMM; bias and ReLU in its epilogue on CUDA
+//                                            (which kernel: runtime/model/matrix_products.hpp)
 //   backward   dZ = dY where Y > 0           in place
 //              dX = dZ W                     not for the first layer of the model
 //              dW = dZ^T X  (+ dW)           gradients of later micro-batches are added by the GEMM itself (beta = 1)
@@ -28,6 +29,7 @@
 #include <vector>
 
 #include "runtime/executor/runtime_options.hpp"
+#include "runtime/model/matrix_products.hpp"
 #include "sim/plan/plan.hpp"
 
 namespace pdl {
@@ -90,6 +92,10 @@ class PipelineStage {
 
   void create_parameters(const Plan& plan, const RuntimeOptions& options);
   void create_buffers(const Plan& plan, const RuntimeOptions& options);
+  void tune_products(const Plan& plan);
+  MatrixProduct forward_product(MicrobatchViews& views, std::size_t layer);
+  MatrixProduct input_gradient_product(MicrobatchViews& views, std::size_t layer);
+  MatrixProduct weight_gradient_product(MicrobatchViews& views, std::size_t layer, bool accumulate);
   void relu_backward(MicrobatchViews& views, std::size_t layer);
   void layer_input_gradient(MicrobatchViews& views, std::size_t layer);
   void layer_weight_gradient(MicrobatchViews& views, std::size_t layer, bool accumulate);
@@ -97,6 +103,7 @@ class PipelineStage {
   at::Tensor empty(at::IntArrayRef sizes) const;
 
   at::Device device_;
+  MatrixProducts products_;
   int stage_;
   bool first_;
   bool last_;
@@ -108,6 +115,7 @@ class PipelineStage {
   std::vector<MicrobatchViews> views_;
   at::Tensor error_norms_;  // last stage: one number a micro-batch
   double loss_scale_ = 1;   // 2 / (batch * width)
+  const at::Tensor no_bias_;
 
   Optimizer optimizer_;
   double learning_rate_;
