@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <type_traits>
 
 #include "sim/report/concurrency.hpp"
 #include "sim/report/number_text.hpp"
@@ -15,15 +16,42 @@ namespace {
 
 using Sentences = std::vector<std::string>;
 
-double step_ms(const ScenarioRow& row) { return row.best().result.step_time.median_ms; }
-std::string ms(double value) { return fixed(value, 2) + " ms"; }
-std::string ms_of(std::int64_t ns) { return ms(static_cast<double>(ns) / 1e6); }
-std::string source(const ScenarioRow& row) { return row.measured ? "measured" : "predicted"; }
-std::string step_text(const ScenarioRow& row) { return ms(step_ms(row)) + " (" + source(row) + ")"; }
+/// Which of the two numbers of a row sentences use. What is compared is of one kind: measured only if every row is.
+enum class Side { predicted, measured };
+
+template <typename Rows>
+Side side_of(const Rows& rows) {
+  const auto measured = [](const auto& row) {
+    if constexpr (std::is_pointer_v<std::decay_t<decltype(row)>>) {
+      return row->measured.has_value();
+    } else {
+      return row.measured.has_value();
+    }
+  };
+  return std::all_of(rows.begin(), rows.end(), measured) ? Side::measured : Side::predicted;
+}
+
+const EvaluatedRun& of(const ScenarioRow& row, Side side) {
+  return side == Side::measured ? *row.measured : row.predicted;
+}
+double step_ms(const ScenarioRow& row, Side side) {
+  return of(row, side).result.step_time.median_ms;
+}
+std::string name(Side side) {
+  return side == Side::measured ? "measured" : "predicted";
+}
+std::string ms(double value) {
+  return fixed(value, 2) + " ms";
+}
+std::string ms_of(std::int64_t ns) {
+  return ms(static_cast<double>(ns) / 1e6);
+}
 std::string count_of(std::int64_t count, const std::string& what, const std::string& plural = "s") {
   return grouped(count) + " " + what + (count == 1 ? "" : plural);
 }
-std::string gpus_of(const ScenarioRow& row) { return count_of(row.spec.gpus, "GPU"); }
+std::string gpus_of(const ScenarioRow& row) {
+  return count_of(row.spec.gpus, "GPU");
+}
 
 /// "3.1 % slower", "as fast (within 0.1 %)".
 std::string slower(double time_ms, double than_ms) {
@@ -69,32 +97,40 @@ std::vector<std::vector<const ScenarioRow*>> rows_by_model(const ScenarioTable& 
   return groups;
 }
 
+std::string at_once_text(const EvaluatedRun& run) {
+  const Concurrency at_once = concurrency(run.result);
+  return "at most " + std::to_string(at_once.most) + " of " + count_of(run.result.spec.gpus, "GPU") +
+         " compute at once, " + fixed(at_once.average, 2) + " on average";
+}
+
 std::string model_text(const RunSpec& spec) {
-  return std::to_string(spec.depth) + " layers of " + std::to_string(spec.dim) + ", batch " + std::to_string(spec.batch);
+  return std::to_string(spec.depth) + " layers of " + std::to_string(spec.dim) + ", batch " +
+         std::to_string(spec.batch);
 }
 
 Sentences current_behaviour(const ScenarioTable& table) {
   Sentences out;
   for (const ScenarioRow& row : table.rows) {
-    const EvaluatedRun& run = row.best();
-    std::string holds;
+    const Side side = row.measured ? Side::measured : Side::predicted;
+    const EvaluatedRun& run = of(row, side);
+    std::string holds, waits;
     const std::vector<std::string> layers = layers_of_gpus(run.result);
     for (std::size_t g = 0; g < layers.size(); ++g) {
-      holds += (g == 0 ? "GPU " : ", GPU ") + std::to_string(g) + " holds " + layers[g];
+      const std::string gpu = (g == 0 ? "GPU " : ", GPU ") + std::to_string(g);
+      holds += gpu + " holds " + layers[g];
+      waits += gpu + " " + ms_of(run.metrics.gpus[g].idle_ns);
     }
     out.push_back("Layers: " + holds + ", of " + std::to_string(row.spec.depth) + " in all.");
     const ForwardTransfers forward = forward_transfers(run.result);
-    out.push_back("The data moves " + count_of(forward.count, "time") + " in the forward pass, " + decimal_bytes(forward.bytes) +
-                  " from each GPU's last layer to the next GPU, and " +
-                  count_of(run.metrics.transfer_count - forward.count, "time") + " in the backward pass, " +
-                  decimal_bytes(run.metrics.transfer_bytes - forward.bytes) + " of gradients the other way.");
-    std::string waits;
-    for (std::size_t g = 0; g < run.metrics.gpus.size(); ++g) {
-      waits += (g == 0 ? "GPU " : ", GPU ") + std::to_string(g) + " " + ms_of(run.metrics.gpus[g].idle_ns);
-    }
-    const Concurrency at_once = concurrency(run.result);
-    out.push_back("Idle in a step of " + step_text(row) + ": " + waits + ". At most " + count_of(at_once.most, "GPU") +
-                  " of " + std::to_string(row.spec.gpus) + " compute at the same time.");
+    out.push_back("The activations move " + count_of(forward.count, "time") +
+                  " in the forward pass, from the last layer of a GPU to the "
+                  "next GPU (" +
+                  decimal_bytes(forward.bytes) + "); their gradients move " +
+                  count_of(run.metrics.transfer_count - forward.count, "time") +
+                  " in the backward pass, the other way (" + decimal_bytes(run.metrics.transfer_bytes - forward.bytes) +
+                  ").");
+    out.push_back("Idle in a step of " + ms(step_ms(row, side)) + ": " + waits + " (" + name(side) + "); " +
+                  at_once_text(run) + ".");
   }
   return out;
 }
@@ -102,26 +138,25 @@ Sentences current_behaviour(const ScenarioTable& table) {
 Sentences model_size(const ScenarioTable& table) {
   std::vector<const ScenarioRow*> rows;
   for (const ScenarioRow& row : table.rows) rows.push_back(&row);
-  std::stable_sort(rows.begin(), rows.end(), [](const auto* a, const auto* b) { return a->spec.depth < b->spec.depth; });
-  Sentences out;
-  std::string times;
-  std::string faster;
+  std::stable_sort(rows.begin(), rows.end(),
+                   [](const auto* a, const auto* b) { return a->spec.depth < b->spec.depth; });
+  const Side side = side_of(rows);
+  std::string times, faster;
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    times += (i == 0 ? "" : "; ") + std::to_string(rows[i]->spec.depth) + " layers " + step_text(*rows[i]) + ", " +
-             ms(step_ms(*rows[i]) / static_cast<double>(rows[i]->spec.depth)) + " a layer";
-    if (i > 0 && step_ms(*rows[i]) < step_ms(*rows[i - 1])) {
-      faster = std::to_string(rows[i]->spec.depth) + " layers are faster than " + std::to_string(rows[i - 1]->spec.depth);
+    const double time_ms = step_ms(*rows[i], side);
+    times += (i == 0 ? "" : "; ") + std::to_string(rows[i]->spec.depth) + " layers " + ms(time_ms) + ", " +
+             ms(time_ms / static_cast<double>(rows[i]->spec.depth)) + " a layer";
+    if (i > 0 && time_ms < step_ms(*rows[i - 1], side)) {
+      faster =
+          std::to_string(rows[i]->spec.depth) + " layers are faster than " + std::to_string(rows[i - 1]->spec.depth);
     }
   }
-  out.push_back("Step time: " + times + ".");
   const ScenarioRow &least = *rows.front(), &most = *rows.back();
-  const double growth = step_ms(most) / step_ms(least);
+  const double growth = step_ms(most, side) / step_ms(least, side);
   const double depth_growth = static_cast<double>(most.spec.depth) / static_cast<double>(least.spec.depth);
-  out.push_back((faster.empty() ? "No, more depth never runs faster: " : "Yes: " + faster + "; ") + fixed(depth_growth, 1) +
-                " times the layers take " + fixed(growth, 2) + " times the time. The GPUs take turns (at most " +
-                count_of(concurrency(most.best().result).most, "GPU") + " of " + std::to_string(most.spec.gpus) +
-                " compute at once), so every layer adds its whole time.");
-  return out;
+  return {"Step time (" + name(side) + "): " + times + ".",
+          (faster.empty() ? "No, more depth never runs faster: " : "Yes: " + faster + "; ") + fixed(depth_growth, 1) +
+              " times the layers take " + fixed(growth, 2) + " times the time; " + at_once_text(of(most, side)) + "."};
 }
 
 /// Layer -> GPU when `depth` layers are spread as evenly as possible and the first GPUs take the layers that are left.
@@ -141,34 +176,42 @@ Sentences all_gpus(const ScenarioTable& table) {
         holds = holds && gpu_by_rule(i, row.spec.depth, row.spec.gpus) == stage.worker;
       }
     }
-    out.push_back(std::to_string(row.spec.depth) + " layers on " + gpus_of(row) + ": " + counts + "; step time " + step_text(row) + ".");
+    out.push_back(std::to_string(row.spec.depth) + " layers on " + gpus_of(row) + ": " + counts + ".");
   }
-  out.push_back("Rule: with q = DEPTH div GPUs and r = DEPTH mod GPUs, the first r GPUs hold q + 1 layers, the others q; layer "
-                "i is on GPU i div (q + 1) if i < r (q + 1), else on GPU r + (i - r (q + 1)) div q. " +
-                std::string(holds ? "It gives the map of every row above." : "It does NOT give the map of every row above."));
+  out.push_back(
+      "Rule: with q = DEPTH div GPUs and r = DEPTH mod GPUs, the first r GPUs hold q + 1 layers, the others q; layer "
+      "i is on GPU i div (q + 1) if i < r (q + 1), else on GPU r + (i - r (q + 1)) div q. " +
+      std::string(holds ? "It gives the map of every row." : "It does NOT give the map of every row."));
   return out;
 }
 
-Sentences more_gpus(const ScenarioTable& table) {
-  Sentences out;
+std::string busy_sentence(const ScenarioTable& table) {
+  bool all_busy = true;
+  std::string text;
   for (const ScenarioRow& row : table.rows) {
-    const Concurrency at_once = concurrency(row.best().result);
-    out.push_back("Are all GPUs busy? On " + gpus_of(row) + " each computes " + busy_range(row.best()) + " of the step; at most " +
-                  count_of(at_once.most, "GPU") + " at once, " + fixed(at_once.average, 2) + " on average (" + source(row) + ").");
+    const Side side = row.measured ? Side::measured : Side::predicted;
+    const Concurrency at_once = concurrency(of(row, side).result);
+    all_busy = all_busy && at_once.most == row.spec.gpus;
+    text += (text.empty() ? "on " : "; on ") + gpus_of(row) + " each computes " + busy_range(of(row, side)) +
+            " of the step, at most " + count_of(at_once.most, "GPU") + " at once, " + fixed(at_once.average, 2) +
+            " on average (" + name(side) + ")";
   }
+  return std::string("Are all GPUs busy? ") + (all_busy ? "At times all of them: " : "No: ") + text + ".";
+}
+
+Sentences more_gpus(const ScenarioTable& table) {
+  Sentences out = {busy_sentence(table)};
   const ScenarioRow& first = table.rows.front();
   for (std::size_t r = 1; r < table.rows.size(); ++r) {
     const ScenarioRow& row = table.rows[r];
-    std::string sentence = "Is it faster on " + gpus_of(row) + " than on " + std::to_string(first.spec.gpus) + "? " + step_text(row) +
-                           " against " + step_text(first) + ": " + slower(step_ms(row), step_ms(first)) + ".";
-    if (row.measured.has_value() != first.measured.has_value()) {
-      const double a = row.predicted.result.step_time.median_ms, b = first.predicted.result.step_time.median_ms;
-      sentence += " Both predicted: " + ms(a) + " against " + ms(b) + ", " + slower(a, b) + ".";
-    }
-    const std::int64_t here = largest_memory(row.best()), there = largest_memory(first.best());
-    if (here > 0 && there > 0) {
-      sentence += " The fullest GPU holds " + gib(here) + " GiB instead of " + gib(there) + " GiB.";
-    }
+    const Side side = side_of(std::vector<const ScenarioRow*>{&first, &row});
+    const double here_ms = step_ms(row, side), there_ms = step_ms(first, side);
+    std::string sentence = "Is it faster on " + gpus_of(row) + " than on " + std::to_string(first.spec.gpus) + "? " +
+                           (here_ms < 0.999 * there_ms ? "Yes: " : "No: ") + ms(here_ms) + " against " + ms(there_ms) +
+                           " (both " + name(side) + "), " + slower(here_ms, there_ms) + ".";
+    const std::int64_t here = largest_memory(of(row, side)), there = largest_memory(of(first, side));
+    if (here > 0 && there > 0)
+      sentence += " The fullest GPU holds " + binary_bytes(here) + " instead of " + binary_bytes(there) + ".";
     out.push_back(sentence);
   }
   return out;
@@ -178,34 +221,35 @@ Sentences data_transfer(const ScenarioTable& table) {
   Sentences out;
   bool one_less = true, whole_activation = true;
   for (const ScenarioRow& row : table.rows) {
-    const ForwardTransfers forward = forward_transfers(row.best().result);
-    const std::int64_t moves = static_cast<std::int64_t>(row.best().result.microbatch_rows.size());
-    one_less = one_less && forward.count == (row.spec.gpus - 1) * moves;
+    const EvaluatedRun& run = row.best();
+    const ForwardTransfers forward = forward_transfers(run.result);
+    const auto slices = static_cast<std::int64_t>(run.result.microbatch_rows.size());
+    one_less = one_less && forward.count == (row.spec.gpus - 1) * slices;
     whole_activation = whole_activation && forward.bytes == (row.spec.gpus - 1) * row.spec.batch * row.spec.dim * 4;
     out.push_back("On " + gpus_of(row) + " one forward pass moves data " + count_of(forward.count, "time") + ", " +
                   decimal_bytes(forward.bytes) + " in all; with the backward pass " +
-                  count_of(row.best().metrics.transfer_count, "transfer") + " and " +
-                  decimal_bytes(row.best().metrics.transfer_bytes) + " a step.");
+                  count_of(run.metrics.transfer_count, "transfer") + " and " +
+                  decimal_bytes(run.metrics.transfer_bytes) + " a step.");
   }
   if (one_less) out.push_back("Communication grows with GPUs - 1: each boundary between two GPUs is crossed once.");
-  if (whole_activation) out.push_back("Each crossing carries the whole activation, batch x dim x 4 bytes, whatever the number of GPUs.");
+  if (whole_activation)
+    out.push_back("Each crossing carries the whole activation, batch x dim x 4 bytes, whatever the number of GPUs.");
   return out;
 }
 
-/// "2 micro-batches 60.1 ms (measured), 4 ..., 8 ...".
-std::string times_by_microbatches(const std::vector<const ScenarioRow*>& rows) {
+/// "8 layers of 64, batch 256 (measured): 2 micro-batches 60.10 ms, 4 ..., 8 ...; fastest with 8; ...".
+std::string times_by_microbatches(const std::vector<const ScenarioRow*>& rows, Side side) {
   std::string text;
   for (const ScenarioRow* row : rows) {
-    text += (text.empty() ? "" : ", ") + count_of(row->spec.microbatches, "micro-batch", "es") + " " + step_text(*row);
+    text += (text.empty() ? "" : ", ") + count_of(row->spec.microbatches, "micro-batch", "es") + " " +
+            ms(step_ms(*row, side));
   }
-  return text;
-}
-
-std::string fastest_text(const std::vector<const ScenarioRow*>& rows) {
-  const ScenarioRow* fastest = *std::min_element(rows.begin(), rows.end(), [](auto* a, auto* b) { return step_ms(*a) < step_ms(*b); });
-  return "fastest with " + std::to_string(fastest->spec.microbatches) + "; with " + std::to_string(rows.back()->spec.microbatches) +
-         " the step is " + slower(step_ms(*rows.back()), step_ms(*rows.front())) + " than with " +
-         std::to_string(rows.front()->spec.microbatches);
+  const ScenarioRow& fastest = **std::min_element(
+      rows.begin(), rows.end(), [&](auto* a, auto* b) { return step_ms(*a, side) < step_ms(*b, side); });
+  return model_text(rows.front()->spec) + " (" + name(side) + "): " + text + "; fastest with " +
+         std::to_string(fastest.spec.microbatches) + "; with " + std::to_string(rows.back()->spec.microbatches) +
+         " the step is " + slower(step_ms(*rows.back(), side), step_ms(*rows.front(), side)) + " than with " +
+         std::to_string(rows.front()->spec.microbatches) + ".";
 }
 
 std::string order_of_first_gpu(const EvaluatedRun& run) {
@@ -217,14 +261,13 @@ std::string order_of_first_gpu(const EvaluatedRun& run) {
 Sentences option_a_naive(const ScenarioTable& table) {
   Sentences out;
   for (const auto& rows : rows_by_model(table)) {
-    out.push_back(model_text(rows.front()->spec) + ": " + times_by_microbatches(rows) + "; " + fastest_text(rows) + ".");
-    const ScenarioRow& last = *rows.back();
-    const Concurrency at_once = concurrency(last.best().result);
-    out.push_back("Why it is not pipelining: the order on GPU 0 is " + order_of_first_gpu(rows.front()->best()) +
-                  ", a forward waits for the backward before it. With " + std::to_string(last.spec.microbatches) +
-                  " micro-batches at most " + count_of(at_once.most, "GPU") + " of " + std::to_string(last.spec.gpus) +
-                  " compute at once, " + fixed(at_once.average, 2) + " on average; bubble " +
-                  percent(last.best().metrics.bubble_fraction) + " (" + source(last) + ").");
+    const Side side = side_of(rows);
+    out.push_back(times_by_microbatches(rows, side));
+    const EvaluatedRun& last = of(*rows.back(), side);
+    out.push_back("Why it is not pipelining: the order on every GPU is " + order_of_first_gpu(of(*rows.front(), side)) +
+                  ", so the forward of a micro-batch waits for the backward of the one before. With " +
+                  count_of(rows.back()->spec.microbatches, "micro-batch", "es") + ": " + at_once_text(last) +
+                  "; bubble " + percent(last.metrics.bubble_fraction) + ".");
   }
   return out;
 }
@@ -232,32 +275,42 @@ Sentences option_a_naive(const ScenarioTable& table) {
 Sentences option_b_gpipe(const ScenarioTable& table) {
   Sentences out;
   for (const auto& rows : rows_by_model(table)) {
-    out.push_back(model_text(rows.front()->spec) + ": " + times_by_microbatches(rows) + "; " + fastest_text(rows) + ".");
+    const Side side = side_of(rows);
+    out.push_back(times_by_microbatches(rows, side));
     for (const ScenarioRow* row : rows) {
-      const FillAndDrain ends = fill_and_drain(row->best().result);
-      const auto stages = static_cast<double>(row->spec.gpus), slices = static_cast<double>(row->best().result.microbatch_rows.size());
-      out.push_back("Bubble with " + std::to_string(row->spec.microbatches) + ": " + percent(row->best().metrics.bubble_fraction) +
-                    " of the time of all GPUs (" + source(*row) + "); equal stages without any other cost would have (P - 1) / (M + P - 1) = " +
-                    percent((stages - 1) / (slices + stages - 1)) + ". Fill: the last GPU starts after " + ms_of(ends.fill_ns) +
-                    "; drain: GPU 0 ends " + ms_of(ends.drain_ns) + " after the last GPU.");
+      const EvaluatedRun& run = of(*row, side);
+      const FillAndDrain ends = fill_and_drain(run.result);
+      const auto stages = static_cast<double>(row->spec.gpus),
+                 slices = static_cast<double>(run.result.microbatch_rows.size());
+      out.push_back(
+          count_of(row->spec.microbatches, "micro-batch", "es") + ": bubble " + percent(run.metrics.bubble_fraction) +
+          " (equal stages and no other cost: (P - 1) / (M + P - 1) = " + percent((stages - 1) / (slices + stages - 1)) +
+          "). Fill: the last GPU waits " + ms_of(ends.fill_ns) + " for its first forward; drain: GPU 0 ends " +
+          ms_of(ends.drain_ns) + " after the last GPU.");
     }
   }
   return out;
 }
 
 const std::array kAnswers = {
-    Answer{"current_behaviour", current_behaviour}, Answer{"model_size", model_size},
-    Answer{"all_gpus", all_gpus},                   Answer{"more_gpus", more_gpus},
-    Answer{"data_transfer", data_transfer},         Answer{"option_a_naive", option_a_naive},
+    Answer{"current_behaviour", current_behaviour},
+    Answer{"model_size", model_size},
+    Answer{"all_gpus", all_gpus},
+    Answer{"more_gpus", more_gpus},
+    Answer{"data_transfer", data_transfer},
+    Answer{"option_a_naive", option_a_naive},
     Answer{"option_b_gpipe", option_b_gpipe},
 };
 
 }  // namespace
 
-std::span<const Answer> answers() { return kAnswers; }
+std::span<const Answer> answers() {
+  return kAnswers;
+}
 
 const Answer* find_answer(const std::string& name) {
-  const auto found = std::find_if(kAnswers.begin(), kAnswers.end(), [&](const Answer& answer) { return answer.name == name; });
+  const auto found =
+      std::find_if(kAnswers.begin(), kAnswers.end(), [&](const Answer& answer) { return answer.name == name; });
   return found == kAnswers.end() ? nullptr : &*found;
 }
 

@@ -1,8 +1,8 @@
-// Answers to the questions of the scenarios: sentences whose numbers are computed from the table, measured ones where
-// there are measurements, predicted ones elsewhere. Which of the two a number is, is said.
+// Answers to the questions of the scenarios: sentences whose numbers are computed from the table. Measured numbers
+// where everything that a sentence compares was measured, predicted ones elsewhere; which of the two is said.
 //
 //   find_answer("more_gpus")->sentences(table)
-//   -> {"Step time: 325.10 ms on 2 GPUs (measured), 325.91 ms on 5 GPUs (predicted): 0.2 % slower on 5.", ...}
+//   -> {"Is it faster on 5 GPUs than on 2? No: 325.91 ms against 325.10 ms (both predicted), 0.2 % slower.", ...}
 //
 // Adding one: a function and a line in the table of answers.cpp.
 #pragma once

@@ -20,7 +20,9 @@ struct Quantity {
   std::optional<double> a, b;
 };
 
-double to_ms(std::int64_t ns) { return static_cast<double>(ns) / 1e6; }
+double duration_ms(std::int64_t ns) {
+  return static_cast<double>(ns) / 1e6;
+}
 
 /// Mean length of the spans of a kind; nothing if there are none.
 std::optional<double> mean_ms(const RunResult& run, TaskKind kind) {
@@ -28,7 +30,7 @@ std::optional<double> mean_ms(const RunResult& run, TaskKind kind) {
   std::int64_t count = 0;
   for (const Span& span : run.timeline.spans) {
     if (span.kind != kind) continue;
-    sum += to_ms(span.end_ns - span.start_ns);
+    sum += duration_ms(span.end_ns - span.start_ns);
     ++count;
   }
   return count == 0 ? std::nullopt : std::optional(sum / static_cast<double>(count));
@@ -37,10 +39,13 @@ std::optional<double> mean_ms(const RunResult& run, TaskKind kind) {
 std::vector<Quantity> whole_run(const RunResult& a, const RunMetrics& ma, const RunResult& b, const RunMetrics& mb) {
   std::vector<Quantity> rows = {
       {"step_time_ms", "step time", "ms", 3, a.step_time.median_ms, b.step_time.median_ms},
-      {"throughput_samples_per_s", "throughput", "samples/s", 1, ma.throughput_samples_per_s, mb.throughput_samples_per_s},
+      {"throughput_samples_per_s", "throughput", "samples/s", 1, ma.throughput_samples_per_s,
+       mb.throughput_samples_per_s},
       {"bubble_fraction", "bubble", "fraction", 4, ma.bubble_fraction, mb.bubble_fraction},
-      {"transfers_count", "transfers", "", 0, static_cast<double>(ma.transfer_count), static_cast<double>(mb.transfer_count)},
-      {"transfers_bytes", "transfers", "bytes", 0, static_cast<double>(ma.transfer_bytes), static_cast<double>(mb.transfer_bytes)},
+      {"transfers_count", "transfers", "", 0, static_cast<double>(ma.transfer_count),
+       static_cast<double>(mb.transfer_count)},
+      {"transfers_bytes", "transfers", "bytes", 0, static_cast<double>(ma.transfer_bytes),
+       static_cast<double>(mb.transfer_bytes)},
       {"parameters", "parameters", "", 0, static_cast<double>(ma.parameters), static_cast<double>(mb.parameters)},
   };
   constexpr std::array kKinds = {std::pair{TaskKind::forward, "forward"},
@@ -54,7 +59,8 @@ std::vector<Quantity> whole_run(const RunResult& a, const RunMetrics& ma, const 
                                  std::pair{TaskKind::receive_backward, "receive backward"}};
   for (const auto& [kind, name] : kKinds) {
     const auto mean_a = mean_ms(a, kind), mean_b = mean_ms(b, kind);
-    if (mean_a || mean_b) rows.push_back({std::string("mean ") + name, std::string("mean ") + name, "ms", 3, mean_a, mean_b});
+    if (mean_a || mean_b)
+      rows.push_back({std::string("mean ") + name, std::string("mean ") + name, "ms", 3, mean_a, mean_b});
   }
   return rows;
 }
@@ -65,24 +71,40 @@ std::string difference_text(const Quantity& q) {
   return *q.b == 0 ? "-" : signed_fixed(100 * (*q.a - *q.b) / *q.b, 1) + " %";
 }
 
-std::string shown(const std::optional<double>& value, int digits) { return value ? fixed(*value, digits) : "-"; }
+std::string shown(const std::optional<double>& value, int digits) {
+  return value ? fixed(*value, digits) : "-";
+}
 
-std::string kind_of(const RunResult& run) { return run.measured ? "measured" : "predicted"; }
+std::string kind_of(const RunResult& run) {
+  return run.measured ? "measured" : "predicted";
+}
 
 std::string whole_table(const std::vector<Quantity>& rows, const RunResult& a, const RunResult& b) {
-  TextTable table{{{"", "", Align::left}, {"", "", Align::left}, {"A", kind_of(a)}, {"B", kind_of(b)}, {"A - B", "of B"}}, {}};
+  TextTable table{
+      {{"", "", Align::left}, {"", "", Align::left}, {"A", kind_of(a)}, {"B", kind_of(b)}, {"A - B", "of B"}}, {}};
   for (const Quantity& q : rows) {
     table.rows.push_back({q.title, q.unit, shown(q.a, q.digits), shown(q.b, q.digits), difference_text(q)});
   }
   return to_text(table);
 }
 
-std::string gpu_table(const RunResult& a, const RunMetrics& ma, const RunResult& b, const RunMetrics& mb, std::size_t most_rows) {
-  TextTable table{{{"GPU", ""}, {"busy A", "ms"}, {"B", "ms"}, {"comm. A", "ms"}, {"B", "ms"}, {"idle A", "ms"}, {"B", "ms"},
-                   {"bubble A", "%"}, {"B", "%"}, {"memory A", "GiB"}, {"B", "GiB"}}, {}};
+std::string gpu_table(const RunResult& a, const RunMetrics& ma, const RunResult& b, const RunMetrics& mb,
+                      std::size_t most_rows) {
+  TextTable table{{{"GPU", ""},
+                   {"busy A", "ms"},
+                   {"B", "ms"},
+                   {"comm. A", "ms"},
+                   {"B", "ms"},
+                   {"idle A", "ms"},
+                   {"B", "ms"},
+                   {"bubble A", "%"},
+                   {"B", "%"},
+                   {"memory A", "GiB"},
+                   {"B", "GiB"}},
+                  {}};
   const std::size_t count = std::max(ma.gpus.size(), mb.gpus.size());
   const std::vector<std::size_t> rows = shown_rows(count, most_rows);
-  const auto cell = [](const RunMetrics& m, std::size_t g, std::int64_t GpuMetrics::* field) {
+  const auto cell = [](const RunMetrics& m, std::size_t g, std::int64_t GpuMetrics::*field) {
     return g < m.gpus.size() ? milliseconds(m.gpus[g].*field) : std::string("-");
   };
   const auto bubble = [](const RunMetrics& m, std::size_t g) {
@@ -93,10 +115,12 @@ std::string gpu_table(const RunResult& a, const RunMetrics& ma, const RunResult&
   };
   for (const std::size_t g : rows) {
     table.rows.push_back({std::to_string(g), cell(ma, g, &GpuMetrics::busy_ns), cell(mb, g, &GpuMetrics::busy_ns),
-                          cell(ma, g, &GpuMetrics::comm_ns), cell(mb, g, &GpuMetrics::comm_ns), cell(ma, g, &GpuMetrics::idle_ns),
-                          cell(mb, g, &GpuMetrics::idle_ns), bubble(ma, g), bubble(mb, g), memory(a, g), memory(b, g)});
+                          cell(ma, g, &GpuMetrics::comm_ns), cell(mb, g, &GpuMetrics::comm_ns),
+                          cell(ma, g, &GpuMetrics::idle_ns), cell(mb, g, &GpuMetrics::idle_ns), bubble(ma, g),
+                          bubble(mb, g), memory(a, g), memory(b, g)});
   }
-  return to_text(table) + (rows.size() == count ? "" : "(" + std::to_string(count - rows.size()) + " GPUs are not shown)\n");
+  return to_text(table) +
+         (rows.size() == count ? "" : "(" + std::to_string(count - rows.size()) + " GPUs are not shown)\n");
 }
 
 struct SettingDifference {
@@ -128,14 +152,15 @@ std::string compare_text(const RunResult& a, const std::string& name_a, const Ru
   std::string out;
   for (const auto* side : {&a, &b}) {
     const bool first = side == &a;
-    out += std::string(first ? "A: " : "B: ") + (first ? name_a : name_b) + "\n" + wrap("   " + describe(side->spec), width, 3) +
-           wrap("   " + describe_source(*side), width, 3);
+    out += std::string(first ? "A: " : "B: ") + (first ? name_a : name_b) + "\n" +
+           wrap("   " + describe(side->spec), width, 3) + wrap("   " + describe_source(*side), width, 3);
   }
   for (const SettingDifference& d : settings_that_differ(a.spec, b.spec)) {
     out += "differs: " + d.name + " is " + d.a + " in A, " + d.b + " in B\n";
   }
   out += "\n" + whole_table(whole_run(a, ma, b, mb), a, b) + "\n" + gpu_table(a, ma, b, mb, style.gantt.most_rows);
-  if (style.with_gantt) out += "\nA, " + kind_of(a) + "\n" + gantt(a, style.gantt) + "\nB, " + kind_of(b) + "\n" + gantt(b, style.gantt);
+  if (style.with_gantt)
+    out += "\nA, " + kind_of(a) + "\n" + gantt(a, style.gantt) + "\nB, " + kind_of(b) + "\n" + gantt(b, style.gantt);
   return out;
 }
 

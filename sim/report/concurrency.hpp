@@ -11,9 +11,9 @@
 namespace pdl {
 
 struct Concurrency {
-  std::int64_t most = 0;          // GPUs that compute at once for longer than 0.1 % of the step
-  double average = 0;             // GPUs that compute, averaged over the step
-  std::int64_t all_busy_ns = 0;   // time in which every GPU of the run computes
+  std::int64_t most = 0;         // GPUs that compute at once for longer than 0.1 % of the step
+  double average = 0;            // GPUs that compute, averaged over the step
+  std::int64_t all_busy_ns = 0;  // time in which every GPU of the run computes
 };
 
 /// Of forward and backward tasks; the optimizer does not count, because it comes last on every GPU.

@@ -15,7 +15,8 @@ namespace fs = std::filesystem;
 
 fs::path runs_folder(const std::string& profile) {
   const std::vector<ProfileSummary> named = list_profiles();
-  const auto found = std::find_if(named.begin(), named.end(), [&](const ProfileSummary& p) { return p.name == profile; });
+  const auto found =
+      std::find_if(named.begin(), named.end(), [&](const ProfileSummary& p) { return p.name == profile; });
   const fs::path path = found != named.end() ? fs::path(found->path) : fs::path(profile);
   return (fs::is_directory(path) ? path : path.parent_path()) / "runs";
 }
@@ -30,7 +31,8 @@ std::optional<EvaluatedRun> find_measured(const fs::path& folder, const RunSpec&
   if (!fs::exists(path)) return std::nullopt;
   RunResult run = read_run(path.string());
   if (!run.measured || !same_run(run.spec, spec)) {
-    throw InputError(path.string(), run.measured ? describe(run.spec) : "a predicted run", "a measured run of " + describe(spec));
+    throw InputError(path.string(), run.measured ? describe(run.spec) : "a predicted run",
+                     "a measured run of " + describe(spec));
   }
   return evaluated(std::move(run));
 }

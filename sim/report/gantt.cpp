@@ -36,7 +36,8 @@ class Scale {
                                      static_cast<__int128>(columns_));
   }
   std::size_t column_of(std::int64_t ns) const {
-    const auto column = static_cast<std::size_t>(static_cast<__int128>(ns) * static_cast<__int128>(columns_) / step_ns_);
+    const auto column =
+        static_cast<std::size_t>(static_cast<__int128>(ns) * static_cast<__int128>(columns_) / step_ns_);
     return std::min(column, columns_ - 1);
   }
 
@@ -64,11 +65,15 @@ void add_span(std::vector<Column>& columns, const Scale& scale, const Span& span
 
 char fill_of(TaskKind kind) {
   switch (kind) {
-    case TaskKind::forward: return '>';
+    case TaskKind::forward:
+      return '>';
     case TaskKind::backward:
-    case TaskKind::backward_input: return '<';
-    case TaskKind::backward_weight: return 'w';
-    default: return 'o';
+    case TaskKind::backward_input:
+      return '<';
+    case TaskKind::backward_weight:
+      return 'w';
+    default:
+      return 'o';
   }
 }
 
@@ -100,11 +105,15 @@ std::string color_of(const Cell& cell) {
   if (!cell.span) return cell.character == '~' ? "\x1b[35m" : "\x1b[2m";
   const bool odd = cell.span->microbatch % 2 != 0;
   switch (cell.span->kind) {
-    case TaskKind::forward: return odd ? "\x1b[30;106m" : "\x1b[30;46m";
+    case TaskKind::forward:
+      return odd ? "\x1b[30;106m" : "\x1b[30;46m";
     case TaskKind::backward:
-    case TaskKind::backward_input: return odd ? "\x1b[30;103m" : "\x1b[30;43m";
-    case TaskKind::backward_weight: return odd ? "\x1b[30;102m" : "\x1b[30;42m";
-    default: return "\x1b[30;45m";
+    case TaskKind::backward_input:
+      return odd ? "\x1b[30;103m" : "\x1b[30;43m";
+    case TaskKind::backward_weight:
+      return odd ? "\x1b[30;102m" : "\x1b[30;42m";
+    default:
+      return "\x1b[30;45m";
   }
 }
 
@@ -184,7 +193,8 @@ std::string gantt(const RunResult& run, const GanttStyle& style) {
   std::vector<std::size_t> row_of(gpus, rows.size());
   for (std::size_t r = 0; r < rows.size(); ++r) row_of[rows[r]] = r;
   std::vector<std::vector<Column>> columns(rows.size(), std::vector<Column>(scale.columns()));
-  for (const Span& span : run.timeline.spans) {
+  const std::vector<Span> spans = without_waiting(run.timeline);
+  for (const Span& span : spans) {
     const std::size_t row = row_of.at(static_cast<std::size_t>(span.worker));
     if (row < rows.size()) add_span(columns[row], scale, span);
   }

@@ -2,16 +2,30 @@
 #include "sim/report/metrics.hpp"
 
 #include <algorithm>
+#include <map>
 #include <stdexcept>
+#include <tuple>
 
 namespace pdl {
 namespace {
 
 struct Boundary {
   std::int64_t at_ns;
-  int compute;   // +1 opens, -1 closes
+  int compute;  // +1 opens, -1 closes
   int transfer;
 };
+
+bool is_receive(TaskKind kind) {
+  return kind == TaskKind::receive_forward || kind == TaskKind::receive_backward;
+}
+
+/// Direction, micro-batch and receiving stage: what a send and its receive have in common.
+using Message = std::tuple<bool, std::int32_t, std::int32_t>;
+Message message_of(const Span& span) {
+  const bool forward = span.kind == TaskKind::send_forward || span.kind == TaskKind::receive_forward;
+  const std::int32_t receiver = is_receive(span.kind) ? span.stage : span.stage + (forward ? 1 : -1);
+  return {forward, span.microbatch, receiver};
+}
 
 void measure_time(const std::vector<const Span*>& spans, std::int64_t step_ns, GpuMetrics& gpu) {
   std::vector<Boundary> boundaries;
@@ -21,7 +35,8 @@ void measure_time(const std::vector<const Span*>& spans, std::int64_t step_ns, G
     boundaries.push_back({span->end_ns, -!transfer, -int{transfer}});
     if (is_compute(span->kind)) gpu.useful_ns += span->end_ns - span->start_ns;
   }
-  std::sort(boundaries.begin(), boundaries.end(), [](const Boundary& a, const Boundary& b) { return a.at_ns < b.at_ns; });
+  std::sort(boundaries.begin(), boundaries.end(),
+            [](const Boundary& a, const Boundary& b) { return a.at_ns < b.at_ns; });
   int compute = 0, transfer = 0;
   for (std::size_t i = 0; i + 1 < boundaries.size(); ++i) {
     compute += boundaries[i].compute;
@@ -46,6 +61,24 @@ std::vector<std::string> operations(std::vector<const Span*> spans, bool with_st
 
 }  // namespace
 
+std::vector<Span> without_waiting(const Timeline& timeline) {
+  std::vector<Span> spans = timeline.spans;
+  std::map<Message, Span*> receives;
+  for (Span& span : spans) {
+    if (is_receive(span.kind)) receives.emplace(message_of(span), &span);
+  }
+  if (receives.empty()) return spans;
+  for (Span& span : spans) {
+    if (!is_transfer(span.kind) || is_receive(span.kind)) continue;
+    const auto receive = receives.find(message_of(span));
+    if (receive == receives.end()) continue;
+    const std::int64_t both_ns = std::max(span.start_ns, receive->second->start_ns);
+    span.start_ns = std::min(both_ns, span.end_ns);
+    receive->second->start_ns = std::min(both_ns, receive->second->end_ns);
+  }
+  return spans;
+}
+
 std::vector<bool> holds_several_stages(const RunResult& run) {
   std::vector<int> stages(static_cast<std::size_t>(run.spec.gpus), 0);
   for (const Stage& stage : run.stages) ++stages.at(static_cast<std::size_t>(stage.worker));
@@ -58,7 +91,8 @@ RunMetrics compute_metrics(const RunResult& run) {
   if (run.timeline.spans.empty() || run.timeline.step_ns <= 0) throw std::logic_error("metrics of a run without spans");
   const auto gpus = static_cast<std::size_t>(run.spec.gpus);
   std::vector<std::vector<const Span*>> of_gpu(gpus);
-  for (const Span& span : run.timeline.spans) of_gpu.at(static_cast<std::size_t>(span.worker)).push_back(&span);
+  const std::vector<Span> spans = without_waiting(run.timeline);
+  for (const Span& span : spans) of_gpu.at(static_cast<std::size_t>(span.worker)).push_back(&span);
 
   RunMetrics metrics;
   metrics.step_ns = run.timeline.step_ns;

@@ -4,7 +4,8 @@
 //   GPU 1   .. F0 F1 B0 B0 B1 B1 .. .. ..       useful (F and B) 12 of 2 x 10 ms: bubble fraction 0.4
 //
 //   busy          a compute task of the GPU runs (forward, backward, optimizer)
-//   communication a transfer that the GPU issues runs, and no compute task of it does
+//   communication a transfer that the GPU issues runs, and no compute task of it does; a send or receive that waits for
+//                 the other end does not run yet
 //   idle          the rest; busy + communication + idle is the step, to the nanosecond
 //   useful        the length of the forward and backward tasks: no optimizer, no transfer
 //   bubble        1 - useful / (GPUs x step)
@@ -49,6 +50,10 @@ struct RunMetrics {
 
 /// Throws std::logic_error if the run has no spans, or its spans name GPUs that it does not have.
 RunMetrics compute_metrics(const RunResult& run);
+
+/// The spans, with each send and receive that have a counterpart beginning when both ends are there: what is before is
+/// waiting. In the order of the timeline.
+std::vector<Span> without_waiting(const Timeline& timeline);
 
 /// For each GPU: does it hold more than one stage (then names of its tasks carry the stage).
 std::vector<bool> holds_several_stages(const RunResult& run);

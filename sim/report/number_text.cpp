@@ -24,7 +24,9 @@ std::string signed_fixed(double value, int digits) {
   return zero || text[0] == '-' ? text : "+" + text;
 }
 
-std::string percent(double fraction) { return fixed(fraction * 100, 1) + " %"; }
+std::string percent(double fraction) {
+  return fixed(fraction * 100, 1) + " %";
+}
 
 std::string grouped(std::int64_t value) {
   std::string text = std::to_string(value);
@@ -48,8 +50,20 @@ std::string decimal_bytes(std::int64_t bytes) {
   return fixed(value, digits) + " " + units[unit];
 }
 
-std::string gib(std::int64_t bytes) { return fixed(static_cast<double>(bytes) / (1024.0 * 1024.0 * 1024.0), 2); }
+std::string gib(std::int64_t bytes) {
+  return fixed(static_cast<double>(bytes) / (1024.0 * 1024.0 * 1024.0), 2);
+}
 
-std::string milliseconds(std::int64_t ns) { return fixed(static_cast<double>(ns) / 1e6, 3); }
+std::string mib(std::int64_t bytes) {
+  return fixed(static_cast<double>(bytes) / (1024.0 * 1024.0), 2);
+}
+
+std::string binary_bytes(std::int64_t bytes) {
+  return bytes < 1 << 30 ? mib(bytes) + " MiB" : gib(bytes) + " GiB";
+}
+
+std::string milliseconds(std::int64_t ns) {
+  return fixed(static_cast<double>(ns) / 1e6, 3);
+}
 
 }  // namespace pdl

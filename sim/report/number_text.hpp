@@ -2,9 +2,10 @@
 //
 //   fixed(3.14159, 2)      "3.14"         percent(0.875)        "87.5 %"
 //   decimal_bytes(67108864) "67.1 MB"     grouped(1342218240)   "1,342,218,240"
-//   gib(85899345920)       "80.00"        milliseconds(1500000) "1.500"
+//   gib(85899345920)       "80.00"        mib(1572864)          "1.50"
+//   milliseconds(1500000)  "1.500"
 //
-// MB, GB are 1e6, 1e9 bytes; GiB is 2^30.
+// MB, GB are 1e6, 1e9 bytes; MiB is 2^20, GiB 2^30.
 #pragma once
 
 #include <cstdint>
@@ -27,8 +28,12 @@ std::string grouped(std::int64_t value);
 /// Three significant digits and a decimal unit: "8 B", "67.1 MB", "1.34 GB".
 std::string decimal_bytes(std::int64_t bytes);
 
-/// Gibibytes with two decimals, without the unit.
+/// "7.52 GiB", or "0.24 MiB" below one GiB.
+std::string binary_bytes(std::int64_t bytes);
+
+/// Gibibytes, mebibytes with two decimals, without the unit.
 std::string gib(std::int64_t bytes);
+std::string mib(std::int64_t bytes);
 
 /// Nanoseconds as milliseconds with three decimals, without the unit.
 std::string milliseconds(std::int64_t ns);

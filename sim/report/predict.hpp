@@ -11,8 +11,8 @@
 
 namespace pdl {
 
-/// `profile` is not used (and may be nullptr) if the spec has synthetic costs. Throws InputError as make_plan and price;
-/// CannotRun for a deadlock, and if a GPU would need more memory than the profile's cards have.
+/// `profile` is not used (and may be nullptr) if the spec has synthetic costs. Throws InputError as make_plan and
+/// price; CannotRun for a deadlock, and if a GPU would need more memory than the profile's cards have.
 RunResult predict(const RunSpec& spec, const CostProfile* profile);
 
 }  // namespace pdl

@@ -6,10 +6,10 @@
 #include <cmath>
 #include <ostream>
 
-#include "sim/spec/json_place.hpp"
 #include "sim/report/metrics.hpp"
-#include "sim/spec/output_file.hpp"
 #include "sim/spec/error.hpp"
+#include "sim/spec/json_place.hpp"
+#include "sim/spec/output_file.hpp"
 #include "sim/spec/words.hpp"
 
 namespace pdl {
@@ -18,15 +18,19 @@ namespace {
 using nlohmann::json;
 using nlohmann::ordered_json;
 
-constexpr std::array<const char*, 9> kKinds = {"forward",      "backward",      "backward_input",
-                                               "backward_weight", "optimizer",  "send_forward",
+constexpr std::array<const char*, 9> kKinds = {"forward",         "backward",        "backward_input",
+                                               "backward_weight", "optimizer",       "send_forward",
                                                "send_backward",   "receive_forward", "receive_backward"};
 constexpr double kLargestMs = 1e13;
 constexpr double kLargestUs = 1e16;
 constexpr std::int64_t kLargestBytes = std::int64_t{1} << 62;
 
-double to_ms(std::int64_t ns) { return static_cast<double>(ns) / 1e6; }
-double to_us(std::int64_t ns) { return static_cast<double>(ns) / 1e3; }
+double to_ms(std::int64_t ns) {
+  return static_cast<double>(ns) / 1e6;
+}
+double to_us(std::int64_t ns) {
+  return static_cast<double>(ns) / 1e3;
+}
 
 /// A number where the text is exactly what the number prints as; text otherwise.
 ordered_json setting_to_json(const std::string& value) {
@@ -63,7 +67,8 @@ ordered_json gpu_to_json(const GpuMetrics& gpu, const RunResult& run, std::size_
   out["comm_ms"] = to_ms(gpu.comm_ns);
   out["idle_ms"] = to_ms(gpu.idle_ns);
   out["bubble_fraction"] = gpu.bubble_fraction;
-  out["peak_memory_bytes"] = run.peak_memory_bytes.empty() ? ordered_json() : ordered_json(run.peak_memory_bytes[index]);
+  out["peak_memory_bytes"] =
+      run.peak_memory_bytes.empty() ? ordered_json() : ordered_json(run.peak_memory_bytes[index]);
   out["ops"] = gpu.ops;
   return out;
 }
@@ -160,9 +165,9 @@ RunSpec read_spec(const JsonPlace& root) {
   for (const auto& [key, value] : config.json().items()) {
     const JsonPlace place = config.at(key);
     if (!value.is_string() && !value.is_number()) place.refuse("text or a number");
-    const std::string text = value.is_string()          ? place.text()
-                             : value.is_number_float()  ? to_text(value.get<double>())
-                                                        : value.dump();
+    const std::string text = value.is_string()         ? place.text()
+                             : value.is_number_float() ? to_text(value.get<double>())
+                                                       : value.dump();
     if (!(file_model && key == "model")) settings.push_back({key, text, place.name()});
   }
   if (!file_model) return parse_run_spec(settings);
@@ -171,7 +176,8 @@ RunSpec read_spec(const JsonPlace& root) {
   Model model;
   for (std::size_t i = 0; i < layers.size(); ++i) {
     constexpr std::int64_t kLargestWidth = 10'000'000;
-    model.layers.push_back({layers.at(i).at("in").whole(1, kLargestWidth), layers.at(i).at("out").whole(1, kLargestWidth)});
+    model.layers.push_back(
+        {layers.at(i).at("in").whole(1, kLargestWidth), layers.at(i).at("out").whole(1, kLargestWidth)});
   }
   if (model.layers.empty()) layers.refuse("at least one layer");
   settings.push_back({"depth", std::to_string(model.layers.size()), layers.name()});
@@ -208,7 +214,8 @@ std::vector<Stage> read_stages(const JsonPlace& place, const RunSpec& spec) {
     stages.push_back(stage);
   }
   if (next_layer != depth) {
-    throw InputError(place.name(), std::to_string(next_layer) + " layers in all", std::to_string(depth) + ", the depth");
+    throw InputError(place.name(), std::to_string(next_layer) + " layers in all",
+                     std::to_string(depth) + ", the depth");
   }
   return stages;
 }
@@ -340,6 +347,8 @@ void write_run(const RunResult& run, const std::string& path) {
   write_output(path, [&](std::ostream& out) { write_json_lines(out, run); });
 }
 
-RunResult read_run(const std::string& path) { return run_from_json(read_json_file(path), path); }
+RunResult read_run(const std::string& path) {
+  return run_from_json(read_json_file(path), path);
+}
 
 }  // namespace pdl

@@ -31,7 +31,7 @@ struct RunResult {
   std::vector<std::int64_t> microbatch_rows;
   bool measured = false;
   StepTime step_time;
-  Timeline timeline;  // of the predicted step, or of the measured step nearest to the median
+  Timeline timeline;                            // of the predicted step, or of the measured step nearest to the median
   std::vector<std::int64_t> transfer_bytes;     // of every transfer of the step, in the order of the plan
   std::vector<std::int64_t> peak_memory_bytes;  // one a GPU; empty: not known
   std::vector<std::string> warnings;
@@ -39,8 +39,8 @@ struct RunResult {
   nlohmann::json extra;        // further measured facts, e.g. {"losses": [...], "recording": {...}}; null if none
 };
 
-/// What both executors know before anything has run: spec, stages, micro-batches, bytes of each transfer (one a send, in
-/// the order of the plan), warnings.
+/// What both executors know before anything has run: spec, stages, micro-batches, bytes of each transfer (one a send,
+/// in the order of the plan), warnings.
 RunResult begin_result(const Plan& plan);
 
 }  // namespace pdl

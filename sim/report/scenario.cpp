@@ -59,7 +59,8 @@ std::vector<Settings> read_combinations(const JsonPlace& place) {
     if (!place.has(name)) continue;
     const JsonPlace list = place.at(name);
     std::vector<SettingValue> values;
-    for (std::size_t i = 0; list.json().is_array() && i < list.size(); ++i) values.push_back(read_setting(name, list.at(i)));
+    for (std::size_t i = 0; list.json().is_array() && i < list.size(); ++i)
+      values.push_back(read_setting(name, list.at(i)));
     if (!list.json().is_array()) values.push_back(read_setting(name, list));
     if (values.empty()) list.refuse("at least one value");
     if (combinations.size() * values.size() > kMostCombinations) list.refuse("at most 100000 combinations");
@@ -97,8 +98,8 @@ std::vector<RunSpec> read_configurations(const JsonPlace& root) {
     specs.push_back(parse_run_spec(replaced(common, own)));
     for (std::size_t i = 0; i + 1 < specs.size(); ++i) {
       if (same_run(specs[i], specs.back())) {
-        throw InputError(own.empty() ? root.name() : own.front().place, "a configuration given twice (" + describe(specs[i]) + ")",
-                         "each once");
+        throw InputError(own.empty() ? root.name() : own.front().place,
+                         "a configuration given twice (" + describe(specs[i]) + ")", "each once");
       }
     }
   }

@@ -24,7 +24,7 @@ struct Scenario {
   std::string path;
   std::string id;
   std::string title;
-  std::string source;    // where the exercise is from: "HW3.4"
+  std::string source;  // where the exercise is from: "HW3.4"
   std::string question;
   std::vector<RunSpec> configurations;  // in the order of the table; no two are the same run
   std::vector<std::string> columns;     // names of scenario_columns() (sim/report/scenario_table.hpp)

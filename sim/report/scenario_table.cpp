@@ -13,8 +13,9 @@ namespace {
 
 constexpr double kGib = 1024.0 * 1024.0 * 1024.0;
 
-double to_ms(std::int64_t ns) { return static_cast<double>(ns) / 1e6; }
-const GpuMetrics& gpu_of(const CellPlace& cell) { return cell.run().metrics.gpus[cell.gpu]; }
+const GpuMetrics& gpu_of(const CellPlace& cell) {
+  return cell.run().metrics.gpus[cell.gpu];
+}
 
 /// "0-9 | 10-19": layers of GPU 0, of GPU 1, ...
 std::string layer_map(const CellPlace& cell) {
@@ -34,7 +35,15 @@ std::string operations_text(const CellPlace& cell) {
   return text.size() <= kMost ? text : text.substr(0, text.rfind(' ', kMost - 4)) + " ...";
 }
 
-std::optional<double> step_time(const CellPlace& cell) { return cell.run().result.step_time.median_ms; }
+std::string idle_text(const CellPlace& cell) {
+  const GpuMetrics& gpu = gpu_of(cell);
+  const auto ms = [](std::int64_t ns) { return fixed(static_cast<double>(ns) / 1e6, 1); };
+  return ms(gpu.idle_before_ns) + " + " + ms(gpu.idle_between_ns) + " + " + ms(gpu.idle_after_ns);
+}
+
+std::optional<double> step_time(const CellPlace& cell) {
+  return cell.run().result.step_time.median_ms;
+}
 
 std::optional<double> speedup(const CellPlace& cell) {
   const ScenarioRow& base = cell.table.rows[baseline_row(cell.table, cell.row)];
@@ -54,48 +63,54 @@ std::optional<double> share_of_step(const CellPlace& cell, std::int64_t ns) {
 }
 
 const std::array kColumns = {
-    ScenarioColumn{"gpus", "GPUs", "", "", false, [](const CellPlace& c) { return std::to_string(c.scenario_row().spec.gpus); }},
-    ScenarioColumn{"depth", "depth", "layers", "", false, [](const CellPlace& c) { return std::to_string(c.scenario_row().spec.depth); }},
+    ScenarioColumn{"gpus", "GPUs", "", "", false,
+                   [](const CellPlace& c) { return std::to_string(c.scenario_row().spec.gpus); }},
+    ScenarioColumn{"depth", "depth", "layers", "", false,
+                   [](const CellPlace& c) { return std::to_string(c.scenario_row().spec.depth); }},
     ScenarioColumn{"dim", "dim", "", "dim: width of every layer", false,
                    [](const CellPlace& c) { return std::to_string(c.scenario_row().spec.dim); }},
     ScenarioColumn{"batch", "batch", "samples", "", false,
                    [](const CellPlace& c) { return std::to_string(c.scenario_row().spec.batch); }},
     ScenarioColumn{"microbatches", "micro-", "batches", "", false,
                    [](const CellPlace& c) { return std::to_string(c.scenario_row().spec.microbatches); }},
-    ScenarioColumn{"strategy", "strategy", "", "", false, [](const CellPlace& c) { return to_string(c.scenario_row().spec.strategy); }},
-    ScenarioColumn{"schedule", "schedule", "", "", false, [](const CellPlace& c) { return c.scenario_row().spec.schedule; }},
+    ScenarioColumn{"strategy", "strategy", "", "", false,
+                   [](const CellPlace& c) { return to_string(c.scenario_row().spec.strategy); }},
+    ScenarioColumn{"schedule", "schedule", "", "", false,
+                   [](const CellPlace& c) { return c.scenario_row().spec.schedule; }},
     ScenarioColumn{"workers", "workers", "", "workers: a thread or process for each GPU, or one thread for all", false,
                    [](const CellPlace& c) { return to_string(c.scenario_row().spec.workers); }},
     ScenarioColumn{"parameters", "parameters", "", "", false,
                    [](const CellPlace& c) { return grouped(c.run().metrics.parameters); }},
     ScenarioColumn{"layers", "layers of", "GPU 0 | 1 | ...", "", false, layer_map},
-    ScenarioColumn{"transfers_forward", "transfers", "forward", "transfers forward: moves of activations from GPU to GPU in the "
-                   "forward pass of one step", false,
-                   [](const CellPlace& c) { return grouped(forward_transfers(c.run().result).count); }},
-    ScenarioColumn{"transfer_bytes_forward", "bytes", "forward", "bytes forward: what these moves carry together", false,
-                   [](const CellPlace& c) { return decimal_bytes(forward_transfers(c.run().result).bytes); }},
+    ScenarioColumn{"transfers_forward", "transfers", "forward",
+                   "transfers forward: moves of activations from GPU to GPU in the "
+                   "forward pass of one step",
+                   false, [](const CellPlace& c) { return grouped(forward_transfers(c.run().result).count); }},
+    ScenarioColumn{"transfer_bytes_forward", "bytes", "forward", "bytes forward: what these moves carry together",
+                   false, [](const CellPlace& c) { return decimal_bytes(forward_transfers(c.run().result).bytes); }},
     ScenarioColumn{"transfers", "transfers", "step", "transfers step: forward and backward", false,
                    [](const CellPlace& c) { return grouped(c.run().metrics.transfer_count); }},
-    ScenarioColumn{"step_time_ms", "step time", "ms", "step time: from before the forward pass to after the optimizer", false,
-                   nullptr, step_time, 2, true},
-    ScenarioColumn{"speedup", "speed-up", "", "speed-up: step time of the first row with this model and batch / that of this row",
-                   false, nullptr, speedup, 2},
+    ScenarioColumn{"step_time_ms", "step time", "ms", "step time: from before the forward pass to after the optimizer",
+                   false, nullptr, step_time, 2, true},
+    ScenarioColumn{"speedup", "speed-up", "",
+                   "speed-up: step time of the first row with this model and batch / that of this row", false, nullptr,
+                   speedup, 2},
     ScenarioColumn{"throughput", "throughput", "samples/s", "", false, nullptr,
-                   [](const CellPlace& c) -> std::optional<double> { return c.run().metrics.throughput_samples_per_s; }, 0},
-    ScenarioColumn{"bubble", "bubble", "%", "bubble: share of the time of all GPUs that is not forward or backward work", false,
-                   nullptr, [](const CellPlace& c) -> std::optional<double> { return 100 * c.run().metrics.bubble_fraction; }, 1},
+                   [](const CellPlace& c) -> std::optional<double> { return c.run().metrics.throughput_samples_per_s; },
+                   0},
+    ScenarioColumn{
+        "bubble", "bubble", "%", "bubble: share of the time of all GPUs that is not forward or backward work", false,
+        nullptr, [](const CellPlace& c) -> std::optional<double> { return 100 * c.run().metrics.bubble_fraction; }, 1},
     ScenarioColumn{"busy", "busy", "%", "busy: share of the step in which the GPU computes", true, nullptr,
                    [](const CellPlace& c) { return share_of_step(c, gpu_of(c).busy_ns); }, 1},
-    ScenarioColumn{"idle_before_ms", "idle before", "ms", "idle before: until the first task of the GPU", true, nullptr,
-                   [](const CellPlace& c) -> std::optional<double> { return to_ms(gpu_of(c).idle_before_ns); }, 2},
-    ScenarioColumn{"idle_between_ms", "idle between", "ms", "idle between: waiting between two tasks", true, nullptr,
-                   [](const CellPlace& c) -> std::optional<double> { return to_ms(gpu_of(c).idle_between_ns); }, 2},
-    ScenarioColumn{"idle_after_ms", "idle after", "ms", "idle after: from the last task to the end of the step", true, nullptr,
-                   [](const CellPlace& c) -> std::optional<double> { return to_ms(gpu_of(c).idle_after_ns); }, 2},
-    ScenarioColumn{"peak_memory_gib", "peak memory", "GiB", "peak memory: the most that is allocated at once", true, nullptr,
-                   peak_memory, 2, true},
-    ScenarioColumn{"ops", "order of execution", "", "order of execution: F2 is the forward of micro-batch 2, B2 its backward", true,
-                   operations_text},
+    ScenarioColumn{"idle", "idle, when", "ms",
+                   "idle, when: before the first task of the GPU + between its tasks + after its last "
+                   "task, until the end of the step",
+                   true, nullptr, nullptr, 0, false, idle_text},
+    ScenarioColumn{"peak_memory_gib", "peak memory", "GiB", "peak memory: the most that is allocated at once", true,
+                   nullptr, peak_memory, 2, true},
+    ScenarioColumn{"ops", "order of execution", "",
+                   "order of execution: F2 is the forward of micro-batch 2, B2 its backward", true, operations_text},
 };
 
 bool is_left(const ScenarioColumn& column) {
@@ -120,6 +135,12 @@ void add_cells(const ScenarioColumn& column, CellPlace cell, bool with_measured,
     cells.push_back(column.text(cell));
     return;
   }
+  if (column.text_of_run) {
+    cells.push_back(column.text_of_run(cell));
+    cell.measured = true;
+    if (with_measured) cells.push_back(cell.scenario_row().measured ? column.text_of_run(cell) : "-");
+    return;
+  }
   const auto shown = [&](const std::optional<double>& value) { return value ? fixed(*value, column.digits) : "-"; };
   const std::optional<double> predicted = column.number(cell);
   cells.push_back(shown(predicted));
@@ -140,7 +161,8 @@ void add_cells(const ScenarioColumn& column, CellPlace cell, bool with_measured,
 std::vector<const ScenarioColumn*> chosen(const Scenario& scenario, bool per_gpu) {
   std::vector<const ScenarioColumn*> columns;
   for (const std::string& name : scenario.columns) {
-    const auto found = std::find_if(kColumns.begin(), kColumns.end(), [&](const auto& column) { return column.name == name; });
+    const auto found =
+        std::find_if(kColumns.begin(), kColumns.end(), [&](const auto& column) { return column.name == name; });
     if (found->per_gpu == per_gpu) columns.push_back(&*found);
   }
   return columns;
@@ -166,7 +188,8 @@ std::string gpu_table(const ScenarioTable& table) {
   for (std::size_t r = 0; r < table.rows.size(); ++r) {
     for (std::size_t g = 0; g < table.rows[r].predicted.metrics.gpus.size(); ++g) {
       std::vector<std::string> cells = {std::to_string(r + 1), std::to_string(g)};
-      for (const ScenarioColumn* column : columns) add_cells(*column, {table, r, false, g}, table.has_measurements(), cells);
+      for (const ScenarioColumn* column : columns)
+        add_cells(*column, {table, r, false, g}, table.has_measurements(), cells);
       text.rows.push_back(std::move(cells));
     }
   }
@@ -177,11 +200,11 @@ std::string legend(const ScenarioTable& table, std::size_t width) {
   std::string text;
   for (const bool per_gpu : {false, true}) {
     for (const ScenarioColumn* column : chosen(table.scenario, per_gpu)) {
-      if (!column->meaning.empty()) text += wrap(column->meaning, width, 2);
+      if (!column->meaning.empty()) text += wrap("  " + column->meaning, width, 4);
     }
   }
-  if (table.has_measurements()) text += wrap("difference: (predicted - measured) / measured", width);
-  return text;
+  if (table.has_measurements()) text += wrap("  difference: (predicted - measured) / measured", width, 4);
+  return text.empty() ? "" : "\n" + text;
 }
 
 /// What all configurations have in common, from the first: the settings that are no column of the table.
@@ -202,7 +225,8 @@ std::string common_settings(const ScenarioTable& table, std::size_t width) {
 std::string answer_text(const ScenarioTable& table, std::size_t width) {
   if (table.scenario.answer.empty()) return "";
   std::string text = "\n";
-  for (const std::string& sentence : find_answer(table.scenario.answer)->sentences(table)) text += wrap(sentence, width);
+  for (const std::string& sentence : find_answer(table.scenario.answer)->sentences(table))
+    text += wrap(sentence, width);
   return text;
 }
 
@@ -212,7 +236,9 @@ bool ScenarioTable::has_measurements() const {
   return std::any_of(rows.begin(), rows.end(), [](const ScenarioRow& row) { return row.measured.has_value(); });
 }
 
-std::span<const ScenarioColumn> scenario_columns() { return kColumns; }
+std::span<const ScenarioColumn> scenario_columns() {
+  return kColumns;
+}
 
 std::size_t baseline_row(const ScenarioTable& table, std::size_t row) {
   const RunSpec& spec = table.rows[row].spec;
@@ -241,7 +267,8 @@ std::string scenario_text(const ScenarioTable& table, std::size_t width) {
   std::string out = scenario.source.empty() ? scenario.title + "\n" : scenario.source + ": " + scenario.title + "\n";
   if (!scenario.question.empty()) out += wrap("question: " + scenario.question, width, 2);
   out += wrap(describe_source(table.rows.front().predicted.result), width, 2) + common_settings(table, width);
-  if (!table.has_measurements()) out += "no measured runs of these configurations beside this profile: predicted only\n";
+  if (!table.has_measurements())
+    out += "no measured runs of these configurations beside this profile: predicted only\n";
   return out + "\n" + configuration_table(table) + gpu_table(table) + legend(table, width) + answer_text(table, width);
 }
 

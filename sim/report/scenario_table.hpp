@@ -61,11 +61,13 @@ struct ScenarioColumn {
   std::string unit;     // "ms"
   std::string meaning;  // one line for the legend; empty: the title says it
   bool per_gpu = false;
-  /// One of the two. `text`: what is decided before anything runs. `number`: predicted and measured, nothing if unknown.
+  /// One of the three. `text`: what is decided before anything runs. `text_of_run`, `number`: predicted beside
+  /// measured; nothing if unknown.
   std::string (*text)(const CellPlace&) = nullptr;
   std::optional<double> (*number)(const CellPlace&) = nullptr;
   int digits = 2;
   bool with_difference = false;  // also (predicted - measured) / measured, in per cent
+  std::string (*text_of_run)(const CellPlace&) = nullptr;
 };
 
 std::span<const ScenarioColumn> scenario_columns();

@@ -1,5 +1,7 @@
 #include "sim/report/terminal.hpp"
 
+#include <algorithm>
+
 #include "sim/report/metrics.hpp"
 #include "sim/report/number_text.hpp"
 #include "sim/report/text_table.hpp"
@@ -14,29 +16,41 @@ std::string text_at(const nlohmann::json& object, const char* key, const std::st
 }
 
 std::string describe_synthetic(const SyntheticCosts& costs) {
-  const std::string backward = costs.tw_ms ? "input gradient " + to_text(costs.tb_ms) + " ms, weight gradient " +
-                                                 to_text(*costs.tw_ms) + " ms"
-                                           : "backward " + to_text(costs.tb_ms) + " ms";
-  return "synthetic costs: forward " + to_text(costs.tf_ms) + " ms, " + backward + ", transfer " + to_text(costs.tcomm_ms) +
-         " ms, for each stage and micro-batch; nothing else takes time";
+  const std::string backward =
+      costs.tw_ms ? "input gradient " + to_text(costs.tb_ms) + " ms, weight gradient " + to_text(*costs.tw_ms) + " ms"
+                  : "backward " + to_text(costs.tb_ms) + " ms";
+  return "synthetic costs: forward " + to_text(costs.tf_ms) + " ms, " + backward + ", transfer " +
+         to_text(costs.tcomm_ms) + " ms, for each stage and micro-batch; nothing else takes time";
 }
 
-std::vector<std::string> gpu_row(const RunResult& run, const GpuMetrics& gpu, std::size_t index, const std::string& layers) {
-  return {std::to_string(index),         layers,
-          milliseconds(gpu.busy_ns),     milliseconds(gpu.comm_ns),
-          milliseconds(gpu.idle_ns),     fixed(gpu.bubble_fraction * 100, 1),
-          run.peak_memory_bytes.empty() ? "-" : gib(run.peak_memory_bytes[index])};
+/// Small models are shown in MiB.
+bool memory_in_mib(const RunResult& run) {
+  return std::all_of(run.peak_memory_bytes.begin(), run.peak_memory_bytes.end(),
+                     [](std::int64_t bytes) { return bytes < 1 << 30; });
+}
+
+std::string memory_text(const RunResult& run, std::size_t gpu) {
+  if (run.peak_memory_bytes.empty()) return "-";
+  return memory_in_mib(run) ? mib(run.peak_memory_bytes[gpu]) : gib(run.peak_memory_bytes[gpu]);
 }
 
 std::string gpu_table(const RunResult& run, const RunMetrics& metrics, std::size_t most_rows) {
   TextTable table;
-  table.columns = {{"GPU", "", Align::right}, {"layers", "", Align::left}, {"busy", "ms"},   {"communication", "ms"},
-                   {"idle", "ms"},            {"bubble", "%"},             {"peak memory", "GiB"}};
+  table.columns = {{"GPU", "", Align::right},
+                   {"layers", "", Align::left},
+                   {"busy", "ms"},
+                   {"communication", "ms"},
+                   {"idle", "ms"},
+                   {"bubble", "%"},
+                   {"peak memory", memory_in_mib(run) ? "MiB" : "GiB"}};
   const std::vector<std::string> layers = layers_of_gpus(run);
   const std::vector<std::size_t> rows = shown_rows(metrics.gpus.size(), most_rows);
   for (std::size_t r = 0; r < rows.size(); ++r) {
     if (r > 0 && rows[r] != rows[r - 1] + 1) table.rows.push_back({"...", "", "", "", "", "", ""});
-    table.rows.push_back(gpu_row(run, metrics.gpus[rows[r]], rows[r], layers[rows[r]]));
+    const std::size_t g = rows[r];
+    const GpuMetrics& gpu = metrics.gpus[g];
+    table.rows.push_back({std::to_string(g), layers[g], milliseconds(gpu.busy_ns), milliseconds(gpu.comm_ns),
+                          milliseconds(gpu.idle_ns), fixed(gpu.bubble_fraction * 100, 1), memory_text(run, g)});
   }
   const std::size_t hidden = metrics.gpus.size() - rows.size();
   return to_text(table) + (hidden == 0 ? "" : "(" + std::to_string(hidden) + " GPUs are not shown; --json has all)\n") +
@@ -53,14 +67,14 @@ std::string step_time_text(const RunResult& run) {
 }
 
 std::string totals(const RunResult& run, const RunMetrics& metrics) {
-  const std::string transfers =
-      metrics.transfer_count == 0 ? "none" : grouped(metrics.transfer_count) + " between GPUs, " +
-                                                 decimal_bytes(metrics.transfer_bytes) + " in all";
-  return "step time    " + step_time_text(run) + "\n" +
-         "throughput   " + fixed(metrics.throughput_samples_per_s, 1) + " samples/s\n" +
-         "bubble       " + percent(metrics.bubble_fraction) + " of the time of all GPUs is not forward or backward work\n" +
-         "transfers    " + transfers + "\n" +
-         "parameters   " + grouped(metrics.parameters) + " in " + std::to_string(run.spec.model.layers.size()) + " layers\n";
+  const std::string transfers = metrics.transfer_count == 0 ? "none"
+                                                            : grouped(metrics.transfer_count) + " between GPUs, " +
+                                                                  decimal_bytes(metrics.transfer_bytes) + " in all";
+  return "step time    " + step_time_text(run) + "\n" + "throughput   " + fixed(metrics.throughput_samples_per_s, 1) +
+         " samples/s\n" + "bubble       " + percent(metrics.bubble_fraction) +
+         " of the time of all GPUs is not forward or backward work\n" + "transfers    " + transfers + "\n" +
+         "parameters   " + grouped(metrics.parameters) + " in " + std::to_string(run.spec.model.layers.size()) +
+         " layers\n";
 }
 
 }  // namespace

@@ -33,8 +33,8 @@ std::string to_text(const TextTable& table);
 /// GitHub's markdown; '|' in cells is escaped.
 std::string to_markdown(const TextTable& table);
 
-/// Breaks text at spaces into lines of at most `width` columns. The first line keeps the spaces that it begins with, the
-/// following ones start with `indent` spaces. Words are never cut. Ends with '\n'.
+/// Breaks text at spaces into lines of at most `width` columns. The first line keeps the spaces that it begins with,
+/// the following ones start with `indent` spaces. Words are never cut. Ends with '\n'.
 std::string wrap(const std::string& text, std::size_t width, std::size_t indent = 0);
 
 }  // namespace pdl

@@ -43,7 +43,8 @@ ValidatedRun validate_run(const std::string& path, const CostProfile& profile, R
   run.error_percent = 100 * (run.predicted.step_time.median_ms / measured.step_time.median_ms - 1);
   for (std::size_t g = 0; g < measured.peak_memory_bytes.size(); ++g) {
     const auto real = static_cast<double>(measured.peak_memory_bytes[g]);
-    if (real > 0) run.memory_error_percent.push_back(100 * (static_cast<double>(run.predicted.peak_memory_bytes[g]) / real - 1));
+    if (real > 0)
+      run.memory_error_percent.push_back(100 * (static_cast<double>(run.predicted.peak_memory_bytes[g]) / real - 1));
   }
   run.measured = std::move(measured);
   return run;
@@ -53,7 +54,9 @@ double largest_by_size(const std::vector<double>& values) {
   return *std::max_element(values.begin(), values.end(), [](double a, double b) { return std::abs(a) < std::abs(b); });
 }
 
-std::string stem(const std::string& path) { return std::filesystem::path(path).stem().string(); }
+std::string stem(const std::string& path) {
+  return std::filesystem::path(path).stem().string();
+}
 
 bool several_profiles(const Validation& validation) {
   return std::any_of(validation.runs.begin(), validation.runs.end(),
@@ -61,16 +64,24 @@ bool several_profiles(const Validation& validation) {
 }
 
 TextTable run_table(const Validation& validation) {
-  TextTable table{{{"run", "", Align::left}, {"measured", "ms"}, {"p25..p75", "ms"}, {"predicted", "ms"}, {"error", "%"},
-                   {"memory error", "%"}}, {}};
+  TextTable table{{{"run", "", Align::left},
+                   {"measured", "ms"},
+                   {"p25..p75", "ms"},
+                   {"predicted", "ms"},
+                   {"error", "%"},
+                   {"memory error", "%"}},
+                  {}};
   if (several_profiles(validation)) table.columns.insert(table.columns.begin(), {"profile", "", Align::left});
   for (const ValidatedRun& run : validation.runs) {
     const StepTime& time = run.measured.step_time;
     const std::optional<double> memory = run.worst_memory_error_percent();
-    std::vector<std::string> cells = {stem(run.path), fixed(time.median_ms, 3),
-                                      time.p25_ms && time.p75_ms ? fixed(*time.p25_ms, 3) + ".." + fixed(*time.p75_ms, 3) : "-",
-                                      fixed(run.predicted.step_time.median_ms, 3), signed_fixed(run.error_percent, 2),
-                                      memory ? signed_fixed(*memory, 2) : "-"};
+    std::vector<std::string> cells = {
+        stem(run.path),
+        fixed(time.median_ms, 3),
+        time.p25_ms && time.p75_ms ? fixed(*time.p25_ms, 3) + ".." + fixed(*time.p75_ms, 3) : "-",
+        fixed(run.predicted.step_time.median_ms, 3),
+        signed_fixed(run.error_percent, 2),
+        memory ? signed_fixed(*memory, 2) : "-"};
     if (several_profiles(validation)) cells.insert(cells.begin(), run.profile_name);
     table.rows.push_back(std::move(cells));
   }
@@ -85,12 +96,22 @@ std::string strategy_of(const ValidatedRun& run) {
 }
 
 std::vector<std::string> summary_cells(const std::string& group, const std::string& what, const ErrorSummary& summary) {
-  return {group, what, std::to_string(summary.runs), fixed(summary.mean, 2), fixed(summary.median, 2), fixed(summary.max, 2)};
+  return {group,
+          what,
+          std::to_string(summary.runs),
+          fixed(summary.mean, 2),
+          fixed(summary.median, 2),
+          fixed(summary.max, 2)};
 }
 
 TextTable summary_table(const Validation& validation) {
-  TextTable table{{{"group", "", Align::left}, {"error of", "", Align::left}, {"values", ""}, {"mean", "%"}, {"median", "%"},
-                   {"max", "%"}}, {}};
+  TextTable table{{{"group", "", Align::left},
+                   {"error of", "", Align::left},
+                   {"values", ""},
+                   {"mean", "%"},
+                   {"median", "%"},
+                   {"max", "%"}},
+                  {}};
   const auto add_groups = [&](const std::function<std::string(const ValidatedRun&)>& group_of) {
     std::map<std::string, std::vector<double>> groups;
     for (const ValidatedRun& run : validation.runs) groups[group_of(run)].push_back(run.error_percent);
@@ -106,7 +127,8 @@ TextTable summary_table(const Validation& validation) {
 }
 
 std::string legend() {
-  return "error: (predicted - measured median) / measured median; memory error: of the peak memory, that GPU of the run\n"
+  return "error: (predicted - measured median) / measured median; memory error: of the peak memory, that GPU of the "
+         "run\n"
          "where it is largest. Below: mean, median and maximum of the absolute errors.\n";
 }
 
@@ -125,7 +147,8 @@ ErrorSummary summarize(std::vector<double> errors_percent) {
   std::sort(errors_percent.begin(), errors_percent.end());
   const std::size_t middle = errors_percent.size() / 2;
   summary.mean = std::accumulate(errors_percent.begin(), errors_percent.end(), 0.0) / static_cast<double>(summary.runs);
-  summary.median = summary.runs % 2 == 1 ? errors_percent[middle] : (errors_percent[middle - 1] + errors_percent[middle]) / 2;
+  summary.median =
+      summary.runs % 2 == 1 ? errors_percent[middle] : (errors_percent[middle - 1] + errors_percent[middle]) / 2;
   summary.max = errors_percent.back();
   return summary;
 }

@@ -24,8 +24,8 @@ struct ValidatedRun {
   std::string profile_name;
   RunResult measured;
   RunResult predicted;
-  double error_percent = 0;                     // of the step time
-  std::vector<double> memory_error_percent;     // one a GPU; empty if the run does not say its memory
+  double error_percent = 0;                  // of the step time
+  std::vector<double> memory_error_percent;  // one a GPU; empty if the run does not say its memory
 
   /// The one with the largest absolute value.
   std::optional<double> worst_memory_error_percent() const;

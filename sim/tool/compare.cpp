@@ -43,7 +43,9 @@ void compare(const CompareFlags& flags) {
 
 void add_compare(CLI::App& app) {
   CLI::App* command = app.add_subcommand("compare", "two runs side by side, such as predicted and measured");
-  command->footer("Example: pdl-sim --gpus 4 --schedule 1f1b --json predicted.json && pdl-sim compare predicted.json measured.json");
+  command->footer(
+      "Example: pdl-sim --gpus 4 --schedule 1f1b --json predicted.json && pdl-sim compare predicted.json "
+      "measured.json");
   auto flags = std::make_shared<CompareFlags>(*command);
   command->callback([flags] { compare(*flags); });
 }

@@ -12,18 +12,24 @@ namespace {
 void print_profiles() {
   const std::vector<ProfileSummary> profiles = list_profiles();
   if (profiles.empty()) {
-    throw InputError("pdl-sim profiles", "no profile in data/", "data/<machine>/profile.json (pdl-calibrate --out writes one)");
+    throw InputError("pdl-sim profiles", "no profile in data/",
+                     "data/<machine>/profile.json (pdl-calibrate --out writes one)");
   }
   const std::string usual = default_profile_name();
-  TextTable table{{{"profile", "", Align::left}, {"card", "", Align::left}, {"count", ""}, {"measured", "", Align::left},
-                   {"", "", Align::left}}, {}};
+  TextTable table{{{"profile", "", Align::left},
+                   {"card", "", Align::left},
+                   {"count", ""},
+                   {"measured", "", Align::left},
+                   {"", "", Align::left}},
+                  {}};
   for (const ProfileSummary& profile : profiles) {
     const Environment& host = profile.environment;
     if (!profile.error.empty()) {
       table.rows.push_back({profile.name, "cannot be read: " + profile.error, "", "", ""});
       continue;
     }
-    table.rows.push_back({profile.name, host.card, std::to_string(host.count), host.date, profile.name == usual ? "default" : ""});
+    table.rows.push_back(
+        {profile.name, host.card, std::to_string(host.count), host.date, profile.name == usual ? "default" : ""});
   }
   std::cout << to_text(table);
 }
@@ -31,7 +37,8 @@ void print_profiles() {
 }  // namespace
 
 void add_profiles(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("profiles", "the profiles there are, with card, count and date of measurement");
+  CLI::App* command =
+      app.add_subcommand("profiles", "the profiles there are, with card, count and date of measurement");
   command->footer("Example: pdl-sim profiles");
   command->callback(print_profiles);
 }

@@ -18,7 +18,8 @@ namespace {
 
 struct ScenarioFlags {
   explicit ScenarioFlags(CLI::App& app)
-      : profile(app, "--profile", "NAME|FILE", "costs of which machine, and whose measured runs (default: as without subcommand)"),
+      : profile(app, "--profile", "NAME|FILE",
+                "costs of which machine, and whose measured runs (default: as without subcommand)"),
         all(app, "--all", "every file of scenarios/") {
     app.add_option("files", files, "scenario files")->type_name("FILE.json...");
   }
@@ -37,7 +38,8 @@ void print_scenarios(const ScenarioFlags& flags) {
   if (all && !flags.files.empty()) throw InputError("--all", flags.files.front() + " beside it", "files, or --all");
   if (!all && flags.files.empty()) throw InputError("pdl-sim scenario", "no file", "FILE.json..., or --all");
   std::vector<Scenario> scenarios;
-  for (const std::string& path : all ? scenario_files(scenarios_folder()) : flags.files) scenarios.push_back(load_scenario(path));
+  for (const std::string& path : all ? scenario_files(scenarios_folder()) : flags.files)
+    scenarios.push_back(load_scenario(path));
   const auto given = flags.profile.value();
   const std::string profile = given ? *given : default_profile_name();
   std::string text;
@@ -50,7 +52,8 @@ void print_scenarios(const ScenarioFlags& flags) {
 }  // namespace
 
 void add_scenario(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("scenario", "the table and the answer of one exercise, predicted and measured");
+  CLI::App* command =
+      app.add_subcommand("scenario", "the table and the answer of one exercise, predicted and measured");
   command->footer("Example: pdl-sim scenario scenarios/hw3_4_more_gpus.json");
   auto flags = std::make_shared<ScenarioFlags>(*command);
   command->callback([flags] { print_scenarios(*flags); });

@@ -58,18 +58,24 @@ void add_simulate(CLI::App& app) {
   for (const SettingInfo& info : setting_infos()) {
     flags->settings.push_back(std::make_unique<OnceFlag>(app, "--" + info.name, info.value_name, info.help));
   }
-  flags->profile = std::make_unique<OnceFlag>(app, "--profile", "NAME|FILE",
-                                              "costs measured on a machine (default: the largest in data/; see `pdl-sim profiles`)");
-  flags->json = std::make_unique<OnceFlag>(app, "--json", "FILE|-", "write the run as JSON; -: to standard output, without tables");
+  flags->profile =
+      std::make_unique<OnceFlag>(app, "--profile", "NAME|FILE",
+                                 "costs measured on a machine (default: the largest in data/; see `pdl-sim profiles`)");
+  flags->json = std::make_unique<OnceFlag>(app, "--json", "FILE|-",
+                                           "write the run as JSON; -: to standard output, without tables");
   flags->gantt = std::make_unique<OnceFlag>(app, "--gantt", "0|1", "chart of the step (default 1)");
-  app.callback([&app, flags] {
+  // Before a subcommand runs: its flags come after it, those of a simulation do not belong to it.
+  app.parse_complete_callback([&app] {
     const auto subcommands = app.get_subcommands();
-    if (subcommands.empty()) return simulate(*flags);
+    if (subcommands.empty()) return;
+    const std::string& name = subcommands.front()->get_name();
     for (const CLI::Option* option : app.get_options()) {
-      if (option->count() == 0) continue;
-      throw InputError(option->get_name(), "given before " + subcommands.front()->get_name(), "flags of " +
-                       subcommands.front()->get_name() + " after it");
+      if (option->count() > 0)
+        throw InputError(option->get_name(), "given before " + name, "flags of " + name + " after it");
     }
+  });
+  app.callback([&app, flags] {
+    if (app.get_subcommands().empty()) simulate(*flags);
   });
 }
 

@@ -14,7 +14,8 @@ namespace {
 
 struct ValidateFlags {
   explicit ValidateFlags(CLI::App& app)
-      : profile(app, "--profile", "NAME|FILE", "one profile for all runs (default: profile.json in the folder above each run's)"),
+      : profile(app, "--profile", "NAME|FILE",
+                "one profile for all runs (default: profile.json in the folder above each run's)"),
         json(app, "--json", "FILE|-", "write the table as JSON; -: to standard output, without the table"),
         markdown(app, "--markdown", "the table as markdown") {
     app.add_option("runs", runs, "runs measured by pdl-run")->type_name("RUN.json...");
@@ -38,7 +39,8 @@ void validate_as_asked(const ValidateFlags& flags) {
 }  // namespace
 
 void add_validate(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("validate", "measured runs against predictions: the error of each, worst first");
+  CLI::App* command =
+      app.add_subcommand("validate", "measured runs against predictions: the error of each, worst first");
   command->footer("Example: pdl-sim validate data/*/runs/*.json");
   auto flags = std::make_shared<ValidateFlags>(*command);
   command->callback([flags] { validate_as_asked(*flags); });

@@ -1,0 +1,57 @@
+#include "sim/report/compare.hpp"
+
+#include "tests/support/catch.hpp"
+#include "tests/support/drawn_run.hpp"
+#include "tests/support/golden.hpp"
+
+using namespace pdl;
+
+namespace {
+
+RunResult predicted() {
+  RunResult run =
+      drawn_run(2, {{0, "aabb....BBBAAAo"}, {0, "..>>..........."}, {1, "...aabbBBBAAA.o"}, {1, "..........<<..."}});
+  run.peak_memory_bytes = {1 << 30, 3 << 28};
+  run.environment = {{"profile", {{"name", "tiny"}, {"card", "Tiny GPU"}, {"count", 2}, {"date", "2026-01-02"}}}};
+  return run;
+}
+
+RunResult measured() {
+  RunResult run = drawn_run(
+      2, {{0, "aaabb....BBBAAAAo"}, {0, "...>>............"}, {1, "....aabbBBBAAA..o"}, {1, "...........<<...."}});
+  run.measured = true;
+  run.step_time = {17.1, 17.0, 17.2, 30};
+  run.peak_memory_bytes = {1 << 30, 1 << 30};
+  run.environment = {{"card", "Tiny GPU"}, {"count", 2}, {"date", "2026-01-03"}};
+  return run;
+}
+
+}  // namespace
+
+TEST_CASE("predicted and measured side by side") {
+  ViewStyle style;
+  style.gantt.width = 80;
+  check_golden("compare.txt", compare_text(predicted(), "predicted.json", measured(), "measured.json", style));
+}
+
+TEST_CASE("settings that differ are said") {
+  RunResult other = drawn_run(3, {{0, "aA.."}, {1, ".aA."}, {2, "..aA"}});
+  ViewStyle style;
+  style.with_gantt = false;
+  const std::string text = compare_text(predicted(), "a", other, "b", style);
+  CHECK_THAT(text, ContainsSubstring("differs: gpus is 2 in A, 3 in B"));
+  CHECK_THAT(text, ContainsSubstring("differs: microbatches is 2 in A, 1 in B"));
+  const auto json = compare_json(predicted(), "a", other, "b");
+  CHECK(json["settings_that_differ"].size() == 4);  // depth, batch, microbatches, gpus
+}
+
+TEST_CASE("a comparison as JSON") {
+  const auto json = compare_json(predicted(), "p.json", measured(), "m.json");
+  CHECK(json["step_time_ms"]["a"] == 15.0);
+  CHECK(json["step_time_ms"]["b"] == 17.1);
+  CHECK(json["step_time_ms"]["difference_percent"] == Approx(100 * (15 - 17.1) / 17.1));
+  CHECK(json["mean_forward_ms"]["a"] == 2.0);
+  CHECK(json["mean_forward_ms"]["b"] == 2.25);
+  CHECK(json["transfers_bytes"]["a"] == 64);
+  CHECK(json["settings_that_differ"].empty());
+}

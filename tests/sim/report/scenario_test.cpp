@@ -1,0 +1,193 @@
+#include "sim/report/scenario.hpp"
+
+#include "sim/report/answers.hpp"
+#include "sim/report/evaluate_scenario.hpp"
+#include "sim/report/predict.hpp"
+#include "sim/report/run_json.hpp"
+#include "sim/report/run_name.hpp"
+#include "sim/spec/error.hpp"
+#include "tests/support/catch.hpp"
+#include "tests/support/golden.hpp"
+#include "tests/support/specs.hpp"
+#include "tests/support/temporary_folder.hpp"
+#include "tests/support/tiny_profile.hpp"
+
+using namespace pdl;
+
+namespace {
+
+std::string message(const std::string& text) {
+  const TemporaryFolder folder;
+  const std::string path = folder.write("a.json", text);
+  try {
+    load_scenario(path);
+  } catch (const InputError& error) {
+    const std::string found = error.what();
+    return found.starts_with(path) ? "a.json" + found.substr(path.size()) : found;
+  }
+  return "accepted";
+}
+
+/// A scenario file around the text of some keys.
+std::string scenario(const std::string& keys) {
+  return R"({"id": "x", "title": "t", "columns": ["gpus"], )" + keys + "}";
+}
+
+std::vector<std::string> configurations(const std::string& keys) {
+  const TemporaryFolder folder;
+  std::vector<std::string> names;
+  for (const RunSpec& spec : load_scenario(folder.write("a.json", scenario(keys))).configurations)
+    names.push_back(run_name(spec));
+  return names;
+}
+
+/// A profile, a runs folder beside it with a measurement of each given spec, a factor slower than predicted.
+void write_machine(const TemporaryFolder& folder, const std::vector<RunSpec>& specs, double factor) {
+  const CostProfile profile = tiny_profile();
+  folder.write("tiny/runs/nothing", "");
+  save_profile(profile, folder / "tiny/profile.json");
+  for (const RunSpec& spec : specs) {
+    RunResult run = predict(spec, &profile);
+    run.measured = true;
+    run.step_time = {run.step_time.median_ms * factor, run.step_time.median_ms * factor * 0.999,
+                     run.step_time.median_ms * factor * 1.002, 30};
+    run.environment = {{"card", "Tiny GPU"}, {"count", 4}, {"date", "2026-01-03"}};
+    write_run(run, folder / ("tiny/runs/" + run_name(spec) + ".json"));
+  }
+}
+
+const char* kTiny = R"("settings": {"strategy": "mp", "dim": 64, "depth": 10, "batch": 256, "microbatches": 1})";
+
+std::string golden_of(const TemporaryFolder& folder, const std::string& columns, const std::string& answer,
+                      const std::string& keys) {
+  const std::string path = folder.write(
+      answer + ".json", R"({"id": "x", "title": "A title", "source": "HW0", "question": "Why?", "columns": [)" +
+                            columns + R"(], "answer": ")" + answer + "\", " + keys + "}");
+  return scenario_text(evaluate_scenario(load_scenario(path), folder / "tiny/profile.json"), 100);
+}
+
+}  // namespace
+
+TEST_CASE("combinations: the first word of the command line varies slowest") {
+  CHECK(configurations(R"("settings": {"dim": 8, "schedule": "gpipe"}, "vary": {"gpus": [2, 3], "depth": [3, 4]})") ==
+        std::vector<std::string>{"pp-gpipe_gpus2_mlp3x8_batch2048_mb8_fp32_sgd_copy_thread",
+                                 "pp-gpipe_gpus3_mlp3x8_batch2048_mb8_fp32_sgd_copy_thread",
+                                 "pp-gpipe_gpus2_mlp4x8_batch2048_mb8_fp32_sgd_copy_thread",
+                                 "pp-gpipe_gpus3_mlp4x8_batch2048_mb8_fp32_sgd_copy_thread"});
+}
+
+TEST_CASE("own settings replace common ones; a list of varies; single configurations after them") {
+  CHECK(configurations(R"("settings": {"dim": 8, "gpus": 2, "depth": 4},
+                          "vary": [{"gpus": [1]}, {"dim": 16, "microbatches": [2, 4]}], "configurations": [{"depth": 7}])") ==
+        std::vector<std::string>{"single_gpus1_mlp4x8_batch2048_mb8_fp32_sgd_copy_thread",
+                                 "pp-1f1b_gpus2_mlp4x16_batch2048_mb2_fp32_sgd_copy_thread",
+                                 "pp-1f1b_gpus2_mlp4x16_batch2048_mb4_fp32_sgd_copy_thread",
+                                 "pp-1f1b_gpus2_mlp7x8_batch2048_mb8_fp32_sgd_copy_thread"});
+}
+
+TEST_CASE("settings alone are one configuration") {
+  CHECK(configurations(R"("settings": {"dim": 8})") ==
+        std::vector<std::string>{"single_gpus1_mlp8x8_batch2048_mb8_fp32_sgd_copy_thread"});
+}
+
+TEST_CASE("what is wrong in a scenario is named with its place") {
+  CHECK_THAT(message(R"({"id": "x"})"), ContainsSubstring("a.json: found no key \"title\""));
+  CHECK_THAT(message(scenario(R"("setings": {})")),
+             ContainsSubstring("a.json: found an unknown key \"setings\", expected \"settings\" perhaps"));
+  CHECK_THAT(message(scenario(R"("settings": {"gups": 2})")),
+             ContainsSubstring("a.json: settings: found an unknown key \"gups\", expected \"gpus\" perhaps"));
+  CHECK_THAT(message(scenario(R"("settings": {"gpus": [2]})")),
+             ContainsSubstring("a.json: settings.gpus: found a list of 1, expected text or a number"));
+  CHECK_THAT(message(scenario(R"("settings": {"gpus": 0})")),
+             ContainsSubstring("a.json: settings.gpus: found 0, expected a whole number"));
+  CHECK_THAT(message(scenario(R"("settings": {"gpus": 2.5})")), ContainsSubstring("a.json: settings.gpus: found 2.5"));
+  CHECK_THAT(message(scenario(R"("vary": {"gpus": [2, "x"]})")), ContainsSubstring("a.json: vary.gpus[1]: found x"));
+  CHECK_THAT(message(scenario(R"("vary": [{"gpus": []}])")),
+             ContainsSubstring("a.json: vary[0].gpus: found a list of 0, expected at least one value"));
+  CHECK_THAT(message(scenario(R"("configurations": [{"gpus": 2}, {"gpus": -1}])")),
+             ContainsSubstring("a.json: configurations[1].gpus: found -1"));
+  CHECK_THAT(message(scenario(R"("configurations": [{"gpus": 2}, {"gpus": "2"}])")),
+             ContainsSubstring("a.json: configurations[1].gpus: found a configuration given twice"));
+  CHECK_THAT(message(scenario(R"("configurations": {"gpus": 2})")),
+             ContainsSubstring("a.json: configurations: found an object, expected a list"));
+  CHECK_THAT(message(scenario(R"("settings": {})")), ContainsSubstring("a.json: found no configuration"));
+  CHECK_THAT(message(scenario(R"("settings": {"strategy": "mp", "schedule": "gpipe"})")),
+             ContainsSubstring("a.json: settings.schedule: found gpipe with strategy mp"));
+  CHECK_THAT(message(scenario(R"("settings": {"gpus": 2}, "answer": "more_gpu")")),
+             ContainsSubstring("\"more_gpus\" perhaps"));
+  CHECK_THAT(message(R"({"id": "x", "title": "t", "columns": ["step_time"], "settings": {"gpus": 2}})"),
+             ContainsSubstring("a.json: columns[0]: found \"step_time\", expected \"step_time_ms\" perhaps"));
+  CHECK_THAT(message(R"({"id": "x", "title": "t", "columns": ["gpus", "gpus"], "settings": {"gpus": 2}})"),
+             ContainsSubstring("a.json: columns[1]: found \"gpus\", expected each column once"));
+  CHECK_THAT(message(R"({"id": "x", "title": "t", "columns": [], "settings": {"gpus": 2}})"),
+             ContainsSubstring("at least one column"));
+  CHECK_THAT(message(R"({"id": 3, "title": "t", "columns": ["gpus"], "settings": {"gpus": 2}})"),
+             ContainsSubstring("a.json: id: found 3, expected text in quotes"));
+  CHECK_THAT(message("{\"id\": \"x\""), ContainsSubstring("not whole JSON"));
+}
+
+TEST_CASE("predicted beside measured, and predicted only where nothing was measured") {
+  const TemporaryFolder folder;
+  write_machine(folder,
+                {spec("--strategy mp --gpus 2 --dim 64 --depth 10 --batch 256 --microbatches 1"),
+                 spec("--strategy mp --gpus 4 --dim 64 --depth 10 --batch 256 --microbatches 1")},
+                1.01);
+  check_golden("scenario_more_gpus.txt",
+               golden_of(folder, R"("gpus", "layers", "step_time_ms", "speedup", "bubble", "busy", "idle",
+                                    "peak_memory_gib")",
+                         "more_gpus", std::string(kTiny) + R"(, "vary": {"gpus": [2, 4, 5]})"));
+}
+
+TEST_CASE("every answer, from a tiny machine") {
+  const TemporaryFolder folder;
+  write_machine(folder, {}, 1);
+  const std::string tiny = kTiny;
+  std::string all;
+  all += golden_of(folder, R"("gpus", "layers", "transfers_forward", "step_time_ms")", "current_behaviour",
+                   tiny + R"(, "vary": {"gpus": [2]})");
+  all += "\n" + golden_of(folder, R"("depth", "parameters", "step_time_ms")", "model_size",
+                          tiny + R"(, "vary": {"gpus": 2, "depth": [6, 12, 24]})");
+  all += "\n" + golden_of(folder, R"("gpus", "layers")", "all_gpus", tiny + R"(, "vary": {"gpus": [2, 3, 4]})");
+  all += "\n" + golden_of(folder, R"("gpus", "transfers_forward", "transfer_bytes_forward", "transfers")",
+                          "data_transfer", tiny + R"(, "vary": {"gpus": [2, 5]})");
+  const std::string pp =
+      R"("settings": {"strategy": "pp", "workers": "one", "gpus": 4, "depth": 8, "dim": 64, "batch": 256},
+                            "vary": {"microbatches": [2, 4, 8], "schedule": )";
+  all += "\n" + golden_of(folder, R"("microbatches", "step_time_ms", "ops")", "option_a_naive", pp + "\"naive\"}");
+  all += "\n" + golden_of(folder, R"("microbatches", "step_time_ms", "bubble")", "option_b_gpipe", pp + "\"gpipe\"}");
+  check_golden("scenario_answers.txt", all);
+}
+
+TEST_CASE("a file under the name of another run is not taken for it") {
+  const TemporaryFolder folder;
+  const RunSpec two = spec("--strategy mp --gpus 2 --dim 64 --depth 10 --batch 256 --microbatches 1");
+  write_machine(folder, {two}, 1);
+  std::filesystem::rename(folder / ("tiny/runs/" + run_name(two) + ".json"),
+                          folder / "tiny/runs/mp_gpus3_mlp10x64_batch256_mb1_fp32_sgd_copy_one.json");
+  const std::string path = folder.write("a.json", scenario(std::string(kTiny) + R"(, "vary": {"gpus": [3]})"));
+  CHECK_THROWS_WITH(evaluate_scenario(load_scenario(path), folder / "tiny/profile.json"),
+                    ContainsSubstring("on 2 GPUs"));
+}
+
+TEST_CASE("the scenario files of the course load, each with its question and its answer") {
+  int exercises = 0;
+  for (const std::string& path : scenario_files(PDL_SOURCE_DIR "/scenarios")) {
+    INFO(path);
+    const Scenario scenario = load_scenario(path);
+    CHECK(scenario.answer.empty() == scenario.question.empty());
+    exercises += scenario.answer.empty() ? 0 : 1;
+  }
+  CHECK(exercises >= 7);
+  CHECK(load_scenario(PDL_SOURCE_DIR "/scenarios/validation.json").configurations.size() >= 36);
+}
+
+TEST_CASE("one transfer on 2 GPUs, four on 5, in a forward pass") {
+  const CostProfile profile = tiny_profile();
+  for (const auto& [gpus, count] : {std::pair{2, 1}, std::pair{5, 4}}) {
+    const RunResult run =
+        predict(spec("--strategy mp --dim 64 --depth 20 --batch 256 --microbatches 1 --gpus " + std::to_string(gpus)),
+                &profile);
+    CHECK(forward_transfers(run).count == count);
+    CHECK(forward_transfers(run).bytes == count * 256 * 64 * 4);
+  }
+}

@@ -1,0 +1,52 @@
+#include "sim/report/terminal.hpp"
+
+#include <algorithm>
+
+#include "sim/report/predict.hpp"
+#include "tests/support/catch.hpp"
+#include "tests/support/drawn_run.hpp"
+#include "tests/support/golden.hpp"
+#include "tests/support/tiny_profile.hpp"
+
+using namespace pdl;
+
+TEST_CASE("five GPUs with GPipe fit in one screen") {
+  const std::string view =
+      terminal_view(predict(spec("--gpus 5 --depth 20 --schedule gpipe --tf 1 --tb 2 --tcomm 0.3"), nullptr), {});
+  check_golden("view_gpipe_5_gpus.txt", view);
+  CHECK(std::count(view.begin(), view.end(), '\n') <= 30);
+}
+
+TEST_CASE("a prediction from a profile says which, and what it had to assume") {
+  const CostProfile profile = tiny_profile();
+  check_golden(
+      "view_tiny_profile.txt",
+      terminal_view(predict(spec("--gpus 3 --depth 7 --dim 64 --batch 100 --microbatches 3 --schedule 1f1b"), &profile),
+                    {}));
+}
+
+TEST_CASE("a measured run shows its spread") {
+  RunResult run =
+      drawn_run(2, {{0, "aabb....BBBAAAo"}, {0, "..>>..........."}, {1, "...aabbBBBAAA.o"}, {1, "..........<<..."}});
+  run.measured = true;
+  run.step_time = {15.1, 15.05, 15.25, 30};
+  run.environment = {{"card", "Tiny GPU"}, {"count", 2}, {"date", "2026-01-02"}};
+  run.warnings = {"clocks were not locked"};
+  check_golden("view_measured.txt", terminal_view(run, {}));
+}
+
+TEST_CASE("layers of GPUs") {
+  RunResult run = drawn_run(2, {{0, "aA"}, {1, "aA"}});
+  run.stages = {{0, 0, 3, 1, 1}, {1, 3, 2, 1, 1}, {0, 5, 1, 1, 1}};
+  CHECK(layers_of_gpus(run) == std::vector<std::string>{"4 (0-2, 5)", "2 (3-4)"});
+}
+
+TEST_CASE("without the chart the table stays") {
+  ViewStyle style;
+  const RunResult run = drawn_run(1, {{0, "aA"}});
+  const std::string with = terminal_view(run, style);
+  style.with_gantt = false;
+  const std::string without = terminal_view(run, style);
+  CHECK(with.starts_with(without));
+  CHECK(without.find("GPU 0 |") == std::string::npos);
+}
