@@ -91,8 +91,9 @@ class Pricer {
     const bool has_transfers = std::any_of(plan.graph.works.begin(), plan.graph.works.end(),
                                            [](const Work& work) { return is_transfer(work.kind); });
     step_overhead_ns_ = host_ns("step_overhead", "", plan.graph.workers, true);
-    if (has_transfers) transfer_issue_ns_ = host_ns("transfer_issue", transport, 0, true);
+    on_host_ = profile.host_description.device == "cpu";
     const bool on_gpu = profile.host_description.device == "cuda";
+    if (has_transfers) transfer_issue_ns_ = host_ns("transfer_issue", transport, 0, on_gpu || transport != "copy");
     if (has_transfers) wait_issue_ns_ = host_ns("wait_issue", transport, 0, on_gpu);
     launch_latency_ns_ = host_ns("launch_latency", "", 0, on_gpu);
     has_receives_ = std::any_of(plan.graph.works.begin(), plan.graph.works.end(), [](const Work& work) {
@@ -140,7 +141,14 @@ class Pricer {
       key.size = work.rows;
       for (const OperationTime& time : layers_.at(key)) kernels.add(time);
     }
-    return kernels.cost(std::llround(launch_latency_ns_));
+    return of_kernels(kernels);
+  }
+
+  /// On CPU the host is the device: it is occupied until the work is done.
+  TaskCost of_kernels(const KernelList& kernels) const {
+    if (!on_host_) return kernels.cost(std::llround(launch_latency_ns_));
+    const std::int64_t ns = kernels.cost(0).device_ns;
+    return {ns, ns, 0, ns};
   }
 
   OperationTime at_size(const MeasuredCurve& measured, std::int64_t size) {
@@ -195,7 +203,7 @@ class Pricer {
     KernelList kernels;
     if (zero_grad) kernels.add(at_size(*zero_grad, count));
     kernels.add(at_size(*found, count));
-    return kernels.cost(std::llround(launch_latency_ns_));
+    return of_kernels(kernels);
   }
 
   TaskCost transfer(const Work& work) {
@@ -207,7 +215,8 @@ class Pricer {
     const double issue_ns = (issues ? transfer_issue_ns_ : 0) + (sends && has_receives_ ? 0 : wait_issue_ns_);
     KernelList kernels;
     kernels.add({transfer_ns(work.from_worker, work.to_worker, work.bytes), issue_ns, &kOne});
-    return kernels.cost(std::llround(launch_latency_ns_));
+    const bool by_sending_host = plan_.spec.transport == Transport::copy && sends;
+    return by_sending_host ? of_kernels(kernels) : kernels.cost(std::llround(launch_latency_ns_));
   }
 
   double transfer_ns(std::int32_t from, std::int32_t to, std::int64_t bytes) {
@@ -329,6 +338,7 @@ class Pricer {
   double wait_issue_ns_ = 0;
   double launch_latency_ns_ = 0;
   bool has_receives_ = false;
+  bool on_host_ = false;
   std::vector<std::string> not_measured_;
   std::set<std::pair<std::int32_t, std::int32_t>> missing_pairs_;
   std::size_t measured_pairs_ = 0;

@@ -15,6 +15,8 @@
 // A kind of operation that was not measured is taken from the nearest one that was, with a warning; where there is
 // none, or the data type was not measured at all, the plan is refused.
 //
+// A profile of device "cpu": the host itself computes and copies, and is occupied meanwhile.
+//
 // Not modelled here: what runs beside it (SM sharing, link sharing), the first launch after an idle gap.
 #pragma once
 

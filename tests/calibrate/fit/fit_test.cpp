@@ -36,6 +36,7 @@ SampleBuilder machine(double noise, std::uint32_t seed) {
   std::mt19937 random(seed);
   std::normal_distribution<double> normal(0, 1);
   SampleBuilder b;
+  b.samples.environment["device"] = "cuda";
   const auto values = [&](double us) {
     std::vector<double> list = {us * 50};
     for (int i = 0; i < 15; ++i) list.push_back(us * std::exp(noise * normal(random)));

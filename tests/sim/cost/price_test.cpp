@@ -229,6 +229,24 @@ TEST_CASE("a step of centuries is refused, not wrapped round", "[price]") {
   CHECK_THROWS_WITH(price(plan, profile), ContainsSubstring("100 years"));
 }
 
+TEST_CASE("on CPU the host is the device: occupied until the work is done, and no host constants are missed",
+          "[price]") {
+  ProfileBuilder b = builder();
+  b.profile.host_description.device = "cpu";
+  b.host("step_overhead", 20);
+  for (MeasuredCurve& curve : b.profile.curves) {
+    for (CurvePoint& point : curve.curve.points) point.issue_ns = point.time_ns;
+  }
+  const CostProfile profile = b.done();
+  const Plan plan = make_plan(spec(kTwoGpus));
+  const PricedWork priced = price(plan, profile);
+  CHECK(priced.warnings.empty());
+  CHECK(cost_of(plan, priced, [](const Work& w) { return w.kind == TaskKind::forward && w.first_layer == 0; }) ==
+        TaskCost{30000, 30000, 0, 30000});
+  const TaskCost send = cost_of(plan, priced, [](const Work& w) { return w.kind == TaskKind::send_forward; });
+  CHECK(send == TaskCost{send.device_ns, send.device_ns, 0, send.device_ns});
+}
+
 TEST_CASE("zero_grad is part of the optimizer's work where it was measured", "[price]") {
   ProfileBuilder b = builder();
   b.quiet_host();
