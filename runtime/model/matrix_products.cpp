@@ -48,7 +48,7 @@ constexpr int kProposals = 8;
 constexpr double kLeastGain = 0.99;
 
 void check(cublasStatus_t status, const char* what) {
-  if (status != CUBLAS_STATUS_SUCCESS) throw CannotRun(std::string(what) + ": " + cublasGetStatusString(status));
+  if (status != CUBLAS_STATUS_SUCCESS) throw CannotRun(std::string(what) + ": " + cublasLtGetStatusString(status));
 }
 
 /// Everything that a choice depends on.
