@@ -43,6 +43,8 @@ struct Word {
   Enum value;
   const char* text;
 };
+template <typename Enum>
+Word(Enum, const char*) -> Word<Enum>;  // clang 14 does not make this guide by itself
 constexpr std::array kStrategies = {Word{Strategy::single, "single"}, Word{Strategy::mp, "mp"}, Word{Strategy::pp, "pp"}};
 constexpr std::array kDtypes = {Word{Dtype::fp32, "fp32"}, Word{Dtype::tf32, "tf32"}, Word{Dtype::amp_fp16, "amp-fp16"},
                                 Word{Dtype::amp_bf16, "amp-bf16"}};
