@@ -23,7 +23,7 @@ namespace {
 constexpr std::int64_t kSmallestBytes = 1024;
 constexpr std::int64_t kLargestBytes = std::int64_t{256} << 20;
 constexpr int kWarmup = 1;
-constexpr int kMeasurements = 5;
+constexpr int kMeasurements = 9;
 
 MeasuredKey transfer_key(const char* transport, int from, int to, std::int64_t bytes) {
   MeasuredKey key;
@@ -145,7 +145,7 @@ void probe_pair(Pair& pair, const char* transport, const Hop& hop, int from_work
   const double return_us = run_chain(pair, event_only, 0, 20).trip_us / 2;
   for (std::int64_t bytes = kSmallestBytes; bytes <= kLargestBytes; bytes *= 2) {
     Sample sample = transfer_sample(transport, from_worker, to_worker, bytes);
-    const int trips = bytes <= (16 << 20) ? 10 : 4;
+    const int trips = bytes <= (16 << 20) ? 20 : 4;
     for (int i = 0; i < kWarmup + kMeasurements; ++i) {
       const Chain chain = run_chain(pair, hop, bytes, trips);
       sample.values.push_back(chain.trip_us - return_us);

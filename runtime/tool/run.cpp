@@ -138,11 +138,9 @@ void add_run(CLI::App& app, const std::vector<std::string>& arguments, ExitCode 
       *code = run_command(*flags, arguments);
       return;
     }
-    for (const CLI::Option* option : app.get_options()) {
-      if (option->count() == 0) continue;
-      throw InputError(option->get_name(), "given before " + subcommands.front()->get_name(),
-                       "flags of " + subcommands.front()->get_name() + " after it");
-    }
+    const std::string subcommand = subcommands.front()->get_name();
+    if (arguments.front() == subcommand) return;
+    throw InputError(arguments.front(), "given before " + subcommand, "flags of " + subcommand + " after it");
   });
 }
 
