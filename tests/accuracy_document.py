@@ -1,0 +1,125 @@
+#!/usr/bin/env python3
+"""Writes docs/accuracy.md from the committed runs, or checks that it says what they say.
+
+  tests/accuracy_document.py --pdl-sim build/sim/pdl-sim            writes docs/accuracy.md, table and example of README.md
+  tests/accuracy_document.py --pdl-sim build/sim/pdl-sim --check    exit code 1 if either would change
+
+The numbers come from `pdl-sim validate --markdown` over data/*/runs/*.json and from data/*/peers_*.json. The words
+around them are here. No number is typed in.
+"""
+
+import argparse
+import glob
+import json
+import os
+import subprocess
+import sys
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+ACCURACY = "<!-- accuracy: written by tests/accuracy_document.py -->", "<!-- /accuracy -->"
+EXAMPLE = "<!-- example: written by tests/accuracy_document.py -->", "<!-- /example -->"
+
+HEAD = """# Accuracy
+
+Written by `tests/accuracy_document.py`; a test fails when it no longer says what the committed runs say.
+
+Every run under `data/*/runs` against its prediction from the profile of the same machine, worst first. A profile is
+fitted from probes alone (`data/*/samples.json`): none of these runs, and no figure of them, is in it.
+
+"""
+
+NOTES = """
+## What is behind the larger errors
+
+* One-thread programs (`_one`) are predicted 0.3 to 1.2 % too short, the more so the more micro-batches and GPUs: each
+  transfer and each call of `backward()` joins streams of two GPUs, and what a stream pays when it starts again after
+  such a wait is not in the probes, which run back to back.
+* GEMMs of 8192 wide layers get about 2 % slower within the first milliseconds of load (seen on a single card without any
+  of our code beside it). The probes measure the state under load; a pipeline's stages start rested.
+* Peak memory of one-thread programs with the whole batch in one micro-batch: the last GPU holds two activations more
+  than the replay of autograd's tensors says. Which ones is not known yet. Pipelines of workers are exact to the
+  workspace of the products.
+* Not covered by these runs, and worse: `--transport nccl`, whose kernels share the multiprocessors with the GEMMs. The
+  engine does not model that yet (docs/design.md).
+"""
+
+
+def machine_tables(pdl_sim):
+    for folder in sorted(glob.glob(os.path.join(ROOT, "data", "*"))):
+        runs = sorted(glob.glob(os.path.join(folder, "runs", "*.json")))
+        if not runs:
+            continue
+        with open(os.path.join(folder, "profile.json"), encoding="utf-8") as file:
+            environment = json.load(file)["environment"]
+        done = subprocess.run([pdl_sim, "validate", *runs, "--markdown"], capture_output=True, text=True, check=True)
+        summary, table = done.stdout.split("\n\n", 1)
+        title = f"{environment['count']} x {environment['card']}"
+        facts = f"driver {environment['driver']}, CUDA {environment['cuda']}, NCCL {environment['nccl']}, " \
+                f"PyTorch {environment['torch']}, calibrated {environment['date'][:10]}"
+        yield os.path.basename(folder), title, facts, summary, table
+
+
+def peer_table(folder):
+    lines = []
+    for path in sorted(glob.glob(os.path.join(ROOT, "data", folder, "peers_*.json"))):
+        with open(path, encoding="utf-8") as file:
+            for case in json.load(file)["cases"]:
+                peer, ours = case["pytorch_step_time_ms"], case["ours_step_time_ms"]
+                lines.append((case["ratio_ours_to_pytorch"],
+                              f"| {case['case']} | {peer['median']:.2f} | {ours['median']:.2f} | {case['ratio_ours_to_pytorch']:.3f} |"))
+    if not lines:
+        return ""
+    head = "| case | PyTorch (ms) | pdl-run (ms) | pdl-run / PyTorch |\n|:---|---:|---:|---:|\n"
+    return head + "\n".join(line for _, line in sorted(lines, reverse=True)) + "\n"
+
+
+def documents(pdl_sim):
+    accuracy, readme = HEAD, ""
+    for folder, title, facts, summary, table in machine_tables(pdl_sim):
+        accuracy += f"## {title} (`data/{folder}`)\n\n{facts}\n\n{summary}\n\n{table.strip()}\n"
+        readme += f"\n{title} ({facts}):\n\n{summary}\n"
+        peers = peer_table(folder)
+        if peers:
+            accuracy += f"\n### Step times beside PyTorch, same cards, same call (tests/peers)\n\n{peers}"
+    return accuracy + NOTES, readme
+
+
+def example(pdl_sim):
+    environment = {**os.environ, "COLUMNS": "100"}
+    done = subprocess.run([pdl_sim, "--gpus", "5", "--depth", "20", "--schedule", "gpipe"], capture_output=True, text=True,
+                          check=True, env=environment)
+    return "\n" + "".join(f"    {line}".rstrip() + "\n" for line in done.stdout.splitlines()) + "\n"
+
+
+def replaced(text, marks, inside):
+    before, rest = text.split(marks[0], 1)
+    return before + marks[0] + "\n" + inside + marks[1] + rest.split(marks[1], 1)[1]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--pdl-sim", required=True)
+    parser.add_argument("--check", action="store_true")
+    arguments = parser.parse_args()
+    accuracy, readme_table = documents(arguments.pdl_sim)
+    readme_path, accuracy_path = os.path.join(ROOT, "README.md"), os.path.join(ROOT, "docs", "accuracy.md")
+    with open(readme_path, encoding="utf-8") as file:
+        readme = file.read()
+    wanted = {readme_path: replaced(replaced(readme, ACCURACY, readme_table), EXAMPLE, example(arguments.pdl_sim)), accuracy_path: accuracy}
+    stale = []
+    for path, text in wanted.items():
+        old = open(path, encoding="utf-8").read() if os.path.exists(path) else ""
+        if old == text:
+            continue
+        stale.append(os.path.relpath(path, ROOT))
+        if not arguments.check:
+            with open(path + ".tmp", "w", encoding="utf-8") as file:
+                file.write(text)
+            os.replace(path + ".tmp", path)
+    for path in stale:
+        print(f"{path}: {'does not say what data/ says; run tests/accuracy_document.py' if arguments.check else 'written'}")
+    return 1 if arguments.check and stale else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
