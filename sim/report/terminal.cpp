@@ -25,6 +25,7 @@ std::string describe_synthetic(const SyntheticCosts& costs) {
 
 /// Small models are shown in MiB.
 bool memory_in_mib(const RunResult& run) {
+  if (run.peak_memory_bytes.empty()) return false;
   return std::all_of(run.peak_memory_bytes.begin(), run.peak_memory_bytes.end(),
                      [](std::int64_t bytes) { return bytes < 1 << 30; });
 }
@@ -84,9 +85,10 @@ std::string describe_source(const RunResult& run) {
   const nlohmann::json& environment = run.environment;
   const bool profiled = !run.measured && environment.is_object() && environment.contains("profile");
   const nlohmann::json& source = profiled ? environment["profile"] : environment;
-  const std::string host = text_at(source, "count", "?") + " x " + text_at(source, "card", "unknown card") +
-                           ", measured " + text_at(source, "date", "at an unknown date");
-  return profiled ? "costs: profile " + text_at(source, "name", "?") + " (" + host + ")" : "measured: " + host;
+  const std::string host = text_at(source, "count", "?") + " x " + text_at(source, "card", "unknown card");
+  const std::string date = text_at(source, "date", "at an unknown date");
+  return profiled ? "costs: profile " + text_at(source, "name", "?") + " (" + host + ", measured " + date + ")"
+                  : "measured on " + host + ", " + date;
 }
 
 std::vector<std::string> layers_of_gpus(const RunResult& run) {

@@ -171,6 +171,7 @@ Validation validate(const std::vector<std::string>& paths, const std::optional<s
   std::map<std::string, CostProfile> profiles;
   Validation validation;
   for (const std::string& path : paths) {
+    if (std::count(paths.begin(), paths.end(), path) > 1) throw InputError(path, "the run given twice", "each once");
     RunResult measured = read_run(path);
     const std::string source = profile ? *profile : profile_beside(path);
     if (!profiles.contains(source)) profiles.emplace(source, load_profile(source));

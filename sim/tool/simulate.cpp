@@ -15,7 +15,8 @@ namespace {
 
 struct SimulateFlags {
   std::vector<std::unique_ptr<OnceFlag>> settings;
-  std::unique_ptr<OnceFlag> profile, json, gantt;
+  std::unique_ptr<OnceFlag> profile, json;
+  std::unique_ptr<Switch> gantt, no_gantt;
 };
 
 std::vector<SettingValue> given_settings(const SimulateFlags& flags) {
@@ -37,18 +38,15 @@ RunResult predict_as_asked(const SimulateFlags& flags) {
   return predict(spec, nullptr);
 }
 
-bool wants_gantt(const SimulateFlags& flags) {
-  const std::string value = flags.gantt->value().value_or("1");
-  if (value != "0" && value != "1") throw InputError("--gantt", value, "0 or 1");
-  return value == "1";
-}
-
 void simulate(const SimulateFlags& flags) {
-  const bool with_gantt = wants_gantt(flags);
+  const bool gantt = flags.gantt->on(), no_gantt = flags.no_gantt->on();
+  if (gantt && no_gantt) throw InputError("--gantt", "--no-gantt beside it", "one of the two");
   const auto json = flags.json->value();
   const RunResult run = predict_as_asked(flags);
   if (json) write_run(run, *json);
-  if (json != "-") std::cout << terminal_view(run, screen_style(with_gantt));
+  // Where the JSON takes the standard output, a chart that was asked for goes to the other one.
+  if (json != "-") std::cout << terminal_view(run, screen_style(!no_gantt));
+  if (json == "-" && gantt) std::cerr << terminal_view(run, screen_style(true));
 }
 
 }  // namespace
@@ -63,7 +61,9 @@ void add_simulate(CLI::App& app) {
                                  "costs measured on a machine (default: the largest in data/; see `pdl-sim profiles`)");
   flags->json = std::make_unique<OnceFlag>(app, "--json", "FILE|-",
                                            "write the run as JSON; -: to standard output, without tables");
-  flags->gantt = std::make_unique<OnceFlag>(app, "--gantt", "0|1", "chart of the step (default 1)");
+  flags->gantt =
+      std::make_unique<Switch>(app, "--gantt", "chart of the step (as usual; with --json -, to standard error)");
+  flags->no_gantt = std::make_unique<Switch>(app, "--no-gantt", "tables only");
   // Before a subcommand runs: its flags come after it, those of a simulation do not belong to it.
   app.parse_complete_callback([&app] {
     const auto subcommands = app.get_subcommands();

@@ -169,7 +169,7 @@ TEST_CASE("words that are not known are refused with the nearest one") {
       {"--gpus 2 --gpus 3 --tf 1 --tb 2", "--gpus: found given 2 times, expected once"},
       {"--json a --json b --tf 1 --tb 2", "--json: found given 2 times"},
       {"--gpus 2 compare a b", "--gpus: found given before compare"},
-      {"--gantt maybe --tf 1 --tb 2", "--gantt: found maybe, expected 0 or 1"},
+      {"--gantt --no-gantt --tf 1 --tb 2", "--gantt: found --no-gantt beside it"},
       {"compare", "pdl-sim compare: found 0 files, expected two"},
       {"compare a.json", "found 1 files, expected two"},
       {"compare a.json b.json c.json", "found 3 files, expected two"},
@@ -232,12 +232,23 @@ TEST_CASE("JSON to a file, and both to compare") {
   const Process first = sim("--gpus 2 --tf 1 --tb 2 --schedule gpipe --json a.json", folder);
   CHECK(first.exit_code == 0);
   CHECK_THAT(first.out, ContainsSubstring("step time"));
-  CHECK(sim("--gpus 2 --tf 1 --tb 2 --schedule 1f1b --json b.json --gantt 0", folder).exit_code == 0);
+  CHECK(sim("--gpus 2 --tf 1 --tb 2 --schedule 1f1b --json b.json --no-gantt", folder).exit_code == 0);
   const Process compared = sim("compare a.json b.json", folder);
   CHECK(compared.exit_code == 0);
   CHECK_THAT(compared.out, ContainsSubstring("differs: schedule is gpipe in A, 1f1b in B"));
   CHECK(sim("compare a.json b.json --json c.json --no-gantt", folder).exit_code == 0);
   CHECK(nlohmann::json::parse(read_text(folder / "c.json"))["step_time_ms"]["difference_percent"] == 0);
+}
+
+TEST_CASE("the chart: usual, left out, or beside JSON on the standard output") {
+  const TemporaryFolder folder;
+  const std::string run = "--gpus 2 --tf 1 --tb 2 ";
+  CHECK_THAT(sim(run + "--gantt", folder).out, ContainsSubstring("GPU 1 |"));
+  CHECK(sim(run + "--gantt", folder).out == sim(run, folder).out);
+  CHECK(sim(run + "--no-gantt", folder).out.find("GPU 1 |") == std::string::npos);
+  const Process both = sim(run + "--gantt --json -", folder);
+  CHECK(nlohmann::json::parse(both.out)["step_time_ms"]["median"] == 27);
+  CHECK_THAT(both.err, ContainsSubstring("GPU 1 |"));
 }
 
 TEST_CASE("the locale changes nothing") {

@@ -90,6 +90,7 @@ TEST_CASE("what cannot be validated is named") {
   CHECK_THROWS_WITH(validate({lonely}, std::nullopt), ContainsSubstring(lonely + ": found no profile"));
   save_profile(tiny_profile(), folder / "lonely/profile.json");
   CHECK_NOTHROW(validate({lonely}, std::nullopt));
+  CHECK_THROWS_WITH(validate({lonely, lonely}, std::nullopt), ContainsSubstring("the run given twice"));
   const CostProfile profile = tiny_profile();
   write_run(predict(spec(flags), &profile), lonely);
   CHECK_THROWS_WITH(validate({lonely}, std::nullopt), ContainsSubstring(lonely + ": found a predicted run"));
