@@ -4,7 +4,8 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
-#include <set>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "sim/spec/error.hpp"
@@ -14,7 +15,7 @@ namespace pdl {
 namespace {
 
 constexpr std::uintmax_t kLargestFileBytes = std::uintmax_t{1} << 30;
-constexpr int kDeepest = 100;  // values within values; what writes a document again walks down it
+constexpr std::size_t kDeepest = 100;  // values within values; what writes a document again walks down it
 
 /// A value as a message shows it: whole if short.
 std::string shown(const nlohmann::json& value) {
@@ -30,6 +31,93 @@ std::string where(const std::string& message) {
   return line == std::string::npos ? message : message.substr(line);
 }
 
+/// Builds the document while it is parsed, and stops at a key given twice or values nested too deep. Keys of the
+/// outermost object that are not among `kept` are read over (none are if `kept` is empty). The time is proportional to
+/// the file; nlohmann's own callbacks look through a whole list each time that one of its values ends.
+class DocumentBuilder : public nlohmann::json_sax<nlohmann::json> {
+ public:
+  explicit DocumentBuilder(std::span<const std::string> kept) : kept_(kept) {}
+
+  nlohmann::json document;
+  std::optional<InputError> problem;  // with `file` as its place
+  std::string file;
+
+  bool null() override { return put(nullptr); }
+  bool boolean(bool value) override { return put(value); }
+  bool number_integer(number_integer_t value) override { return put(value); }
+  bool number_unsigned(number_unsigned_t value) override { return put(value); }
+  bool number_float(number_float_t value, const string_t&) override { return put(value); }
+  bool string(string_t& value) override { return put(std::move(value)); }
+  bool binary(binary_t& value) override { return put(std::move(value)); }
+  bool start_object(std::size_t) override { return open(nlohmann::json::object()); }
+  bool end_object() override { return close(); }
+  bool start_array(std::size_t) override { return open(nlohmann::json::array()); }
+  bool end_array() override { return close(); }
+
+  bool key(string_t& name) override {
+    if (skipped_levels_ > 0) return true;
+    if (open_.size() == 1 && !kept_.empty() && std::find(kept_.begin(), kept_.end(), name) == kept_.end()) {
+      skips_next_ = true;
+      return true;
+    }
+    const auto [place, is_new] = open_.back()->get_ref<nlohmann::json::object_t&>().emplace(name, nullptr);
+    if (!is_new) return stop("the key \"" + name + "\" twice in one object", "each key once");
+    next_ = &place->second;
+    return true;
+  }
+
+  bool parse_error(std::size_t, const std::string&, const nlohmann::json::exception& error) override {
+    return stop("a file that is not whole JSON (" + where(error.what()) + ")", "a JSON document");
+  }
+
+ private:
+  bool stop(const std::string& found, const std::string& expected) {
+    problem.emplace(file, found, expected);
+    return false;
+  }
+
+  bool put(nlohmann::json value) {
+    if (skipped_levels_ > 0) return true;
+    if (std::exchange(skips_next_, false)) return true;
+    place(std::move(value));
+    return true;
+  }
+
+  nlohmann::json& place(nlohmann::json value) {
+    if (open_.empty()) return document = std::move(value);
+    if (open_.back()->is_object()) return *next_ = std::move(value);
+    open_.back()->push_back(std::move(value));
+    return open_.back()->back();
+  }
+
+  bool open(nlohmann::json container) {
+    if (open_.size() + skipped_levels_ >= kDeepest) {
+      return stop("values nested deeper than " + std::to_string(kDeepest), "a JSON document of at most that");
+    }
+    if (skipped_levels_ > 0 || std::exchange(skips_next_, false)) {
+      ++skipped_levels_;
+    } else {
+      open_.push_back(&place(std::move(container)));
+    }
+    return true;
+  }
+
+  bool close() {
+    if (skipped_levels_ > 0) {
+      --skipped_levels_;
+    } else {
+      open_.pop_back();
+    }
+    return true;
+  }
+
+  std::span<const std::string> kept_;
+  std::vector<nlohmann::json*> open_;  // objects and lists that have not ended, outermost first
+  nlohmann::json* next_ = nullptr;     // where the value of the last key goes
+  bool skips_next_ = false;
+  std::size_t skipped_levels_ = 0;
+};
+
 /// The whole file; refused beyond the largest size, also where that is not known before (a pipe).
 std::string read_text(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
@@ -39,7 +127,8 @@ std::string read_text(const std::string& path) {
   while (file.read(block.data(), static_cast<std::streamsize>(block.size())) || file.gcount() > 0) {
     text.append(block.data(), static_cast<std::size_t>(file.gcount()));
     if (text.size() > kLargestFileBytes) {
-      throw InputError(path, "more than " + std::to_string(kLargestFileBytes) + " bytes", "a JSON file of at most that");
+      throw InputError(path, "more than " + std::to_string(kLargestFileBytes) + " bytes",
+                       "a JSON file of at most that");
     }
   }
   return text;
@@ -58,27 +147,10 @@ nlohmann::json read_json_file(const std::string& path, std::span<const std::stri
   }
   const std::string text = read_text(path);
 
-  std::vector<std::set<std::string>> keys;
-  std::string twice;
-  const auto watch_keys = [&](int depth, nlohmann::json::parse_event_t event, nlohmann::json& parsed) {
-    if (depth > kDeepest) {
-      throw InputError(path, "values nested deeper than " + std::to_string(kDeepest), "a JSON document of at most that");
-    }
-    if (event == nlohmann::json::parse_event_t::object_start) keys.emplace_back();
-    if (event == nlohmann::json::parse_event_t::object_end) keys.pop_back();
-    if (event != nlohmann::json::parse_event_t::key) return true;
-    const std::string& key = parsed.get_ref<const std::string&>();
-    if (!keys.back().insert(key).second) twice = key;
-    return depth > 1 || kept.empty() || std::find(kept.begin(), kept.end(), key) != kept.end();
-  };
-  nlohmann::json document;
-  try {
-    document = nlohmann::json::parse(text, watch_keys);
-  } catch (const nlohmann::json::exception& problem) {
-    throw InputError(path, "a file that is not whole JSON (" + where(problem.what()) + ")", "a JSON document");
-  }
-  if (!twice.empty()) throw InputError(path, "the key \"" + twice + "\" twice in one object", "each key once");
-  return document;
+  DocumentBuilder builder(kept);
+  builder.file = path;
+  if (!nlohmann::json::sax_parse(text, &builder)) throw *builder.problem;
+  return std::move(builder.document);
 }
 
 JsonPlace JsonPlace::at(const std::string& key) const {
@@ -106,15 +178,17 @@ const JsonPlace& JsonPlace::object_of(std::span<const std::string> known) const 
   for (const auto& [key, value] : value_->items()) {
     if (std::find(known.begin(), known.end(), key) != known.end()) continue;
     const std::string nearest = nearest_word(key, known);
-    throw InputError(name(), "an unknown key \"" + key + "\"",
-                     nearest.empty() ? list_words(known) : "\"" + nearest + "\" perhaps (known: " + list_words(known) + ")");
+    throw InputError(
+        name(), "an unknown key \"" + key + "\"",
+        nearest.empty() ? list_words(known) : "\"" + nearest + "\" perhaps (known: " + list_words(known) + ")");
   }
   return *this;
 }
 
 std::int64_t JsonPlace::whole(std::int64_t least, std::int64_t largest) const {
-  const bool fits = value_->is_number_integer() &&
-                    !(value_->is_number_unsigned() && value_->get<std::uint64_t>() > static_cast<std::uint64_t>(INT64_MAX));
+  const bool fits =
+      value_->is_number_integer() &&
+      !(value_->is_number_unsigned() && value_->get<std::uint64_t>() > static_cast<std::uint64_t>(INT64_MAX));
   if (!fits || value_->get<std::int64_t>() < least || value_->get<std::int64_t>() > largest) {
     refuse("a whole number from " + std::to_string(least) + " to " + std::to_string(largest));
   }
@@ -139,6 +213,8 @@ std::string JsonPlace::text() const {
   return value_->get<std::string>();
 }
 
-void JsonPlace::refuse(const std::string& expected) const { throw InputError(name(), shown(*value_), expected); }
+void JsonPlace::refuse(const std::string& expected) const {
+  throw InputError(name(), shown(*value_), expected);
+}
 
 }  // namespace pdl

@@ -41,6 +41,13 @@ std::vector<std::string> configurations(const std::string& keys) {
   return names;
 }
 
+/// Memory that depends on nothing but the GPU and their number: what is predicted for it is tested elsewhere.
+std::vector<std::int64_t> some_memory(std::int64_t gpus, std::int64_t more) {
+  std::vector<std::int64_t> bytes;
+  for (std::int64_t g = 0; g < gpus; ++g) bytes.push_back((16LL << 30) / gpus + more - (g << 26));
+  return bytes;
+}
+
 /// A profile, a runs folder beside it with a measurement of each given spec, a factor slower than predicted.
 void write_machine(const TemporaryFolder& folder, const std::vector<RunSpec>& specs, double factor) {
   const CostProfile profile = tiny_profile();
@@ -51,6 +58,7 @@ void write_machine(const TemporaryFolder& folder, const std::vector<RunSpec>& sp
     run.measured = true;
     run.step_time = {run.step_time.median_ms * factor, run.step_time.median_ms * factor * 0.999,
                      run.step_time.median_ms * factor * 1.002, 30};
+    run.peak_memory_bytes = some_memory(spec.gpus, 1 << 26);
     run.environment = {{"card", "Tiny GPU"}, {"count", 4}, {"date", "2026-01-03"}};
     write_run(run, folder / ("tiny/runs/" + run_name(spec) + ".json"));
   }
@@ -63,7 +71,9 @@ std::string golden_of(const TemporaryFolder& folder, const std::string& columns,
   const std::string path = folder.write(
       answer + ".json", R"({"id": "x", "title": "A title", "source": "HW0", "question": "Why?", "columns": [)" +
                             columns + R"(], "answer": ")" + answer + "\", " + keys + "}");
-  return scenario_text(evaluate_scenario(load_scenario(path), folder / "tiny/profile.json"), 100);
+  ScenarioTable table = evaluate_scenario(load_scenario(path), folder / "tiny/profile.json");
+  for (ScenarioRow& row : table.rows) row.predicted.result.peak_memory_bytes = some_memory(row.spec.gpus, 0);
+  return scenario_text(table, 100);
 }
 
 }  // namespace

@@ -11,18 +11,18 @@
 using namespace pdl;
 
 TEST_CASE("five GPUs with GPipe fit in one screen") {
-  const std::string view =
-      terminal_view(predict(spec("--gpus 5 --depth 20 --schedule gpipe --tf 1 --tb 2 --tcomm 0.3"), nullptr), {});
+  RunResult run = predict(spec("--gpus 5 --depth 20 --schedule gpipe --tf 1 --tb 2 --tcomm 0.3"), nullptr);
+  run.peak_memory_bytes = {5LL << 30, 4LL << 30, 3LL << 30, 2LL << 30, 1LL << 29};
+  const std::string view = terminal_view(run, {});
   check_golden("view_gpipe_5_gpus.txt", view);
   CHECK(std::count(view.begin(), view.end(), '\n') <= 30);
 }
 
 TEST_CASE("a prediction from a profile says which, and what it had to assume") {
   const CostProfile profile = tiny_profile();
-  check_golden(
-      "view_tiny_profile.txt",
-      terminal_view(predict(spec("--gpus 3 --depth 7 --dim 64 --batch 100 --microbatches 3 --schedule 1f1b"), &profile),
-                    {}));
+  RunResult run = predict(spec("--gpus 3 --depth 7 --dim 64 --batch 100 --microbatches 3 --schedule 1f1b"), &profile);
+  run.peak_memory_bytes = {300'000, 200'000, 100'000};
+  check_golden("view_tiny_profile.txt", terminal_view(run, {}));
 }
 
 TEST_CASE("a measured run shows its spread") {
