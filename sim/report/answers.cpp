@@ -53,11 +53,11 @@ std::string gpus_of(const ScenarioRow& row) {
   return count_of(row.spec.gpus, "GPU");
 }
 
-/// "3.1 % slower", "as fast (within 0.1 %)".
-std::string slower(double time_ms, double than_ms) {
+/// "3.1 % more time", "the same time (within 0.1 %)".
+std::string time_against(double time_ms, double than_ms) {
   const double change = 100 * (time_ms / than_ms - 1);
-  if (std::abs(change) < 0.1) return "as fast (within 0.1 %)";
-  return fixed(std::abs(change), 1) + " % " + (change > 0 ? "slower" : "faster");
+  if (std::abs(change) < 0.1) return "the same time (within 0.1 %)";
+  return fixed(std::abs(change), 1) + " % " + (change > 0 ? "more" : "less") + " time";
 }
 
 std::string least_to_most(double least, double most, const std::string& unit) {
@@ -208,7 +208,7 @@ Sentences more_gpus(const ScenarioTable& table) {
     const double here_ms = step_ms(row, side), there_ms = step_ms(first, side);
     std::string sentence = "Is it faster on " + gpus_of(row) + " than on " + std::to_string(first.spec.gpus) + "? " +
                            (here_ms < 0.999 * there_ms ? "Yes: " : "No: ") + ms(here_ms) + " against " + ms(there_ms) +
-                           " (both " + name(side) + "), " + slower(here_ms, there_ms) + ".";
+                           " (both " + name(side) + "), " + time_against(here_ms, there_ms) + ".";
     const std::int64_t here = largest_memory(of(row, side)), there = largest_memory(of(first, side));
     if (here > 0 && there > 0)
       sentence += " The fullest GPU holds " + binary_bytes(here) + " instead of " + binary_bytes(there) + ".";
@@ -248,7 +248,7 @@ std::string times_by_microbatches(const std::vector<const ScenarioRow*>& rows, S
       rows.begin(), rows.end(), [&](auto* a, auto* b) { return step_ms(*a, side) < step_ms(*b, side); });
   return model_text(rows.front()->spec) + " (" + name(side) + "): " + text + "; fastest with " +
          std::to_string(fastest.spec.microbatches) + "; with " + std::to_string(rows.back()->spec.microbatches) +
-         " the step is " + slower(step_ms(*rows.back(), side), step_ms(*rows.front(), side)) + " than with " +
+         " the step takes " + time_against(step_ms(*rows.back(), side), step_ms(*rows.front(), side)) + " than with " +
          std::to_string(rows.front()->spec.microbatches) + ".";
 }
 

@@ -2,7 +2,7 @@
 // where everything that a sentence compares was measured, predicted ones elsewhere; which of the two is said.
 //
 //   find_answer("more_gpus")->sentences(table)
-//   -> {"Is it faster on 5 GPUs than on 2? No: 325.91 ms against 325.10 ms (both predicted), 0.2 % slower.", ...}
+//   -> {"Is it faster on 5 GPUs than on 2? No: 325.91 ms against 325.10 ms (both predicted), 0.2 % more time.", ...}
 //
 // Adding one: a function and a line in the table of answers.cpp.
 #pragma once

@@ -7,6 +7,7 @@
 #include "sim/report/number_text.hpp"
 #include "sim/report/terminal.hpp"
 #include "sim/report/text_table.hpp"
+#include "sim/report/warnings.hpp"
 
 namespace pdl {
 namespace {
@@ -222,6 +223,17 @@ std::string common_settings(const ScenarioTable& table, std::size_t width) {
   return wrap("all rows: " + text, width, 2);
 }
 
+std::string warnings_text(const ScenarioTable& table, std::size_t width) {
+  WarningList warnings;
+  for (std::size_t r = 0; r < table.rows.size(); ++r) {
+    const ScenarioRow& row = table.rows[r];
+    warnings.add("row " + std::to_string(r + 1), row.predicted.result.warnings);
+    if (row.measured) warnings.add("row " + std::to_string(r + 1) + ", measured", row.measured->result.warnings);
+  }
+  const std::string text = warnings.text(width);
+  return text.empty() ? "" : "\n" + text;
+}
+
 std::string answer_text(const ScenarioTable& table, std::size_t width) {
   if (table.scenario.answer.empty()) return "";
   std::string text = "\n";
@@ -269,7 +281,8 @@ std::string scenario_text(const ScenarioTable& table, std::size_t width) {
   out += wrap(describe_source(table.rows.front().predicted.result), width, 2) + common_settings(table, width);
   if (!table.has_measurements())
     out += "no measured runs of these configurations beside this profile: predicted only\n";
-  return out + "\n" + configuration_table(table) + gpu_table(table) + legend(table, width) + answer_text(table, width);
+  return out + "\n" + configuration_table(table) + gpu_table(table) + legend(table, width) +
+         warnings_text(table, width) + answer_text(table, width);
 }
 
 }  // namespace pdl

@@ -11,6 +11,7 @@
 #include "sim/report/predict.hpp"
 #include "sim/report/run_json.hpp"
 #include "sim/report/text_table.hpp"
+#include "sim/report/warnings.hpp"
 #include "sim/spec/error.hpp"
 
 namespace pdl {
@@ -126,6 +127,16 @@ TextTable summary_table(const Validation& validation) {
   return table;
 }
 
+std::string warnings_text(const Validation& validation) {
+  WarningList predicted, measured;
+  for (const ValidatedRun& run : validation.runs) {
+    predicted.add(stem(run.path), run.predicted.warnings);
+    measured.add(stem(run.path) + ", measured", run.measured.warnings);
+  }
+  const std::string text = predicted.text(120) + measured.text(120);
+  return text.empty() ? "" : "\n" + text;
+}
+
 std::string legend() {
   return "error: (predicted - measured median) / measured median; memory error: of the peak memory, that GPU of the "
          "run\n"
@@ -185,7 +196,8 @@ Validation validate(const std::vector<std::string>& paths, const std::optional<s
 }
 
 std::string validation_text(const Validation& validation) {
-  return to_text(run_table(validation)) + "\n" + legend() + "\n" + to_text(summary_table(validation));
+  return to_text(run_table(validation)) + "\n" + legend() + "\n" + to_text(summary_table(validation)) +
+         warnings_text(validation);
 }
 
 std::string validation_markdown(const Validation& validation) {
@@ -210,7 +222,8 @@ nlohmann::ordered_json validation_json(const Validation& validation) {
                            {"measured_p75_ms", time.p75_ms ? ordered_json(*time.p75_ms) : ordered_json()},
                            {"predicted_ms", run.predicted.step_time.median_ms},
                            {"error_percent", run.error_percent},
-                           {"memory_error_percent", run.memory_error_percent}});
+                           {"memory_error_percent", run.memory_error_percent},
+                           {"warnings", run.predicted.warnings}});
   }
   out["step_time_error"] = summary(validation.step_time());
   out["memory_error"] = summary(validation.memory());
