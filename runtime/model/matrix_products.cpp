@@ -10,12 +10,12 @@
 #include <tuple>
 #include <vector>
 
+#include "runtime/measure/stream_time.hpp"
 #include "sim/spec/error.hpp"
 
 #if PDL_CUDA
 #include <ATen/Context.h>
 #include <ATen/cuda/CUDAContext.h>
-#include <ATen/cuda/CUDAEvent.h>
 #include <cublasLt.h>
 #endif
 
@@ -125,23 +125,6 @@ class LtProduct {
   cublasLtMatrixLayout_t first_ = nullptr, second_ = nullptr, out_ = nullptr;
 };
 
-/// Milliseconds of one call, the least of three pairs.
-double time_ms(const std::function<void()>& call) {
-  const c10::cuda::CUDAStream stream = at::cuda::getCurrentCUDAStream();
-  at::cuda::CUDAEvent begin(cudaEventDefault), end(cudaEventDefault);
-  double least = 1e30;
-  call();
-  for (int i = 0; i < 3; ++i) {
-    begin.record(stream);
-    call();
-    call();
-    end.record(stream);
-    end.synchronize();
-    least = std::min(least, static_cast<double>(begin.elapsed_time(end)) / 2);
-  }
-  return least;
-}
-
 /// The choices of the process: nothing for a shape that LibTorch's call runs best.
 std::mutex choices_mutex;
 std::map<Key, std::optional<cublasLtMatmulAlgo_t>> choices;
@@ -161,10 +144,10 @@ struct MatrixProducts::Ways {
     const cublasLtHandle_t handle = at::cuda::getCurrentCUDABlasLtHandle();
     LtProduct product(key);
     std::optional<cublasLtMatmulAlgo_t> best;
-    double least_ms = kLeastGain * time_ms([&] { run_by_libtorch(p); });
+    double least_ms = kLeastGain * stream_time_ms([&] { run_by_libtorch(p); });
     for (const cublasLtMatmulAlgo_t& algorithm : product.proposals(handle)) {
       if (product.run(handle, p, algorithm, workspace.mutable_data_ptr()) != CUBLAS_STATUS_SUCCESS) continue;
-      const double ms = time_ms([&] { product.run(handle, p, algorithm, workspace.mutable_data_ptr()); });
+      const double ms = stream_time_ms([&] { product.run(handle, p, algorithm, workspace.mutable_data_ptr()); });
       if (ms >= least_ms) continue;
       least_ms = ms;
       best = algorithm;

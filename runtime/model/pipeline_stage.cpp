@@ -4,7 +4,11 @@
 #include <c10/core/InferenceMode.h>
 
 #include <algorithm>
+#include <map>
+#include <mutex>
+#include <tuple>
 
+#include "runtime/measure/stream_time.hpp"
 #include "runtime/model/initial_values.hpp"
 
 namespace pdl {
@@ -14,6 +18,9 @@ namespace {
 constexpr double kAdamBeta1 = 0.9;
 constexpr double kAdamBeta2 = 0.999;
 constexpr double kAdamEpsilon = 1e-8;
+
+/// A second stream is taken where it makes a backward at least 1 % faster.
+constexpr double kLeastGain = 0.99;
 
 bool splits_backward(const Plan& plan) {
   return std::any_of(plan.graph.works.begin(), plan.graph.works.end(),
@@ -30,6 +37,8 @@ at::Tensor rows_of(const at::Tensor& flat, std::int64_t rows, std::int64_t width
 PipelineStage::PipelineStage(const Plan& plan, int stage, at::Device device, const RuntimeOptions& options)
     : device_(device),
       products_(device),
+      weight_products_(device),
+      side_(device),
       stage_(stage),
       first_(stage == 0),
       last_(stage + 1 == static_cast<int>(plan.stages.size())),
@@ -45,6 +54,7 @@ PipelineStage::PipelineStage(const Plan& plan, int stage, at::Device device, con
   create_parameters(plan, options);
   create_buffers(plan, options);
   tune_products(plan);
+  tune_backward();
 }
 
 at::Tensor PipelineStage::empty(at::IntArrayRef sizes) const {
@@ -84,19 +94,16 @@ void PipelineStage::create_buffers(const Plan& plan, const RuntimeOptions& optio
   }
   const at::Tensor ones = at::ones({most_rows}, at::TensorOptions().device(device_).dtype(at::kFloat));
 
-  // Flat buffers, [slot][layer]. Gradients that live only within one task are shared by all slots: two buffers in turn.
+  // Flat buffers, [slot][layer]. Gradients that live only within one task are shared by all slots.
   struct Slot {
     at::Tensor input;
     std::vector<at::Tensor> outputs, gradients;
     at::Tensor input_gradient;
   };
-  std::int64_t widest = 0;
-  for (std::size_t l = 0; l + 1 < layers; ++l) widest = std::max(widest, shapes_[l].out_features);
-  at::Tensor turn[2];
-  if (!split && layers > 1) turn[0] = empty({most_rows * widest});
-  if (!split && layers > 2) turn[1] = empty({most_rows * widest});
-  at::Tensor loss_gradient;
-  if (last_ && !split) loss_gradient = empty({most_rows * shapes_.back().out_features});
+  std::vector<at::Tensor> within_task(layers);
+  for (std::size_t l = 0; !split && l < layers; ++l) {
+    if (l + 1 < layers || last_) within_task[l] = empty({most_rows * shapes_[l].out_features});
+  }
 
   std::vector<Slot> slots(static_cast<std::size_t>(stage.slots));
   for (Slot& slot : slots) {
@@ -105,8 +112,7 @@ void PipelineStage::create_buffers(const Plan& plan, const RuntimeOptions& optio
     for (std::size_t l = 0; l < layers; ++l) {
       const std::int64_t numbers = most_rows * shapes_[l].out_features;
       slot.outputs.push_back(empty({numbers}));
-      const bool within_task = !split && (l + 1 < layers || last_);
-      slot.gradients.push_back(!within_task ? empty({numbers}) : l + 1 == layers ? loss_gradient : turn[(layers - l) % 2]);
+      slot.gradients.push_back(within_task[l].defined() ? within_task[l] : empty({numbers}));
     }
   }
 
@@ -153,13 +159,30 @@ void PipelineStage::tune_products(const Plan& plan) {
     for (std::size_t l = 0; l < layers_.size(); ++l) {
       products_.tune(forward_product(views_[m], l));
       if (l > 0 || !first_) products_.tune(input_gradient_product(views_[m], l));
-      products_.tune(weight_gradient_product(views_[m], l, false));
-      if (count > 1) products_.tune(weight_gradient_product(views_[m], l, true));
+      weight_products_.tune(weight_gradient_product(views_[m], l, false));
+      if (count > 1) weight_products_.tune(weight_gradient_product(views_[m], l, true));
     }
   }
 }
 
+void PipelineStage::tune_backward() {
+  // By rows, width, layers, and whether the first layer has an input gradient: stages that are alike run alike.
+  using Kind = std::tuple<std::int64_t, std::int64_t, std::size_t, bool>;
+  static std::mutex mutex;
+  static std::map<Kind, bool> chosen;
+  if (!device_.is_cuda() || (layers_.size() == 1 && first_)) return;
+  const Kind kind{views_[0].activations.back().size(0), shapes_.back().out_features, layers_.size(), first_};
+  const std::lock_guard lock(mutex);
+  if (!chosen.contains(kind)) {
+    const double in_turn_ms = stream_time_ms([&] { backward(0, true); });
+    weights_on_side_ = true;
+    chosen[kind] = stream_time_ms([&] { backward(0, true); }) < kLeastGain * in_turn_ms;
+  }
+  weights_on_side_ = chosen[kind];
+}
+
 void PipelineStage::forward(int microbatch) {
+  const c10::InferenceMode without_autograd;
   MicrobatchViews& views = views_[microbatch];
   for (std::size_t l = 0; l < layers_.size(); ++l) products_.run(forward_product(views, l));
 }
@@ -182,23 +205,28 @@ void PipelineStage::layer_input_gradient(MicrobatchViews& views, std::size_t lay
 }
 
 void PipelineStage::layer_weight_gradient(MicrobatchViews& views, std::size_t layer, bool accumulate) {
-  products_.run(weight_gradient_product(views, layer, accumulate));
+  weight_products_.run(weight_gradient_product(views, layer, accumulate));
   LayerTensors& tensors = layers_[layer];
   at::addmv_out(tensors.bias_gradient, tensors.bias_gradient, views.gradients_transposed[layer], views.ones,
                 accumulate ? 1 : 0, alpha(layer));
 }
 
 void PipelineStage::backward(int microbatch, bool accumulate) {
+  const c10::InferenceMode without_autograd;
   MicrobatchViews& views = views_[microbatch];
   loss_gradient(microbatch);
   for (std::size_t l = layers_.size(); l-- > 0;) {
     relu_backward(views, l);
+    const auto weight_gradient = [&] { layer_weight_gradient(views, l, accumulate); };
+    if (weights_on_side_) side_.run(weight_gradient);
     layer_input_gradient(views, l);
-    layer_weight_gradient(views, l, accumulate);
+    if (!weights_on_side_) weight_gradient();
   }
+  if (weights_on_side_) side_.join();
 }
 
 void PipelineStage::backward_input(int microbatch) {
+  const c10::InferenceMode without_autograd;
   MicrobatchViews& views = views_[microbatch];
   loss_gradient(microbatch);
   for (std::size_t l = layers_.size(); l-- > 0;) {
@@ -208,10 +236,12 @@ void PipelineStage::backward_input(int microbatch) {
 }
 
 void PipelineStage::backward_weight(int microbatch, bool accumulate) {
+  const c10::InferenceMode without_autograd;
   for (std::size_t l = layers_.size(); l-- > 0;) layer_weight_gradient(views_[microbatch], l, accumulate);
 }
 
 void PipelineStage::optimizer_step() {
+  const c10::InferenceMode without_autograd;
   if (optimizer_ == Optimizer::sgd) {
     at::_foreach_add_(parameters_, gradients_, -learning_rate_);
     return;

@@ -17,9 +17,14 @@
 //   loss       dY = (Y - T) * 2 / (batch * width), the mean squared error over the whole batch, so that micro-batches
 //              add up to nn.MSELoss of the batch. The factor is the alpha of the last layer's products: no pass of its own.
 //
+// The weight gradient of a layer is needed by nobody before the optimizer: it may run on a second stream beside the input
+// gradients of the layers before it, where its thread blocks fill the multiprocessors that those leave idle in their last
+// wave. Whether that is faster is timed once a process and kind of stage; a backward ends when both have.
+//
 // Buffers: one a slot (Stage::slots) for what must outlive a task; micro-batch m uses slot m % slots. Nothing is
 // allocated in a step by this code (cuBLAS takes its workspace in the first one). Everything is launched on the current
-// stream of the current device; the caller orders the streams. fp32; whether products use TF32 is LibTorch's setting.
+// stream of the current device; the caller orders the streams. All tensors are those of c10::InferenceMode: who writes to
+// one from outside does so in that mode. fp32; whether products use TF32 is LibTorch's setting.
 // Not here: autocast, other kinds of layer.
 #pragma once
 
@@ -30,6 +35,7 @@
 
 #include "runtime/executor/runtime_options.hpp"
 #include "runtime/model/matrix_products.hpp"
+#include "runtime/model/side_stream.hpp"
 #include "sim/plan/plan.hpp"
 
 namespace pdl {
@@ -93,6 +99,7 @@ class PipelineStage {
   void create_parameters(const Plan& plan, const RuntimeOptions& options);
   void create_buffers(const Plan& plan, const RuntimeOptions& options);
   void tune_products(const Plan& plan);
+  void tune_backward();
   MatrixProduct forward_product(MicrobatchViews& views, std::size_t layer);
   MatrixProduct input_gradient_product(MicrobatchViews& views, std::size_t layer);
   MatrixProduct weight_gradient_product(MicrobatchViews& views, std::size_t layer, bool accumulate);
@@ -104,6 +111,9 @@ class PipelineStage {
 
   at::Device device_;
   MatrixProducts products_;
+  MatrixProducts weight_products_;  // with a workspace of their own: they may run beside the others
+  SideStream side_;
+  bool weights_on_side_ = false;
   int stage_;
   bool first_;
   bool last_;

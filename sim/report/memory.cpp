@@ -53,18 +53,18 @@ std::int64_t pipeline_buffer_bytes(const Plan& plan, std::size_t index) {
                                  [](const Work& work) { return work.kind == TaskKind::backward_weight; });
   const std::int64_t in = layer_of(plan, stage.first_layer).in_features;
   const std::int64_t out = layer_of(plan, stage.first_layer + stage.layer_count - 1).out_features;
-  std::int64_t outputs = 0, inner_widest = 0;
+  std::int64_t outputs = 0, inner = 0;
   for (std::int32_t l = 0; l < stage.layer_count; ++l) {
     const std::int64_t width = layer_of(plan, stage.first_layer + l).out_features;
     outputs += tensor_bytes(rows * width);
-    if (l + 1 < stage.layer_count) inner_widest = std::max(inner_widest, width);
+    if (l + 1 < stage.layer_count) inner += tensor_bytes(rows * width);
   }
   std::int64_t a_slot = outputs;                        // the result of every layer
   if (!first) a_slot += 2 * tensor_bytes(rows * in);    // what arrives, and the gradient that goes back
   if (split) a_slot += outputs;                         // the gradients of every layer, kept for the weight gradient
   if (!split && !last) a_slot += tensor_bytes(rows * out);  // the gradient that arrives
   std::int64_t shared = tensor_bytes(rows);             // the vector of ones
-  if (!split) shared += std::min(stage.layer_count - 1, 2) * tensor_bytes(rows * inner_widest);
+  if (!split) shared += inner;                          // gradients between the layers
   if (!split && last) shared += tensor_bytes(rows * out);  // the gradient of the loss
   if (last) shared += tensor_bytes(static_cast<std::int64_t>(plan.microbatch_rows.size()));
   return stage.slots * a_slot + shared;
