@@ -27,7 +27,7 @@ struct CompareFlags {
 
 void compare(const CompareFlags& flags) {
   if (flags.files.size() != 2) {
-    throw InputError("pdl-sim compare", std::to_string(flags.files.size()) + " files", "two: A.json B.json");
+    throw InputError("compare", std::to_string(flags.files.size()) + " files", "two: A.json B.json");
   }
   const auto json = flags.json.value();
   const bool with_gantt = !flags.no_gantt.on();

@@ -28,7 +28,8 @@ std::vector<std::string> subcommands_of(const CLI::App& app) {
 }
 
 std::string nearest_or_list(const std::string& word, const std::vector<std::string>& known) {
-  const std::string nearest = nearest_word(word, known);
+  constexpr std::size_t kLeastLength = 4;  // anything is near to a word of three letters
+  const std::string nearest = word.size() < kLeastLength ? "" : nearest_word(word, known);
   return nearest.empty() ? list_words(known) : nearest;
 }
 
@@ -61,7 +62,7 @@ bool Switch::on() const {
 
 void refuse_command_line(const CLI::App& app, const CLI::ParseError& error) {
   const CLI::App& active = called(app);
-  const std::string place = &active == &app ? "command line" : app.get_name() + " " + active.get_name();
+  const std::string place = &active == &app ? "command line" : active.get_name();
   const auto* extras = dynamic_cast<const CLI::ExtrasError*>(&error);
   const std::vector<std::string> left = app.remaining(true);
   if (extras && !left.empty()) {
@@ -75,6 +76,10 @@ void refuse_command_line(const CLI::App& app, const CLI::ParseError& error) {
     }
     throw InputError(place, "a word too many, " + word,
                      "only the words of " + app.get_name() + " " + active.get_name() + " --help");
+  }
+  if (dynamic_cast<const CLI::ArgumentMismatch*>(&error)) {
+    const std::string message = error.what();  // "--json: 1 required FILE|- missing"
+    throw InputError(message.substr(0, message.find(':')), "no value", "one");
   }
   throw InputError(place + ": " + error.what());
 }

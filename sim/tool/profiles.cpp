@@ -12,8 +12,7 @@ namespace {
 void print_profiles() {
   const std::vector<ProfileSummary> profiles = list_profiles();
   if (profiles.empty()) {
-    throw InputError("pdl-sim profiles", "no profile in data/",
-                     "data/<machine>/profile.json (pdl-calibrate --out writes one)");
+    throw InputError("profiles", "no profile in data/", "data/<machine>/profile.json (pdl-calibrate --out writes one)");
   }
   const std::string usual = default_profile_name();
   TextTable table{{{"profile", "", Align::left},

@@ -36,7 +36,7 @@ std::string scenarios_folder() {
 void print_scenarios(const ScenarioFlags& flags) {
   const bool all = flags.all.on();
   if (all && !flags.files.empty()) throw InputError("--all", flags.files.front() + " beside it", "files, or --all");
-  if (!all && flags.files.empty()) throw InputError("pdl-sim scenario", "no file", "FILE.json..., or --all");
+  if (!all && flags.files.empty()) throw InputError("scenario", "no file", "FILE.json..., or --all");
   std::vector<Scenario> scenarios;
   for (const std::string& path : all ? scenario_files(scenarios_folder()) : flags.files)
     scenarios.push_back(load_scenario(path));

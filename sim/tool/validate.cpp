@@ -26,7 +26,7 @@ struct ValidateFlags {
 };
 
 void validate_as_asked(const ValidateFlags& flags) {
-  if (flags.runs.empty()) throw InputError("pdl-sim validate", "no run", "one or more files: RUN.json...");
+  if (flags.runs.empty()) throw InputError("validate", "no run", "one or more files: RUN.json...");
   const auto json = flags.json.value();
   const bool markdown = flags.markdown.on();
   const Validation validation = validate(flags.runs, flags.profile.value());
