@@ -69,7 +69,7 @@ def violations_of_line(source, bracket, target, root):
     allowed = ALLOWED[room] + ALLOWED_FOR_FILE.get(source, [])
     if target_room is None:
         yield f'includes "{target}", which is in no room'
-    elif target_room != room and not any(inside(target, folder) for folder in allowed):
+    elif not inside(target, room) and not any(inside(target, folder) for folder in allowed):
         may = ", ".join(ALLOWED[room]) or "nothing"
         yield f'includes "{target}", but {room} may include only itself and {may}'
 

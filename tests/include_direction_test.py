@@ -22,6 +22,8 @@ class Arrows(unittest.TestCase):
             "sim/spec/a.hpp": "#include <vector>\n",
             "sim/plan/b.cpp": '#include "sim/spec/a.hpp"\n',
             "runtime/tool/c.cpp": '#include "sim/plan/b.cpp"\n#include <torch/torch.h>\n',
+            "runtime/measure/d.hpp": "",
+            "runtime/model/e.cpp": '#include "runtime/measure/d.hpp"\n',
         }))
 
     def test_against_the_arrow(self):
