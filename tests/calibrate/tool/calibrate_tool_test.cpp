@@ -19,7 +19,7 @@ Samples small_samples() {
   return b.samples;
 }
 
-TEST_CASE("--from fits without hardware and says what it fitted", "[calibrate_tool]") {
+TEST_CASE("fits without hardware and says what it fitted: --from", "[calibrate_tool]") {
   const TemporaryFolder folder;
   save_samples(small_samples(), folder / "samples.json");
   const Process run = run_program("pdl-calibrate", "--from samples.json --out profile.json --name mine", folder);
@@ -88,7 +88,7 @@ TEST_CASE("command lines that cannot be: exit 2, the flag named", "[calibrate_to
   }
 }
 
-TEST_CASE("--help says what there is and what it means", "[calibrate_tool]") {
+TEST_CASE("says what there is and what it means: --help", "[calibrate_tool]") {
   const TemporaryFolder folder;
   const Process run = run_program("pdl-calibrate", "--help", folder);
   CHECK(run.exit_code == 0);
