@@ -145,7 +145,10 @@ std::vector<std::string> shorter_than_kernels(const CostProfile& profile) {
   std::size_t count = 0;
   for (const MeasuredCurve& measured : profile.curves) {
     for (const CurvePoint& point : measured.curve.points) {
-      if (trusted_ns(point) <= kShorterThanKernels * measured_ns(point)) continue;
+      // A pipeline's backward may run on two streams at once.
+      const bool two_streams = measured.key.implementation == "pipeline" && measured.key.operation == "backward";
+      const double at_once = two_streams ? 2 : 1;
+      if (trusted_ns(point) <= at_once * kShorterThanKernels * measured_ns(point)) continue;
       if (count++ > 0) continue;
       texts.push_back("not synchronised? " + describe(at(measured.key, point.size)) + " takes " +
                       us_text(measured_ns(point)) + ", less than its kernels, " + us_text(trusted_ns(point)));

@@ -1,6 +1,6 @@
 // A training program: executes one step of a plan's graph on the devices of this process, for real.
 //
-//   auto program = make_pipeline_program(plan, devices);   // or make_autograd_program: the one-thread programs
+//   auto program = make_pipeline_program(plan, options);   // or make_autograd_program: the one-thread programs
 //   program->step(nullptr);                                 // warm-up
 //   program->step(&recorder);                               // and where each task ran, when
 //

@@ -40,9 +40,9 @@ nlohmann::json check_training(const Plan& plan, const RuntimeOptions& options, c
   const Agreement agreement =
       compare_parameters(plan.spec, options, device, first_local_layer(plan, options), parameters, expected);
   std::fprintf(stderr,
-               "check: after %d steps the parameters differ from those of plain training on one device by at most %.3g; "
+               "check%s: after %d steps the parameters differ from those of plain training on one device by at most %.3g; "
                "%.3g of the way that they have gone (%s)\n",
-               steps, agreement.largest_difference, agreement.relative_difference,
+               options.rank < 0 ? "" : (" of worker " + std::to_string(options.rank)).c_str(), steps, agreement.largest_difference, agreement.relative_difference,
                agreement.equal ? "equal" : "NOT equal");
   if (!agreement.equal) throw std::runtime_error("the training is wrong: its parameters are not those of plain training");
   return {{"steps", steps},

@@ -1,6 +1,6 @@
 // Time of one layer of any shape, from the shapes that a profile has.
 //
-//   LayerTimes times(profile, notices);
+//   LayerTimes times(profile, "fp32", notices);
 //   times.at({.probe = Probe::layer, .implementation = "pipeline", .operation = "forward", .dtype = "fp32",
 //             .in = 5120, .out = 5120, .size = 512})
 //

@@ -1,6 +1,7 @@
 #include "sim/plan/task_graph.hpp"
 
 #include <algorithm>
+#include <boost/functional/hash.hpp>
 
 namespace pdl {
 
@@ -20,12 +21,27 @@ std::string to_string(StreamRole role) {
   return "";
 }
 
+std::size_t WorkHash::operator()(const Work& work) const {
+  std::size_t hash = 0;
+  for (const std::int64_t field :
+       {static_cast<std::int64_t>(work.kind), static_cast<std::int64_t>(work.implementation),
+        std::int64_t{work.accumulate} + 2 * std::int64_t{work.input_gradient} + 4 * std::int64_t{work.loss},
+        std::int64_t{work.first_layer}, std::int64_t{work.layer_count}, std::int64_t{work.from_worker},
+        std::int64_t{work.to_worker}, work.rows, work.bytes}) {
+    boost::hash_combine(hash, field);
+  }
+  return hash;
+}
+
 std::uint32_t TaskGraphBuilder::add_work(const Work& work) {
-  // Equal works are added close to each other: the newest ones are looked at first.
-  const auto found = std::find(works_.rbegin(), works_.rend(), work);
-  if (found != works_.rend()) return static_cast<std::uint32_t>(works_.rend() - found - 1);
-  works_.push_back(work);
-  return static_cast<std::uint32_t>(works_.size() - 1);
+  // Equal works are mostly added close to each other: the newest ones are looked at first.
+  constexpr std::ptrdiff_t kNewest = 8;
+  const auto newest_end = works_.rbegin() + std::min<std::ptrdiff_t>(kNewest, std::ssize(works_));
+  const auto found = std::find(works_.rbegin(), newest_end, work);
+  if (found != newest_end) return static_cast<std::uint32_t>(works_.rend() - found - 1);
+  const auto [known, is_new] = known_works_.emplace(work, static_cast<std::uint32_t>(works_.size()));
+  if (is_new) works_.push_back(work);
+  return known->second;
 }
 
 TaskId TaskGraphBuilder::add_task(const Task& task) {

@@ -24,6 +24,7 @@
 #include <limits>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -72,6 +73,10 @@ struct Work {
   bool operator==(const Work&) const = default;
 };
 
+struct WorkHash {
+  std::size_t operator()(const Work& work) const;
+};
+
 struct Task {
   std::uint32_t work = 0;        // index into TaskGraph::works
   std::uint32_t stream = kNone;  // worker * kStreamsPerWorker + role; kNone: no stream
@@ -109,6 +114,7 @@ class TaskGraphBuilder {
 
  private:
   std::vector<Work> works_;
+  std::unordered_map<Work, std::uint32_t, WorkHash> known_works_;
   std::vector<Task> tasks_;
   std::vector<std::pair<TaskId, TaskId>> edges_;
   std::uint32_t groups_ = 0;

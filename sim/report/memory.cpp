@@ -45,12 +45,10 @@ std::int64_t data_bytes(const Plan& plan, std::size_t stage) {
 }
 
 /// The buffers of runtime/model/pipeline_stage.cpp.
-std::int64_t pipeline_buffer_bytes(const Plan& plan, std::size_t index) {
+std::int64_t pipeline_buffer_bytes(const Plan& plan, std::size_t index, bool split) {
   const Stage& stage = plan.stages[index];
   const std::int64_t rows = largest_microbatch(plan);
   const bool first = index == 0, last = index + 1 == plan.stages.size();
-  const bool split = std::any_of(plan.graph.works.begin(), plan.graph.works.end(),
-                                 [](const Work& work) { return work.kind == TaskKind::backward_weight; });
   const std::int64_t in = layer_of(plan, stage.first_layer).in_features;
   const std::int64_t out = layer_of(plan, stage.first_layer + stage.layer_count - 1).out_features;
   std::int64_t outputs = 0, inner = 0;
@@ -158,9 +156,11 @@ std::vector<std::int64_t> predict_memory_bytes(const Plan& plan, const Workspace
     for (std::int64_t& of_gpu : bytes) of_gpu += workspace.autograd;
     return bytes;
   }
+  const bool split = std::any_of(plan.graph.works.begin(), plan.graph.works.end(),
+                                 [](const Work& work) { return work.kind == TaskKind::backward_weight; });
   for (std::size_t s = 0; s < plan.stages.size(); ++s) {
     bytes.push_back(parameter_bytes(plan, plan.stages[s], 2) + optimizer_bytes(plan, plan.stages[s]) + data_bytes(plan, s) +
-                    pipeline_buffer_bytes(plan, s) + workspace.pipeline);
+                    pipeline_buffer_bytes(plan, s, split) + workspace.pipeline);
   }
   return bytes;
 }

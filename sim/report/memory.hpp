@@ -1,6 +1,6 @@
 // The peak of allocated memory on each GPU, as torch.cuda.max_memory_allocated would say it after training.
 //
-//   predict_memory_bytes(plan, {{Implementation::pipeline, 34 << 20}})   // one number a GPU
+//   predict_memory_bytes(plan, {.pipeline = 68 << 20})   // one number a GPU
 //
 // pipeline: every buffer exists before the first step (runtime/model/pipeline_stage.hpp), so the peak is their sum.
 // autograd: tensors come and go in the order in which the host issues the tasks; that order is replayed. What is kept

@@ -269,7 +269,7 @@ TaskKind read_kind(const JsonPlace& place) {
   for (std::size_t k = 0; k < kKinds.size(); ++k) {
     if (text == kKinds[k]) return static_cast<TaskKind>(k);
   }
-  place.refuse("forward, backward, optimizer, send_forward, ... (docs/formats.md)");
+  place.refuse("forward, backward, optimizer, send_forward, ... (docs/formats-run.md)");
 }
 
 StreamRole read_stream(const JsonPlace& place) {
@@ -277,7 +277,7 @@ StreamRole read_stream(const JsonPlace& place) {
   for (int role = 0; role <= static_cast<int>(StreamRole::none); ++role) {
     if (text == to_string(static_cast<StreamRole>(role))) return static_cast<StreamRole>(role);
   }
-  place.refuse("compute, send forward, ... (docs/formats.md)");
+  place.refuse("compute, send forward, ... (docs/formats-run.md)");
 }
 
 std::int64_t read_us(const JsonPlace& place, std::int64_t least_ns, std::int64_t largest_ns) {

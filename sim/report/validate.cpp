@@ -29,6 +29,22 @@ std::string profile_beside(const std::string& run_path) {
   return path.string();
 }
 
+/// What was measured is the step that the file's own configuration describes.
+void check_is_of_its_plan(const std::string& path, const RunResult& measured, const RunResult& planned) {
+  const auto differ = [&](const std::string& what, std::size_t found, std::size_t expected) {
+    throw InputError(path + ": " + what, std::to_string(found), std::to_string(expected) + ", as its config has");
+  };
+  if (measured.microbatch_rows != planned.microbatch_rows) {
+    differ("microbatch_rows", measured.microbatch_rows.size(), planned.microbatch_rows.size());
+  }
+  if (measured.transfer_bytes != planned.transfer_bytes) {
+    differ("transfers", measured.transfer_bytes.size(), planned.transfer_bytes.size());
+  }
+  if (measured.timeline.spans.size() != planned.timeline.spans.size()) {
+    differ("spans", measured.timeline.spans.size(), planned.timeline.spans.size());
+  }
+}
+
 ValidatedRun validate_run(const std::string& path, const CostProfile& profile, RunResult measured) {
   if (!measured.measured) throw InputError(path, "a predicted run", "a run measured by pdl-run");
   ValidatedRun run;
@@ -40,6 +56,11 @@ ValidatedRun validate_run(const std::string& path, const CostProfile& profile, R
     throw InputError(path + ": cannot be predicted: " + error.what());
   } catch (const CannotRun& error) {
     throw CannotRun(path + ": " + error.what());
+  }
+  check_is_of_its_plan(path, measured, run.predicted);
+  const auto card = [](const nlohmann::json& environment) { return environment.value("card", std::string("unknown")); };
+  if (measured.environment.is_object() && card(measured.environment) != card(profile.environment)) {
+    run.predicted.warnings.push_back("measured on " + card(measured.environment) + ", predicted from " + card(profile.environment));
   }
   run.error_percent = 100 * (run.predicted.step_time.median_ms / measured.step_time.median_ms - 1);
   for (std::size_t g = 0; g < measured.peak_memory_bytes.size(); ++g) {

@@ -15,6 +15,8 @@ namespace {
 constexpr std::int64_t kMillion = 1'000'000;
 constexpr std::int64_t kLargestBatch = 1'000'000'000;
 constexpr double kLargestCostMs = 1e9;
+/// Stages x micro-batches: four tasks each at some 90 bytes are 7 GB.
+constexpr double kMostCells = 2e7;
 /// Makespans and byte counts stay below this, so that no 64-bit integer overflows.
 constexpr double kLargestTotal = 4e18;
 
@@ -26,7 +28,7 @@ const std::array<SettingInfo, 17> kSettings = {{
     {"microbatches", "M", "slices of the batch (default 8)"},
     {"gpus", "N", "number of GPUs (default 1)"},
     {"strategy", "single|mp|pp", "one GPU, naive layer split in one program, or pipeline (default: single, or pp)"},
-    {"schedule", "naive|gpipe|1f1b", "order of a pipeline; implies --strategy pp (default 1f1b)"},
+    {"schedule", "naive|gpipe|1f1b", "order of a pipeline; implies --strategy pp (default 1f1b; with --workers one gpipe)"},
     {"dtype", "fp32|tf32|amp-fp16|amp-bf16", "number format of the matrix products (default fp32)"},
     {"optimizer", "sgd|adam", "optimizer (default sgd)"},
     {"transport", "copy|nccl|gloo", "how stages exchange activations (default copy)"},
@@ -195,6 +197,14 @@ void read_workers(const Given& given, RunSpec& spec) {
                        "one: mp is one program for all GPUs (a worker a GPU: strategy pp, schedule naive)");
     }
   }
+  if (spec.workers == Workers::one && spec.strategy == Strategy::pp && spec.schedule != "naive" && spec.schedule != "gpipe") {
+    const SettingValue* schedule = find(given, "schedule");
+    if (schedule) {
+      throw InputError(schedule->place, schedule->value + " with one thread for all GPUs",
+                       "naive or gpipe: one thread gives every GPU the same order (or workers thread or process)");
+    }
+    spec.schedule = "gpipe";
+  }
   if (const SettingValue* s = find(given, "transport")) {
     spec.transport = parse_word(kTransports, *s);
     if (spec.workers == Workers::one && spec.transport != Transport::copy) {
@@ -218,8 +228,8 @@ void check_totals(const Given& given, RunSpec& spec) {
   }
   const double tasks = static_cast<double>(spec.gpus) * static_cast<double>(spec.microbatches);
   const SettingValue* s = find(given, "microbatches") ? find(given, "microbatches") : find(given, "gpus");
-  if (tasks > 1e8) {
-    throw InputError(s->place, to_text(tasks) + " stages x micro-batches", "at most 1e8");
+  if (tasks > kMostCells) {
+    throw InputError(s->place, to_text(tasks) + " stages x micro-batches", "at most " + to_text(kMostCells));
   }
   if (spec.synthetic) {
     const double ms = spec.synthetic->tf_ms + spec.synthetic->tb_ms + spec.synthetic->tw_ms.value_or(0) +

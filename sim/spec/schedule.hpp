@@ -23,7 +23,7 @@ struct Operation {
   bool operator==(const Operation&) const = default;
 };
 
-/// stages = workers * chunks. stage `s` lives on the worker that stage_worker gives.
+/// stages = workers * chunks; with one chunk, stage s lives on worker s.
 struct ScheduleShape {
   std::int32_t workers = 1;
   std::int32_t chunks = 1;

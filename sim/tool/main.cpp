@@ -46,6 +46,9 @@ int main(int argc, char** argv) {
   } catch (const pdl::CannotRun& error) {
     std::cerr << "pdl-sim: " << error.what() << "\n";
     return pdl::kExitCannotRun;
+  } catch (const std::bad_alloc&) {
+    std::cerr << "pdl-sim: not enough memory on this machine for a plan of this size\n";
+    return pdl::kExitCannotRun;
   } catch (const std::exception& error) {
     std::cerr << "pdl-sim: a bug of pdl-sim: " << error.what() << "\n";
     return pdl::kExitBug;

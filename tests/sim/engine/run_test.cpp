@@ -126,6 +126,7 @@ TEST_CASE("engine and sweep agree for random costs, hosts, transports") {
   std::mt19937_64 random(7);
   for (const char* how : {"--transport copy", "--transport nccl", "--workers one"}) {
     for (const char* schedule : {"naive", "gpipe", "1f1b"}) {
+      if (std::string(how) == "--workers one" && std::string(schedule) == "1f1b") continue;  // refused
       for (int p = 1; p <= 5; ++p) {
         const Plan plan = make_plan(spec("--batch 30 --gpus " + std::to_string(p) + " --microbatches 6 --schedule " + schedule + " " + how));
         std::vector<TaskCost> costs(plan.graph.works.size());

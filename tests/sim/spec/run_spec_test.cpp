@@ -32,6 +32,7 @@ TEST_CASE("defaults are the contract's") {
   CHECK(spec("--gpus 4").strategy == Strategy::pp);
   CHECK(spec("--gpus 1 --schedule gpipe").strategy == Strategy::pp);
   CHECK(spec("--gpus 2 --strategy mp").workers == Workers::one);
+  CHECK(spec("--gpus 2 --workers one").schedule == "gpipe");
   CHECK(spec("--gpus 2 --schedule gpipe --transport nccl").p2p == PointToPoint::rendezvous);
 }
 
@@ -70,6 +71,8 @@ TEST_CASE("nonsense is refused by name") {
   refused("--strategy single --gpus 2", "--strategy: found single with 2 GPUs");
   refused("--strategy mp --gpus 2 --workers thread", "--workers: found thread with strategy mp");
   refused("--gpus 2 --workers one --transport nccl", "--transport: found nccl with one thread");
+  refused("--gpus 2 --workers one --schedule 1f1b", "--schedule: found 1f1b with one thread");
+  refused("--gpus 10000 --microbatches 10000 --tf 1 --tb 1", "--microbatches");
   refused("--gpus 2 --p2p rendezvous", "--p2p: found rendezvous with transport copy");
   refused("--tf 1", "--tf: found no tb");
   refused("--tcomm 1", "--tcomm: found no tf");
