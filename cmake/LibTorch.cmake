@@ -55,7 +55,9 @@ add_library(pdl_torch INTERFACE)
 target_include_directories(pdl_torch SYSTEM INTERFACE "${torch_root}/include"
                            "${torch_root}/include/torch/csrc/api/include")
 # Libraries that only register operators (torch_cuda) would be dropped where the linker's default is --as-needed.
-target_link_options(pdl_torch INTERFACE LINKER:--no-as-needed)
+# libstdc++ comes first: the wheel's libraries carry parts of an older one inside (std::filesystem), with names that
+# others see, and a program that finds those instead of its own crashes.
+target_link_options(pdl_torch INTERFACE LINKER:--no-as-needed -lstdc++)
 target_link_libraries(pdl_torch INTERFACE "${torch_root}/lib/libtorch.so" "${torch_root}/lib/libtorch_cpu.so"
                       "${torch_root}/lib/libc10.so" Threads::Threads)
 

@@ -1,7 +1,6 @@
 #include "runtime/executor/pipeline_program.hpp"
 
 #include <ATen/ATen.h>
-#include <c10/core/InferenceMode.h>
 #include <c10/util/Exception.h>
 
 #include <algorithm>
@@ -233,7 +232,6 @@ class PipelineProgram : public StepProgram {
   }
 
   void walk(int worker, SpanRecorder* recorder) {
-    const c10::InferenceMode without_autograd;
     WorkerDevice& device = *devices_[worker];
     device.begin_step(recorder);
     for (const PreparedTask& task : tasks_[worker]) {

@@ -1,0 +1,125 @@
+// The pipeline program on the GPUs of this host. Run where there are at least two.
+#include "runtime/executor/pipeline_program.hpp"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "runtime/executor/devices.hpp"
+#include "runtime/measure/measure.hpp"
+#include "runtime/measure/span_recorder.hpp"
+#include "runtime/model/reference_training.hpp"
+#include "sim/report/metrics.hpp"
+#include "sim/report/run_json.hpp"
+#include "tests/support/catch.hpp"
+#include "tests/support/process.hpp"
+#include "tests/support/specs.hpp"
+
+using namespace pdl;
+
+namespace {
+
+constexpr int kSteps = 5;
+
+RuntimeOptions gpu_options(const std::string& optimizer = "sgd") {
+  RuntimeOptions options;
+  options.seed = 11;
+  options.learning_rate = optimizer == "adam" ? 0.001 : 10.0;
+  return options;
+}
+
+bool enough_gpus(int count) {
+  if (gpu_count() >= count) return true;
+  WARN("not tested: needs " << count << " GPUs, this host has " << gpu_count());
+  return false;
+}
+
+void check_equal(const std::string& flags, const std::string& optimizer) {
+  INFO(flags);
+  const at::Device first(at::kCUDA, 0);
+  const Plan plan = make_plan(spec("--dim 256 --depth 7 --batch 130 " + flags + " --optimizer " + optimizer));
+  const RuntimeOptions options = gpu_options(optimizer);
+  auto program = make_pipeline_program(plan, options);
+  for (int step = 0; step < kSteps; ++step) program->step(nullptr);
+  const Agreement agreement = compare_parameters(plan.spec, options, first, 0, program->parameters(),
+                                                 train_reference(plan.spec, options, first, kSteps));
+  CHECK(agreement.smallest_change > 1e-4);
+  CHECK(agreement.equal);
+}
+
+}  // namespace
+
+TEST_CASE("Every schedule on GPUs trains as one GPU with the whole batch does", "[gpu][pipeline]") {
+  for (const int gpus : {1, 2, 3, 4}) {
+    if (!enough_gpus(gpus)) return;
+    for (const std::string schedule : {"naive", "gpipe", "1f1b"}) {
+      for (const std::string transport : {"copy", "nccl"}) {
+        for (const int microbatches : {1, 4, 8}) {
+          check_equal("--schedule " + schedule + " --transport " + transport + " --gpus " + std::to_string(gpus) +
+                          " --microbatches " + std::to_string(microbatches),
+                      "sgd");
+        }
+      }
+    }
+    check_equal("--schedule 1f1b --microbatches 4 --gpus " + std::to_string(gpus), "adam");
+  }
+}
+
+TEST_CASE("Workers that are processes, NCCL", "[gpu][pipeline]") {
+  if (!enough_gpus(2)) return;
+  const TemporaryFolder folder;
+  const Process run = run_program("pdl-run", "--gpus 2 --dim 256 --depth 4 --batch 64 --microbatches 4 --schedule 1f1b "
+                                  "--workers process --transport nccl --steps 5 --check --learning-rate 10 --json run.json",
+                                  folder);
+  INFO(run.err);
+  CHECK(run.exit_code == 0);
+  CHECK(read_run(folder / "run.json").peak_memory_bytes.size() == 2);
+}
+
+TEST_CASE("Spans are on one clock: transfers follow what they carry", "[gpu][pipeline]") {
+  if (!enough_gpus(2)) return;
+  for (const std::string schedule : {"gpipe", "1f1b"}) {
+    const Plan plan = make_plan(spec("--dim 2048 --depth 8 --batch 2048 --gpus 2 --microbatches 4 --schedule " + schedule));
+    auto program = make_pipeline_program(plan, gpu_options());
+    SpanRecorder recorder(plan.graph, gpu_options());
+    program->step(nullptr);
+    recorder.begin_step();
+    program->step(&recorder);
+    recorder.end_step();
+    const RecordedStep& step = recorder.recorded();
+    CHECK(step.clock_uncertainty_us > 0);
+    CHECK(step.clock_uncertainty_us < 50);
+    const auto tolerance_ns = static_cast<std::int64_t>(2 * step.clock_uncertainty_us * 1e3) + 2000;
+    for (TaskId t = 0; t < step.times.size(); ++t) {
+      CHECK(step.times[t].end_ns > step.times[t].start_ns);
+      const auto [begin, end] = boost::out_edges(t, plan.graph.edges);
+      for (auto e = begin; e != end; ++e) {
+        CHECK(step.times[t].end_ns <= step.times[boost::target(*e, plan.graph.edges)].start_ns + tolerance_ns);
+      }
+    }
+  }
+}
+
+TEST_CASE("Recording costs less than 1 % of the step", "[gpu][pipeline]") {
+  const int gpus = std::min(gpu_count(), 4);
+  if (!enough_gpus(1)) return;
+  const Plan plan = make_plan(spec("--dim 4096 --depth 16 --batch 4096 --microbatches 8 --schedule 1f1b --gpus " +
+                                   std::to_string(gpus)));
+  RuntimeOptions options = gpu_options();
+  options.learning_rate = 0.01;
+  options.recorded_steps = 15;
+  auto program = make_pipeline_program(plan, options);
+  const RunResult run = measure(plan, options, *program, "test", nullptr);
+  CHECK(run.extra["recording"]["overhead_fraction"].get<double>() < 0.01);
+  CHECK(run.peak_memory_bytes.size() == static_cast<std::size_t>(gpus));
+  CHECK(*run.step_time.p75_ms < 1.05 * *run.step_time.p25_ms);
+}
+
+TEST_CASE("More GPUs than there are", "[gpu][pipeline]") {
+  const TemporaryFolder folder;
+  const Process run = run_program("pdl-run", "--device cuda --gpus 1000 --depth 1000 --dim 8", folder);
+  CHECK(run.exit_code == 2);
+  CHECK_THAT(run.err, ContainsSubstring("--gpus: found 1000, expected at most " + std::to_string(gpu_count())));
+}
