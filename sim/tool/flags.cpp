@@ -35,29 +35,32 @@ std::string nearest_or_list(const std::string& word, const std::vector<std::stri
 
 }  // namespace
 
-OnceFlag::OnceFlag(CLI::App& app, const std::string& flag, const std::string& value_name, const std::string& help)
-    : flag_(flag) {
-  app.add_option(flag, values_, help)
-      ->type_name(value_name)
-      ->expected(1)
-      ->allow_extra_args(false)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+OnceFlag::OnceFlag(CLI::App& app, const std::string& flag, const std::string& value_name, const std::string& help,
+                   bool alone_is_1)
+    : flag_(flag), alone_is_1_(alone_is_1) {
+  option_ = app.add_option(flag, values_, help)
+                ->type_name(value_name)
+                ->allow_extra_args(false)
+                ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  alone_is_1 ? option_->expected(0, 1) : option_->expected(1);
 }
 
 std::optional<std::string> OnceFlag::value() const {
+  if (alone_is_1_ && option_->count() == 1 && (values_.empty() || values_.front().empty())) return "1";
   if (values_.size() > 1) throw InputError(flag_, "given " + std::to_string(values_.size()) + " times", "once");
   if (values_.empty()) return std::nullopt;
   if (values_.front().empty()) throw InputError(flag_, "nothing", "a value");
   return values_.front();
 }
 
-Switch::Switch(CLI::App& app, const std::string& flag, const std::string& help) : flag_(flag) {
-  app.add_flag(flag, count_, help);
-}
+// Bound to no variable: CLI11 2.2 and later count a bound flag as given, with its default, when it is not.
+Switch::Switch(CLI::App& app, const std::string& flag, const std::string& help)
+    : option_(app.add_flag(flag, help)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)) {}
 
 bool Switch::on() const {
-  if (count_ > 1) throw InputError(flag_, "given " + std::to_string(count_) + " times", "once");
-  return count_ == 1;
+  const std::size_t count = option_->count();
+  if (count > 1) throw InputError(option_->get_name(), "given " + std::to_string(count) + " times", "once");
+  return count == 1;
 }
 
 void refuse_command_line(const CLI::App& app, const CLI::ParseError& error) {

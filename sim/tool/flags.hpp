@@ -13,7 +13,9 @@ namespace pdl {
 
 class OnceFlag {
  public:
-  OnceFlag(CLI::App& app, const std::string& flag, const std::string& value_name, const std::string& help);
+  /// `alone_is_1`: the value may be left out, "--recompute" is "--recompute 1".
+  OnceFlag(CLI::App& app, const std::string& flag, const std::string& value_name, const std::string& help,
+           bool alone_is_1 = false);
   OnceFlag(const OnceFlag&) = delete;
 
   /// Throws InputError if the flag was given more than once, or without a value.
@@ -22,6 +24,8 @@ class OnceFlag {
 
  private:
   std::string flag_;
+  bool alone_is_1_;
+  CLI::Option* option_ = nullptr;
   std::vector<std::string> values_;
 };
 
@@ -34,8 +38,7 @@ class Switch {
   bool on() const;
 
  private:
-  std::string flag_;
-  std::int64_t count_ = 0;
+  CLI::Option* option_;
 };
 
 /// Turns what CLI11 could not parse into an InputError that names the word and the nearest known one.

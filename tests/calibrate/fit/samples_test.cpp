@@ -154,7 +154,7 @@ TEST_CASE("files that are not samples: refused, with file and place", "[samples]
   infinite.replace(infinite.find("5.25"), 4, "1e999");
   CHECK_THAT(refused(infinite), ContainsSubstring("bad.json"));
   CHECK_THAT(refused(std::string(100000, '[')), ContainsSubstring("bad.json"));
-  CHECK_THAT(file_refusal(folder.path().string()), ContainsSubstring("a folder"));
+  CHECK_THAT(file_refusal(folder.path()), ContainsSubstring("a folder"));
   CHECK_THAT(file_refusal(folder / "none.json"), ContainsSubstring("no such file"));
 }
 

@@ -34,7 +34,7 @@ void add_profile(const TemporaryFolder& folder, const std::string& name, const s
 
 TEST_CASE("profiles are found by the name of their folder, and listed", "[profile_folders]") {
   const TemporaryFolder folder;
-  const DataFolder data(folder.path().string());
+  const DataFolder data(folder.path());
   add_profile(folder, "zz-two", "cuda", 2);
   add_profile(folder, "zz-one", "cpu", 16);
   folder.write("zz-broken/profile.json", "{\"format\": ");
@@ -57,7 +57,7 @@ TEST_CASE("profiles are found by the name of their folder, and listed", "[profil
 
 TEST_CASE("a name that is not there is refused with those that are", "[profile_folders]") {
   const TemporaryFolder folder;
-  const DataFolder data(folder.path().string());
+  const DataFolder data(folder.path());
   add_profile(folder, "zz-two", "cuda", 2);
   for (const char* name : {"zz-three", "", "..zz"}) {
     CHECK_THROWS_WITH(load_profile(name), ContainsSubstring("--profile: found \"" + std::string(name) + "\"") &&
@@ -69,7 +69,7 @@ TEST_CASE("a name that is not there is refused with those that are", "[profile_f
 
 TEST_CASE("the default is the largest host: GPUs before CPUs, then count, then name", "[profile_folders]") {
   const TemporaryFolder folder;
-  const DataFolder data(folder.path().string());
+  const DataFolder data(folder.path());
   add_profile(folder, "zz-cpus", "cpu", 1000000);
   add_profile(folder, "zz-b", "cuda", 999999);
   add_profile(folder, "zz-a", "cuda", 999999);
@@ -80,8 +80,8 @@ TEST_CASE("the default is the largest host: GPUs before CPUs, then count, then n
 
 TEST_CASE("the same name in several folders: the first folder's", "[profile_folders]") {
   const TemporaryFolder folder;
-  const DataFolder data(folder.path().string());
-  CHECK(profile_folders().front() == folder.path().string());
+  const DataFolder data(folder.path());
+  CHECK(profile_folders().front() == folder.path());
 }
 
 }  // namespace

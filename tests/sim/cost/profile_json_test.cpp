@@ -152,7 +152,7 @@ TEST_CASE("a profile is written whole and read back from its path", "[profile]")
   const TemporaryFolder folder;
   save_profile(full_profile(), folder / "profile.json");
   CHECK(load_profile(folder / "profile.json").curves.size() == 5);
-  CHECK(load_profile(folder.path().string()).name == "test");
+  CHECK(load_profile(folder.path()).name == "test");
   CHECK_THROWS_AS(save_profile(full_profile(), folder / "no-such-folder/profile.json"), InputError);
 }
 

@@ -180,7 +180,7 @@ TEST_CASE("files that are no runs") {
   write_run(measured_run(), folder / "whole.json");
   const std::string whole = read_text(folder / "whole.json");
   CHECK(message(folder / "none.json") == folder / "none.json" + ": found no such file, expected a JSON file");
-  CHECK_THAT(message(folder.path().string()), ContainsSubstring("a folder"));
+  CHECK_THAT(message(folder.path()), ContainsSubstring("a folder"));
   CHECK_THAT(message(folder.write("empty.json", "")), ContainsSubstring("empty.json"));
   for (const std::size_t length : {std::size_t{1}, std::size_t{40}, whole.size() / 2, whole.size() - 2}) {
     CHECK_THAT(message(folder.write("cut.json", whole.substr(0, length))), ContainsSubstring("cut.json"));
@@ -191,7 +191,7 @@ TEST_CASE("files that are no runs") {
 TEST_CASE("a run that cannot be written leaves nothing behind") {
   const TemporaryFolder folder;
   CHECK_THROWS_AS(write_run(measured_run(), folder / "no/such/folder/run.json"), InputError);
-  CHECK_THROWS_AS(write_run(measured_run(), folder.path().string()), InputError);
+  CHECK_THROWS_AS(write_run(measured_run(), folder.path()), InputError);
   folder.write("run.json", "old");
   RunResult broken = measured_run();
   broken.timeline.spans.clear();
