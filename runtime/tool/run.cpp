@@ -27,7 +27,7 @@ struct RunFlags {
         json(app, "--json", "FILE|-", "write the run as JSON; -: to standard output, without the table"),
         check(app, "--check", "afterwards train the same model plainly on one device and compare the parameters") {
     for (const SettingInfo& info : setting_infos()) {
-      settings.push_back(std::make_unique<OnceFlag>(app, "--" + info.name, info.value_name, info.help));
+      settings.push_back(std::make_unique<OnceFlag>(app, "--" + info.name, info.value_name, info.help, info.is_switch));
     }
   }
 

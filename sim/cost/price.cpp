@@ -4,6 +4,7 @@
 #include <cmath>
 #include <optional>
 #include <set>
+#include <stdexcept>
 
 #include "sim/cost/layer_time.hpp"
 #include "sim/cost/notices.hpp"
@@ -23,13 +24,16 @@ std::string name_of(Implementation implementation) {
 const char* layer_operation(TaskKind kind) {
   switch (kind) {
     case TaskKind::forward:
+    case TaskKind::recompute:
       return "forward";
     case TaskKind::backward:
       return "backward";
     case TaskKind::backward_input:
       return "backward_input";
-    default:
+    case TaskKind::backward_weight:
       return "backward_weight";
+    default:
+      throw std::logic_error("no operation of layers");
   }
 }
 
@@ -97,7 +101,7 @@ class Pricer {
     if (has_transfers) wait_issue_ns_ = host_ns("wait_issue", transport, 0, on_gpu);
     launch_latency_ns_ = host_ns("launch_latency", "", 0, on_gpu);
     has_receives_ = std::any_of(plan.graph.works.begin(), plan.graph.works.end(), [](const Work& work) {
-      return work.kind == TaskKind::receive_forward || work.kind == TaskKind::receive_backward;
+      return is_receive(work.kind);
     });
   }
 
@@ -124,7 +128,7 @@ class Pricer {
       const Layer& last = layers[static_cast<std::size_t>(work.first_layer + work.layer_count - 1)];
       kernels.add(loss(name_of(work.implementation), work.rows * last.out_features));
     }
-    const bool forward = work.kind == TaskKind::forward;
+    const bool forward = work.kind == TaskKind::forward || work.kind == TaskKind::recompute;
     for (std::int32_t i = 0; i < work.layer_count; ++i) {
       const std::int32_t index = work.first_layer + (forward ? i : work.layer_count - 1 - i);
       const Layer& layer = layers[static_cast<std::size_t>(index)];
@@ -208,7 +212,7 @@ class Pricer {
 
   TaskCost transfer(const Work& work) {
     static const std::vector<Kernel> kOne;
-    const bool sends = work.kind == TaskKind::send_forward || work.kind == TaskKind::send_backward;
+    const bool sends = is_send(work.kind);
     // A peer copy is issued by the sender alone. Who needs what came waits for it: a wait that is issued with the
     // receive, or where no receive is a task of its own, counted with the send.
     const bool issues = sends || plan_.spec.transport != Transport::copy;
@@ -371,6 +375,7 @@ std::vector<TaskCost> price_synthetic(const Plan& plan, const SyntheticCosts& co
   for (const Work& work : plan.graph.works) {
     switch (work.kind) {
       case TaskKind::forward:
+      case TaskKind::recompute:
         priced.push_back(device_only(forward_ns));
         break;
       case TaskKind::backward:
@@ -385,7 +390,10 @@ std::vector<TaskCost> price_synthetic(const Plan& plan, const SyntheticCosts& co
       case TaskKind::optimizer:
         priced.push_back(device_only(0));
         break;
-      default:
+      case TaskKind::send_forward:
+      case TaskKind::send_backward:
+      case TaskKind::receive_forward:
+      case TaskKind::receive_backward:
         priced.push_back(device_only(transfer_ns));
         break;
     }

@@ -50,7 +50,7 @@ void throw_deadlock(const TaskGraph& graph) {
   const auto tasks = static_cast<TaskId>(graph.tasks.size());
   const auto name = [&](TaskId id) {
     const Task& task = graph.tasks[id];
-    return "worker " + std::to_string(task.worker) + " " + task_name(task.kind, task.stage, task.microbatch, true);
+    return "worker " + std::to_string(task.worker) + " " + task_action(task);
   };
   for (TaskId task = 0; task < tasks; ++task) {
     const std::uint32_t first = start_moment(task);

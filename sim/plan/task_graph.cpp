@@ -5,9 +5,18 @@
 
 namespace pdl {
 
-bool is_compute(TaskKind kind) { return kind <= TaskKind::backward_weight; }
+bool is_compute(TaskKind kind) { return is_useful(kind) || kind == TaskKind::recompute; }
 
-bool is_transfer(TaskKind kind) { return kind >= TaskKind::send_forward; }
+bool is_useful(TaskKind kind) {
+  return kind == TaskKind::forward || kind == TaskKind::backward || kind == TaskKind::backward_input ||
+         kind == TaskKind::backward_weight;
+}
+
+bool is_send(TaskKind kind) { return kind == TaskKind::send_forward || kind == TaskKind::send_backward; }
+
+bool is_receive(TaskKind kind) { return kind == TaskKind::receive_forward || kind == TaskKind::receive_backward; }
+
+bool is_transfer(TaskKind kind) { return is_send(kind) || is_receive(kind); }
 
 std::string to_string(StreamRole role) {
   switch (role) {
@@ -19,6 +28,17 @@ std::string to_string(StreamRole role) {
     case StreamRole::none: return "none";
   }
   return "";
+}
+
+std::uint32_t stream_of(std::int32_t worker, StreamRole role, std::int32_t chunk) {
+  const std::uint32_t first = static_cast<std::uint32_t>(worker) * kStreamsPerWorker;
+  if (role == StreamRole::compute) return first;
+  return first + static_cast<std::uint32_t>(role) + 4 * (static_cast<std::uint32_t>(chunk) % kLanes);
+}
+
+StreamRole role_of_stream(std::uint32_t stream) {
+  const std::uint32_t place = stream % kStreamsPerWorker;
+  return place == 0 ? StreamRole::compute : static_cast<StreamRole>((place - 1) % 4 + 1);
 }
 
 std::size_t WorkHash::operator()(const Work& work) const {
@@ -69,6 +89,7 @@ std::string task_name(TaskKind kind, std::int32_t stage, std::int32_t microbatch
     case TaskKind::backward: return name("", "B");
     case TaskKind::backward_input: return name("", "I");
     case TaskKind::backward_weight: return name("", "W");
+    case TaskKind::recompute: return name("", "R");
     case TaskKind::optimizer: return with_stage ? "optimizer " + std::to_string(stage) : "optimizer";
     case TaskKind::send_forward: return name("send ", "F");
     case TaskKind::send_backward: return name("send ", "B");
@@ -76,6 +97,17 @@ std::string task_name(TaskKind kind, std::int32_t stage, std::int32_t microbatch
     case TaskKind::receive_backward: return name("receive ", "B");
   }
   return "";
+}
+
+std::string task_action(const Task& task) {
+  const auto name = [&](const char* type) { return std::to_string(task.stage) + type + std::to_string(task.microbatch); };
+  switch (task.kind) {
+    case TaskKind::send_forward: return name("SEND_F");
+    case TaskKind::send_backward: return name("SEND_B");
+    case TaskKind::receive_forward: return name("RECV_F");
+    case TaskKind::receive_backward: return name("RECV_B");
+    default: return task_name(task.kind, task.stage, task.microbatch, true);
+  }
 }
 
 }  // namespace pdl

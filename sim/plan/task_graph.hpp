@@ -38,19 +38,29 @@ enum class TaskKind : std::uint8_t {
   backward,         // input and weight gradient
   backward_input,   // I
   backward_weight,  // W
+  recompute,        // the forward again, because its activations were not kept
   optimizer,
   send_forward,  // an activation to the worker of the next stage; the copy itself when the transport is `copy`
   send_backward,
   receive_forward,  // the other end, where it occupies a stream of the receiver
   receive_backward,
 };
-bool is_compute(TaskKind kind);   // forward, backward, backward_input, backward_weight
+bool is_compute(TaskKind kind);   // forward, backward, backward_input, backward_weight, recompute
+bool is_useful(TaskKind kind);    // is_compute, but not recompute: work that any schedule has
 bool is_transfer(TaskKind kind);  // send_*, receive_*
+bool is_send(TaskKind kind);
+bool is_receive(TaskKind kind);
 
-/// The streams of a worker. `none`: no resource is occupied, only time passes (synthetic --tcomm).
+/// What a stream of a worker is for. `none`: no resource is occupied, only time passes (synthetic --tcomm).
 enum class StreamRole : std::uint8_t { compute, send_forward, send_backward, receive_forward, receive_backward, none };
-inline constexpr std::uint32_t kStreamsPerWorker = 5;
 std::string to_string(StreamRole role);
+
+/// A worker has one compute stream, and one for each transfer role and lane: the messages of even and of odd chunks go
+/// on lanes of their own, because in a v-shaped pipeline they go to different workers.
+inline constexpr std::uint32_t kLanes = 2;
+inline constexpr std::uint32_t kStreamsPerWorker = 1 + 4 * kLanes;
+std::uint32_t stream_of(std::int32_t worker, StreamRole role, std::int32_t chunk);
+StreamRole role_of_stream(std::uint32_t stream);
 
 /// Which program executes a layer, because its kernels differ.
 ///   pipeline: runtime/model (bias and ReLU fused into the GEMM, gradients accumulated inside the weight GEMM)
@@ -79,7 +89,7 @@ struct WorkHash {
 
 struct Task {
   std::uint32_t work = 0;        // index into TaskGraph::works
-  std::uint32_t stream = kNone;  // worker * kStreamsPerWorker + role; kNone: no stream
+  std::uint32_t stream = kNone;  // stream_of(worker, role, chunk); kNone: no stream
   std::uint32_t host = 0;        // the host thread that issues it
   std::uint32_t group = kNone;   // index of its group
   std::int32_t worker = 0;       // the GPU
@@ -120,7 +130,10 @@ class TaskGraphBuilder {
   std::uint32_t groups_ = 0;
 };
 
-/// "F3", "B0", "I1", "W1", "send F3", "optimizer"; with `with_stage`, "2F3".
+/// "F3", "B0", "I1", "W1", "R1" (recompute), "send F3", "optimizer"; with `with_stage`, "2F3".
 std::string task_name(TaskKind kind, std::int32_t stage, std::int32_t microbatch, bool with_stage);
+
+/// The same in the words of PyTorch's schedules: "2F3", "0SEND_F2", "3RECV_B0".
+std::string task_action(const Task& task);
 
 }  // namespace pdl

@@ -9,7 +9,7 @@ Concurrency concurrency(const RunResult& run) {
   std::map<std::int64_t, std::int64_t> change;  // time -> GPUs that begin minus GPUs that end
   double useful_ns = 0;
   for (const Span& span : run.timeline.spans) {
-    if (!is_compute(span.kind) || span.end_ns == span.start_ns) continue;
+    if (!is_useful(span.kind) || span.end_ns == span.start_ns) continue;
     ++change[span.start_ns];
     --change[span.end_ns];
     useful_ns += static_cast<double>(span.end_ns - span.start_ns);

@@ -47,8 +47,9 @@ std::int64_t data_bytes(const Plan& plan, std::size_t stage) {
 /// The buffers of runtime/model/pipeline_stage.cpp.
 std::int64_t pipeline_buffer_bytes(const Plan& plan, std::size_t index, bool split) {
   const Stage& stage = plan.stages[index];
+  const bool arrives = index > 0 && !is_local_boundary(plan.stages, index);
   const std::int64_t rows = largest_microbatch(plan);
-  const bool first = index == 0, last = index + 1 == plan.stages.size();
+  const bool last = index + 1 == plan.stages.size();
   const std::int64_t in = layer_of(plan, stage.first_layer).in_features;
   const std::int64_t out = layer_of(plan, stage.first_layer + stage.layer_count - 1).out_features;
   std::int64_t outputs = 0, inner = 0;
@@ -57,12 +58,13 @@ std::int64_t pipeline_buffer_bytes(const Plan& plan, std::size_t index, bool spl
     outputs += tensor_bytes(rows * width);
     if (l + 1 < stage.layer_count) inner += tensor_bytes(rows * width);
   }
-  std::int64_t a_slot = outputs;                        // the result of every layer
-  if (!first) a_slot += 2 * tensor_bytes(rows * in);    // what arrives, and the gradient that goes back
+  std::int64_t a_slot = plan.spec.recompute ? tensor_bytes(rows * out) : outputs;  // results of the layers
+  if (arrives) a_slot += 2 * tensor_bytes(rows * in);   // what arrives, and the gradient that goes back
   if (split) a_slot += outputs;                         // the gradients of every layer, kept for the weight gradient
   if (!split && !last) a_slot += tensor_bytes(rows * out);  // the gradient that arrives
   std::int64_t shared = tensor_bytes(rows);             // the vector of ones
   if (!split) shared += inner;                          // gradients between the layers
+  if (plan.spec.recompute) shared += outputs;           // the results again
   if (!split && last) shared += tensor_bytes(rows * out);  // the gradient of the loss
   if (last) shared += tensor_bytes(static_cast<std::int64_t>(plan.microbatch_rows.size()));
   return stage.slots * a_slot + shared;
@@ -158,9 +160,11 @@ std::vector<std::int64_t> predict_memory_bytes(const Plan& plan, const Workspace
   }
   const bool split = std::any_of(plan.graph.works.begin(), plan.graph.works.end(),
                                  [](const Work& work) { return work.kind == TaskKind::backward_weight; });
+  bytes.assign(static_cast<std::size_t>(plan.spec.gpus), workspace.pipeline);
   for (std::size_t s = 0; s < plan.stages.size(); ++s) {
-    bytes.push_back(parameter_bytes(plan, plan.stages[s], 2) + optimizer_bytes(plan, plan.stages[s]) + data_bytes(plan, s) +
-                    pipeline_buffer_bytes(plan, s, split) + workspace.pipeline);
+    bytes[static_cast<std::size_t>(plan.stages[s].worker)] += parameter_bytes(plan, plan.stages[s], 2) +
+                                                              optimizer_bytes(plan, plan.stages[s]) + data_bytes(plan, s) +
+                                                              pipeline_buffer_bytes(plan, s, split);
   }
   return bytes;
 }

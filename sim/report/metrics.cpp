@@ -15,10 +15,6 @@ struct Boundary {
   int transfer;
 };
 
-bool is_receive(TaskKind kind) {
-  return kind == TaskKind::receive_forward || kind == TaskKind::receive_backward;
-}
-
 /// Direction, micro-batch and receiving stage: what a send and its receive have in common.
 using Message = std::tuple<bool, std::int32_t, std::int32_t>;
 Message message_of(const Span& span) {
@@ -27,13 +23,13 @@ Message message_of(const Span& span) {
   return {forward, span.microbatch, receiver};
 }
 
-void measure_time(const std::vector<const Span*>& spans, std::int64_t step_ns, GpuMetrics& gpu) {
+void measure_time(const std::vector<const Span*>& spans, std::int64_t step_ns, bool own_start, GpuMetrics& gpu) {
   std::vector<Boundary> boundaries;
   for (const Span* span : spans) {
     const bool transfer = is_transfer(span->kind);
     boundaries.push_back({span->start_ns, !transfer, transfer});
     boundaries.push_back({span->end_ns, -!transfer, -int{transfer}});
-    if (is_compute(span->kind)) gpu.useful_ns += span->end_ns - span->start_ns;
+    if (is_useful(span->kind)) gpu.useful_ns += span->end_ns - span->start_ns;
   }
   std::sort(boundaries.begin(), boundaries.end(),
             [](const Boundary& a, const Boundary& b) { return a.at_ns < b.at_ns; });
@@ -44,8 +40,10 @@ void measure_time(const std::vector<const Span*>& spans, std::int64_t step_ns, G
     const std::int64_t length = boundaries[i + 1].at_ns - boundaries[i].at_ns;
     (compute > 0 ? gpu.busy_ns : transfer > 0 ? gpu.comm_ns : gpu.idle_between_ns) += length;
   }
-  gpu.idle_before_ns = boundaries.empty() ? 0 : boundaries.front().at_ns;
-  gpu.idle_after_ns = step_ns - (boundaries.empty() ? 0 : boundaries.back().at_ns);
+  const std::int64_t first_ns = boundaries.empty() ? 0 : boundaries.front().at_ns;
+  const std::int64_t last_ns = boundaries.empty() ? 0 : boundaries.back().at_ns;
+  gpu.idle_before_ns = own_start ? 0 : first_ns;
+  gpu.idle_after_ns = step_ns - last_ns + (own_start ? first_ns : 0);
   gpu.idle_ns = gpu.idle_before_ns + gpu.idle_between_ns + gpu.idle_after_ns;
   gpu.bubble_fraction = 1 - static_cast<double>(gpu.useful_ns) / static_cast<double>(step_ns);
 }
@@ -79,6 +77,15 @@ std::vector<Span> without_waiting(const Timeline& timeline) {
   return spans;
 }
 
+bool steps_overlap(const RunSpec& spec) {
+  const Schedule* schedule = named_schedule(spec);
+  return schedule && schedule->steps_overlap;
+}
+
+std::int64_t step_ns(const RunResult& run) {
+  return steps_overlap(run.spec) ? longest_worker_ns(run.timeline) : run.timeline.step_ns;
+}
+
 std::vector<bool> holds_several_stages(const RunResult& run) {
   std::vector<int> stages(static_cast<std::size_t>(run.spec.gpus), 0);
   for (const Stage& stage : run.stages) ++stages.at(static_cast<std::size_t>(stage.worker));
@@ -95,7 +102,7 @@ RunMetrics compute_metrics(const RunResult& run) {
   for (const Span& span : spans) of_gpu.at(static_cast<std::size_t>(span.worker)).push_back(&span);
 
   RunMetrics metrics;
-  metrics.step_ns = run.timeline.step_ns;
+  metrics.step_ns = step_ns(run);
   metrics.gpus.resize(gpus);
   for (const Stage& stage : run.stages) {
     metrics.gpus.at(static_cast<std::size_t>(stage.worker)).layers += stage.layer_count;
@@ -103,7 +110,7 @@ RunMetrics compute_metrics(const RunResult& run) {
   const std::vector<bool> several = holds_several_stages(run);
   double useful_ns = 0;
   for (std::size_t g = 0; g < gpus; ++g) {
-    measure_time(of_gpu[g], metrics.step_ns, metrics.gpus[g]);
+    measure_time(of_gpu[g], metrics.step_ns, steps_overlap(run.spec), metrics.gpus[g]);
     metrics.gpus[g].ops = operations(std::move(of_gpu[g]), several[g]);
     useful_ns += static_cast<double>(metrics.gpus[g].useful_ns);
   }

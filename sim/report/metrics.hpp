@@ -12,7 +12,8 @@
 //
 // A copy between GPUs is issued by its sender; NCCL and Gloo occupy both ends. In one-thread programs a copy may run on
 // the compute stream: it is communication there too. The step is that of the timeline: of a measured run the recorded
-// step, the one nearest to the median.
+// step, the one nearest to the median. Where steps overlap (zb-h2 has no barrier at the optimizer), a step is the time of
+// the GPU that is at it longest, and each GPU's step begins with its first task.
 #pragma once
 
 #include <cstdint>
@@ -47,6 +48,10 @@ struct RunMetrics {
   std::int64_t parameters = 0;
   std::vector<GpuMetrics> gpus;
 };
+
+/// The step that the metrics are about: see above.
+std::int64_t step_ns(const RunResult& run);
+bool steps_overlap(const RunSpec& spec);
 
 /// Throws std::logic_error if the run has no spans, or its spans name GPUs that it does not have.
 RunMetrics compute_metrics(const RunResult& run);

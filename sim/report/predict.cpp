@@ -6,6 +6,7 @@
 #include "sim/cost/price.hpp"
 #include "sim/engine/run.hpp"
 #include "sim/report/memory.hpp"
+#include "sim/report/metrics.hpp"
 #include "sim/report/number_text.hpp"
 #include "sim/spec/error.hpp"
 
@@ -50,7 +51,7 @@ RunResult predict(const RunSpec& spec, const CostProfile* profile) {
   result.timeline =
       make_timeline(plan.graph, static_cast<std::int32_t>(plan.stages.size()), run(plan.graph, priced.costs));
   result.timeline.step_ns += priced.step_overhead_ns;
-  result.step_time.median_ms = static_cast<double>(result.timeline.step_ns) / 1e6;
+  result.step_time.median_ms = static_cast<double>(step_ns(result)) / 1e6;
   const bool profiled = !spec.synthetic;
   const WorkspaceBytes workspace =
       profiled ? WorkspaceBytes{workspace_bytes(*profile, "pipeline"), workspace_bytes(*profile, "autograd")}

@@ -18,9 +18,10 @@ namespace {
 using nlohmann::json;
 using nlohmann::ordered_json;
 
-constexpr std::array<const char*, 9> kKinds = {"forward",         "backward",        "backward_input",
-                                               "backward_weight", "optimizer",       "send_forward",
-                                               "send_backward",   "receive_forward", "receive_backward"};
+// In the order of TaskKind.
+constexpr std::array<const char*, 10> kKinds = {"forward",      "backward",      "backward_input",  "backward_weight",
+                                                "recompute",    "optimizer",     "send_forward",    "send_backward",
+                                                "receive_forward", "receive_backward"};
 constexpr double kLargestMs = 1e13;
 constexpr double kLargestUs = 1e16;
 constexpr std::int64_t kLargestBytes = std::int64_t{1} << 62;
@@ -69,6 +70,10 @@ ordered_json gpu_to_json(const GpuMetrics& gpu, const RunResult& run, std::size_
   out["bubble_fraction"] = gpu.bubble_fraction;
   out["peak_memory_bytes"] =
       run.peak_memory_bytes.empty() ? ordered_json() : ordered_json(run.peak_memory_bytes[index]);
+  if (!run.live.empty()) {
+    out["live_activations"] = run.live[index].count;
+    out["live_activation_bytes"] = run.live[index].bytes;
+  }
   out["ops"] = gpu.ops;
   return out;
 }
@@ -100,11 +105,32 @@ ordered_json step_time_to_json(const StepTime& time) {
   return out;
 }
 
+/// The rows of a schedule's file, so that the run can be read without it.
+ordered_json schedule_to_json(const ScheduleFile& file) {
+  ordered_json rows = ordered_json::array();
+  std::string text = to_csv(file);
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = text.find('\n', begin);
+    rows.push_back(text.substr(begin, end - begin));
+    begin = end == std::string::npos ? text.size() : end + 1;
+  }
+  return rows;
+}
+
+std::shared_ptr<const ScheduleFile> read_schedule(const JsonPlace& root) {
+  if (!root.has("schedule_rows")) return nullptr;
+  const JsonPlace rows = root.at("schedule_rows").array();
+  std::string text;
+  for (std::size_t r = 0; r < rows.size(); ++r) text += rows.at(r).text() + "\n";
+  return std::make_shared<ScheduleFile>(parse_schedule_csv(text, rows.name()));
+}
+
 /// Everything but the spans, which may be millions: "spans" is an empty list here.
 ordered_json without_spans(const RunResult& run) {
   const RunMetrics metrics = compute_metrics(run);
   ordered_json out;
   out["config"] = config_to_json(run.spec);
+  if (run.spec.schedule_file) out["schedule_rows"] = schedule_to_json(*run.spec.schedule_file);
   out["measured"] = run.measured;
   out["step_time_ms"] = step_time_to_json(run.step_time);
   out["throughput_samples_per_s"] = metrics.throughput_samples_per_s;
@@ -138,7 +164,7 @@ void write_json_lines(std::ostream& out, const RunResult& run) {
   for (const auto& [key, value] : document.items()) {
     out << (first ? "{\n" : ",\n") << " " << ordered_json(key).dump() << ": ";
     first = false;
-    if (key == "gpus" || key == "stages") {
+    if (key == "gpus" || key == "stages" || key == "schedule_rows") {
       out << "[";
       write_list(out, value);
       out << "]";
@@ -170,7 +196,8 @@ RunSpec read_spec(const JsonPlace& root) {
                                                        : value.dump();
     if (!(file_model && key == "model")) settings.push_back({key, text, place.name()});
   }
-  if (!file_model) return parse_run_spec(settings);
+  const auto schedule = read_schedule(root);
+  if (!file_model) return parse_run_spec(settings, schedule);
   // The layers of a model file are in the run: the file itself need not be here.
   const JsonPlace layers = root.at("model").at("layers").array();
   Model model;
@@ -182,7 +209,7 @@ RunSpec read_spec(const JsonPlace& root) {
   if (model.layers.empty()) layers.refuse("at least one layer");
   settings.push_back({"depth", std::to_string(model.layers.size()), layers.name()});
   settings.push_back({"dim", std::to_string(model.layers.front().in_features), layers.name()});
-  RunSpec spec = parse_run_spec(settings);
+  RunSpec spec = parse_run_spec(settings, schedule);
   spec.model_name = config.at("model").text();
   spec.model = std::move(model);
   return spec;
@@ -264,6 +291,17 @@ std::vector<std::int64_t> read_memory(const JsonPlace& gpus, const RunSpec& spec
   return bytes;
 }
 
+std::vector<LiveActivations> read_live(const JsonPlace& gpus) {
+  std::vector<LiveActivations> live;
+  for (std::size_t g = 0; g < gpus.array().size(); ++g) {
+    const JsonPlace gpu = gpus.at(g);
+    if (!gpu.has("live_activations")) return {};
+    live.push_back({static_cast<std::int32_t>(gpu.at("live_activations").whole(0, INT32_MAX)),
+                    gpu.at("live_activation_bytes").whole(0, kLargestBytes)});
+  }
+  return live;
+}
+
 TaskKind read_kind(const JsonPlace& place) {
   const std::string text = place.text();
   for (std::size_t k = 0; k < kKinds.size(); ++k) {
@@ -336,6 +374,7 @@ RunResult run_from_json(const nlohmann::json& document, const std::string& place
   run.microbatch_rows = read_rows(root.at("microbatch_rows"), run.spec);
   run.transfer_bytes = read_transfers(root.at("transfers"));
   run.peak_memory_bytes = read_memory(root.at("gpus"), run.spec);
+  run.live = read_live(root.at("gpus"));
   run.timeline = read_timeline(root, run);
   run.warnings = read_warnings(root.at("warnings"));
   run.environment = root.at("environment").json();

@@ -7,10 +7,10 @@ RunResult begin_result(const Plan& plan) {
   result.spec = plan.spec;
   result.stages = plan.stages;
   result.microbatch_rows = plan.microbatch_rows;
+  result.live = plan.live;
   result.warnings = plan.warnings;
   for (const Task& task : plan.graph.tasks) {
-    const bool send = task.kind == TaskKind::send_forward || task.kind == TaskKind::send_backward;
-    if (send) result.transfer_bytes.push_back(plan.graph.works[task.work].bytes);
+    if (is_send(task.kind)) result.transfer_bytes.push_back(plan.graph.works[task.work].bytes);
   }
   return result;
 }

@@ -29,6 +29,7 @@ struct RunResult {
   RunSpec spec;
   std::vector<Stage> stages;
   std::vector<std::int64_t> microbatch_rows;
+  std::vector<LiveActivations> live;  // by GPU; empty in runs written before it was known
   bool measured = false;
   StepTime step_time;
   Timeline timeline;                            // of the predicted step, or of the measured step nearest to the median

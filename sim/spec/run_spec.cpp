@@ -20,7 +20,13 @@ constexpr double kMostCells = 2e7;
 /// Makespans and byte counts stay below this, so that no 64-bit integer overflows.
 constexpr double kLargestTotal = 4e18;
 
-const std::array<SettingInfo, 17> kSettings = {{
+std::string schedule_names() {
+  std::string names;
+  for (const Schedule& schedule : schedules()) names += (names.empty() ? "" : ", ") + std::string(schedule.name);
+  return names;
+}
+
+const std::array<SettingInfo, 19> kSettings = {{
     {"model", "mlp|FILE.json", "the model: a stack of Linear+ReLU blocks, or a file with a list of layers"},
     {"depth", "L", "number of layers (default 8)"},
     {"dim", "D", "width of every layer (default 8192)"},
@@ -28,7 +34,11 @@ const std::array<SettingInfo, 17> kSettings = {{
     {"microbatches", "M", "slices of the batch (default 8)"},
     {"gpus", "N", "number of GPUs (default 1)"},
     {"strategy", "single|mp|pp", "one GPU, naive layer split in one program, or pipeline (default: single, or pp)"},
-    {"schedule", "naive|gpipe|1f1b", "order of a pipeline; implies --strategy pp (default 1f1b; with --workers one gpipe)"},
+    {"schedule", "NAME|auto|FILE.csv",
+     "order of a pipeline: " + schedule_names() + ", auto (searched), or a file in PyTorch's format; implies --strategy pp "
+     "(default 1f1b; with --workers one gpipe)"},
+    {"chunks", "V", "stages of a GPU, for schedules that interleave them (default: 2 for those, else 1)"},
+    {"recompute", "0|1", "keep only the input of a stage, run its forward again before its backward (default 0)", true},
     {"dtype", "fp32|tf32|amp-fp16|amp-bf16", "number format of the matrix products (default fp32)"},
     {"optimizer", "sgd|adam", "optimizer (default sgd)"},
     {"transport", "copy|nccl|gloo", "how stages exchange activations (default copy)"},
@@ -137,8 +147,8 @@ void read_model(const Given& given, RunSpec& spec) {
   const SettingValue* model = find(given, "model");
   if (model) spec.model_name = model->value;
   if (spec.model_name == "mlp") {
-    // Textbook costs are per stage: the depth does not matter, there must only be a layer for every stage.
-    if (spec.synthetic && !find(given, "depth")) spec.depth = std::max(spec.depth, spec.gpus);
+    // Textbook costs are per GPU: the depth does not matter, there must only be a layer for every stage.
+    if (spec.synthetic && !find(given, "depth")) spec.depth = std::max(spec.depth, stage_count(spec));
     if (static_cast<double>(spec.depth) * static_cast<double>(spec.dim) * static_cast<double>(spec.dim) * 16 >
         kLargestTotal) {
       const SettingValue* s = find(given, "dim") ? find(given, "dim") : find(given, "depth");
@@ -157,6 +167,57 @@ void read_model(const Given& given, RunSpec& spec) {
   spec.dim = spec.model.layers.front().in_features;
 }
 
+bool is_path(const std::string& schedule) {
+  return schedule.ends_with(".csv") || schedule.find('/') != std::string::npos;
+}
+
+/// A file fixes GPUs, chunks and micro-batches: what was given beside it must agree.
+void take_shape_of_file(const Given& given, RunSpec& spec) {
+  const ScheduleShape& shape = spec.schedule_file->order.shape;
+  const auto take = [&](const char* name, std::int64_t& into, std::int64_t of_file) {
+    const SettingValue* s = find(given, name);
+    if (s && into != of_file) {
+      throw InputError(s->place, s->value + " beside the schedule " + spec.schedule, std::to_string(of_file) + ", as in the schedule");
+    }
+    into = of_file;
+  };
+  take("gpus", spec.gpus, shape.workers);
+  take("chunks", spec.chunks, shape.chunks);
+  take("microbatches", spec.microbatches, shape.microbatches);
+}
+
+void read_schedule(const Given& given, RunSpec& spec) {
+  const SettingValue* schedule = find(given, "schedule");
+  const SettingValue* chunks = find(given, "chunks");
+  if (chunks) spec.chunks = parse_whole(chunks->place, chunks->value, 1, kMillion);
+  if (schedule) spec.schedule = schedule->value;
+  if (spec.schedule_file || (schedule && is_path(schedule->value))) {
+    if (!spec.schedule_file) spec.schedule_file = std::make_shared<ScheduleFile>(load_schedule_csv(schedule->value));
+    return take_shape_of_file(given, spec);
+  }
+  if (spec.schedule == kAutoSchedule) return;
+  const Schedule* known = find_schedule(spec.schedule);
+  if (!known) {
+    std::vector<std::string> names;
+    for (const Schedule& s : schedules()) names.emplace_back(s.name);
+    names.emplace_back(kAutoSchedule);
+    refuse_word(schedule->place, schedule->value, names);
+  }
+  if (!chunks) spec.chunks = known->default_chunks;
+  if (spec.chunks < known->least_chunks || spec.chunks > known->most_chunks) {
+    throw InputError(chunks->place, chunks->value + " with schedule " + spec.schedule,
+                     known->least_chunks == known->most_chunks ? std::to_string(known->least_chunks)
+                                                               : "at most " + std::to_string(known->most_chunks));
+  }
+}
+
+/// Naive, or 1F1B with a worker a GPU, or GPipe with one thread for all of them.
+std::string default_schedule(const Given& given, Strategy strategy) {
+  if (strategy != Strategy::pp) return "naive";
+  const SettingValue* workers = find(given, "workers");
+  return workers && workers->value == "one" ? "gpipe" : "1f1b";
+}
+
 void read_strategy(const Given& given, RunSpec& spec) {
   const SettingValue* strategy = find(given, "strategy");
   const SettingValue* schedule = find(given, "schedule");
@@ -165,26 +226,51 @@ void read_strategy(const Given& given, RunSpec& spec) {
   } else {
     spec.strategy = schedule || spec.gpus > 1 ? Strategy::pp : Strategy::single;
   }
-  spec.schedule = spec.strategy == Strategy::pp ? "1f1b" : "naive";
-  if (schedule) {
-    if (!find_schedule(schedule->value)) {
-      std::vector<std::string> known;
-      for (const Schedule& s : schedules()) known.emplace_back(s.name);
-      refuse_word(schedule->place, schedule->value, known);
-    }
-    if (spec.strategy != Strategy::pp && schedule->value != "naive") {
-      throw InputError(schedule->place, schedule->value + " with strategy " + to_string(spec.strategy),
-                       "strategy pp, which has schedules");
-    }
-    spec.schedule = schedule->value;
+  spec.schedule = default_schedule(given, spec.strategy);
+  read_schedule(given, spec);
+  if (schedule && spec.strategy != Strategy::pp && schedule->value != "naive") {
+    throw InputError(schedule->place, schedule->value + " with strategy " + to_string(spec.strategy),
+                     "strategy pp, which has schedules");
   }
   if (spec.strategy == Strategy::single && spec.gpus > 1) {
     throw InputError(strategy->place, "single with " + std::to_string(spec.gpus) + " GPUs", "gpus 1, or strategy mp or pp");
   }
-  if (static_cast<std::int64_t>(spec.model.layers.size()) < spec.gpus) {
-    const SettingValue* s = find(given, "gpus");
-    throw InputError(s->place, std::to_string(spec.gpus) + " stages for " + std::to_string(spec.model.layers.size()) + " layers",
+}
+
+/// Checks of the schedule that need the model and the numbers: a layer for every stage, the rule for micro-batches.
+void check_shape(const Given& given, const RunSpec& spec) {
+  const auto layers = static_cast<std::int64_t>(spec.model.layers.size());
+  if (layers < stage_count(spec)) {
+    const SettingValue* s = find(given, spec.chunks > 1 && find(given, "chunks") ? "chunks" : "gpus");
+    if (!s) s = find(given, "schedule");
+    throw InputError(s->place, std::to_string(stage_count(spec)) + " stages for " + std::to_string(layers) + " layers",
                      "at least one layer for every stage");
+  }
+  const Schedule* known = named_schedule(spec);
+  if (!known || !known->refuses) return;
+  const ScheduleShape shape{static_cast<std::int32_t>(spec.gpus), static_cast<std::int32_t>(spec.chunks),
+                            static_cast<std::int32_t>(spec.microbatches)};
+  const std::string rule = known->refuses(shape);
+  if (rule.empty()) return;
+  const SettingValue* s = find(given, "microbatches") ? find(given, "microbatches") : find(given, "schedule");
+  throw InputError(s ? s->place : "microbatches", rule.substr(0, rule.find(": ")) + " with schedule " + spec.schedule,
+                   rule.substr(rule.find(": ") + 2));
+}
+
+void read_recompute(const Given& given, RunSpec& spec) {
+  const SettingValue* s = find(given, "recompute");
+  if (!s) return;
+  spec.recompute = parse_whole(s->place, s->value, 0, 1) == 1;
+  if (!spec.recompute) return;
+  if (spec.workers == Workers::one) {
+    throw InputError(s->place, "recomputation with one thread for all GPUs", "workers thread or process");
+  }
+  const Schedule* known = named_schedule(spec);
+  const bool fits = known ? !known->splits_backward && known->placement == Placement::loop : false;
+  if (!fits || (spec.gpus == 1 && spec.chunks > 1)) {
+    throw InputError(s->place, "recomputation with schedule " + spec.schedule,
+                     "one with whole backwards and no two neighbouring stages on one GPU: naive, gpipe, 1f1b, option-c, "
+                     "interleaved, looped-bfs");
   }
 }
 
@@ -197,13 +283,11 @@ void read_workers(const Given& given, RunSpec& spec) {
                        "one: mp is one program for all GPUs (a worker a GPU: strategy pp, schedule naive)");
     }
   }
-  if (spec.workers == Workers::one && spec.strategy == Strategy::pp && spec.schedule != "naive" && spec.schedule != "gpipe") {
+  const Schedule* known = named_schedule(spec);
+  if (spec.workers == Workers::one && !(known && known->same_on_every_worker)) {
     const SettingValue* schedule = find(given, "schedule");
-    if (schedule) {
-      throw InputError(schedule->place, schedule->value + " with one thread for all GPUs",
-                       "naive or gpipe: one thread gives every GPU the same order (or workers thread or process)");
-    }
-    spec.schedule = "gpipe";
+    throw InputError(schedule->place, schedule->value + " with one thread for all GPUs",
+                     "naive, gpipe or option-c: one thread gives every GPU the same order (or workers thread or process)");
   }
   if (const SettingValue* s = find(given, "transport")) {
     spec.transport = parse_word(kTransports, *s);
@@ -226,7 +310,7 @@ void check_totals(const Given& given, RunSpec& spec) {
   if (!find(given, "batch") && spec.synthetic) {
     spec.batch = (spec.batch + spec.microbatches - 1) / spec.microbatches * spec.microbatches;
   }
-  const double tasks = static_cast<double>(spec.gpus) * static_cast<double>(spec.microbatches);
+  const double tasks = static_cast<double>(stage_count(spec)) * static_cast<double>(spec.microbatches);
   const SettingValue* s = find(given, "microbatches") ? find(given, "microbatches") : find(given, "gpus");
   if (tasks > kMostCells) {
     throw InputError(s->place, to_text(tasks) + " stages x micro-batches", "at most " + to_text(kMostCells));
@@ -245,21 +329,32 @@ void check_totals(const Given& given, RunSpec& spec) {
 
 std::span<const SettingInfo> setting_infos() { return kSettings; }
 
-RunSpec parse_run_spec(std::span<const SettingValue> values) {
+RunSpec parse_run_spec(std::span<const SettingValue> values) { return parse_run_spec(values, nullptr); }
+
+RunSpec parse_run_spec(std::span<const SettingValue> values, std::shared_ptr<const ScheduleFile> schedule_file) {
   const Given given = collect(values);
   RunSpec spec;
+  spec.schedule_file = std::move(schedule_file);
   spec.synthetic = read_synthetic(given);
   read_whole(given, "gpus", spec.gpus, kMillion);
   read_whole(given, "batch", spec.batch, kLargestBatch);
   read_whole(given, "microbatches", spec.microbatches, kMillion);
-  read_model(given, spec);
   read_strategy(given, spec);
+  read_model(given, spec);
+  check_shape(given, spec);
   if (const SettingValue* s = find(given, "dtype")) spec.dtype = parse_word(kDtypes, *s);
   if (const SettingValue* s = find(given, "optimizer")) spec.optimizer = parse_word(kOptimizers, *s);
   read_workers(given, spec);
+  read_recompute(given, spec);
   check_totals(given, spec);
   return spec;
 }
+
+const Schedule* named_schedule(const RunSpec& spec) {
+  return spec.schedule_file ? nullptr : find_schedule(spec.schedule);
+}
+
+std::int64_t stage_count(const RunSpec& spec) { return spec.gpus * spec.chunks; }
 
 std::vector<SettingValue> to_settings(const RunSpec& spec) {
   std::vector<SettingValue> settings;
@@ -273,7 +368,11 @@ std::vector<SettingValue> to_settings(const RunSpec& spec) {
   add("microbatches", std::to_string(spec.microbatches));
   add("gpus", std::to_string(spec.gpus));
   add("strategy", to_string(spec.strategy));
-  if (spec.strategy == Strategy::pp) add("schedule", spec.schedule);
+  if (spec.strategy == Strategy::pp) {
+    add("schedule", spec.schedule);
+    add("chunks", std::to_string(spec.chunks));
+  }
+  if (spec.recompute) add("recompute", "1");
   add("dtype", to_string(spec.dtype));
   add("optimizer", to_string(spec.optimizer));
   add("transport", to_string(spec.transport));
@@ -296,6 +395,8 @@ std::string describe(const RunSpec& spec) {
           (spec.microbatches == 1 ? "" : "es") + ", " + to_string(spec.dtype) + ", " + to_string(spec.optimizer) + "; " +
           to_string(spec.strategy);
   if (spec.strategy == Strategy::pp) text += " " + spec.schedule;
+  if (spec.chunks > 1) text += ", " + std::to_string(spec.chunks) + " chunks a GPU,";
+  if (spec.recompute) text += ", recomputed,";
   text += " on " + std::to_string(spec.gpus) + (spec.gpus == 1 ? " GPU" : " GPUs");
   if (spec.gpus > 1) text += ", transport " + to_string(spec.transport) + ", workers " + to_string(spec.workers);
   return text;

@@ -8,12 +8,14 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "sim/spec/model.hpp"
+#include "sim/spec/schedule_csv.hpp"
 
 namespace pdl {
 
@@ -46,7 +48,13 @@ struct RunSpec {
   std::int64_t microbatches = 8;
   std::int64_t gpus = 1;
   Strategy strategy = Strategy::single;
-  std::string schedule = "naive";  // a name of the table in sim/spec/schedule.hpp
+  std::string schedule = "naive";  // a name of the table in sim/spec/schedule.hpp, "auto", or the path of a CSV file
+  /// The order of a CSV file, or the one that was found for "auto"; null for a name of the table, and for "auto" before
+  /// the search (sim/search/auto_schedule.hpp).
+  std::shared_ptr<const ScheduleFile> schedule_file;
+  std::int64_t chunks = 1;  // stages of a GPU
+  /// A stage keeps only its input and runs its forward again before its backward (GPipe, arXiv:1811.06965, section 2.3).
+  bool recompute = false;
   Dtype dtype = Dtype::fp32;
   Optimizer optimizer = Optimizer::sgd;
   Transport transport = Transport::copy;
@@ -67,6 +75,7 @@ struct SettingInfo {
   std::string name;
   std::string value_name;  // "N", "mlp|FILE.json"
   std::string help;
+  bool is_switch = false;  // alone it means 1
 };
 std::span<const SettingInfo> setting_infos();
 
@@ -74,6 +83,17 @@ std::span<const SettingInfo> setting_infos();
 /// one), not a number, out of range, given twice, words that contradict (--strategy mp with --schedule gpipe; more
 /// stages than layers; --schedule with one GPU is fine).
 RunSpec parse_run_spec(std::span<const SettingValue> values);
+/// The same for a run whose schedule file is at hand already (it is stored in the run's JSON), whatever its path names.
+RunSpec parse_run_spec(std::span<const SettingValue> values, std::shared_ptr<const ScheduleFile> schedule_file);
+
+/// "auto": the order is searched for (sim/search/auto_schedule.hpp).
+inline constexpr const char* kAutoSchedule = "auto";
+
+/// The entry of the table, or nullptr for a file or a searched order.
+const Schedule* named_schedule(const RunSpec& spec);
+
+/// stages = gpus x chunks
+std::int64_t stage_count(const RunSpec& spec);
 
 /// Every setting of the spec, in the order of setting_infos(). Synthetic costs only where they were given.
 std::vector<SettingValue> to_settings(const RunSpec& spec);

@@ -5,16 +5,131 @@
 namespace pdl {
 namespace {
 
+std::string multiple_of_workers(const ScheduleShape& shape) {
+  if (shape.microbatches % shape.workers == 0) return "";
+  return std::to_string(shape.microbatches) + " micro-batches on " + std::to_string(shape.workers) +
+         " GPUs: a multiple of the number of GPUs (groups of that many go through a chunk before the next chunk)";
+}
+
+std::string as_many_as_stages(const ScheduleShape& shape) {
+  if (shape.microbatches >= shape.stages()) return "";
+  return std::to_string(shape.microbatches) + " micro-batches for " + std::to_string(shape.stages()) +
+         " stages: at least as many micro-batches as stages";
+}
+
+constexpr std::int32_t kManyChunks = 1024;
+
 constexpr std::array kSchedules = {
-    Schedule{"naive", "model parallelism without pipelining (practical 9, option A)",
-             "each micro-batch forward, then backward, before the next one starts", naive_order},
-    Schedule{"gpipe", "Huang et al., GPipe, NeurIPS 2019, arXiv:1811.06965",
-             "all forwards, then all backwards", gpipe_order},
-    Schedule{"1f1b", "Narayanan et al., PipeDream, SOSP 2019; PipeDream-Flush, arXiv:2006.09503",
-             "P-1-s warm-up forwards on stage s, then one forward and one backward in turn", one_f_one_b_order},
+    Schedule{.name = "naive",
+             .source = "model parallelism without pipelining (practical 9, option A)",
+             .summary = "each micro-batch forward, then backward, before the next one starts",
+             .same_on_every_worker = true,
+             .bubble = "M (P-1) (F+B+W)",
+             .memory = "1",
+             .order = naive_order},
+    Schedule{.name = "gpipe",
+             .source = "Huang et al., GPipe, NeurIPS 2019, arXiv:1811.06965",
+             .summary = "all forwards, then all backwards",
+             .same_on_every_worker = true,
+             .bubble = "(P-1) (F+B+W)",
+             .memory = "M",
+             .order = gpipe_order},
+    Schedule{.name = "1f1b",
+             .source = "Narayanan et al., PipeDream, SOSP 2019; PipeDream-Flush, arXiv:2006.09503",
+             .summary = "P-1-s warm-up forwards on stage s, then one forward and one backward in turn",
+             .bubble = "(P-1) (F+B+W)",
+             .memory = "min(M, P)",
+             .order = one_f_one_b_order},
+    Schedule{.name = "option-c",
+             .source = "the course, practical 9, option C",
+             .summary = "F0, then F_i B_(i-1), then the last B: the same on every GPU",
+             .same_on_every_worker = true,
+             .bubble = "max(M-1, 1) (P-1) (F+B+W)",
+             .memory = "min(M, 2)",
+             .order = option_c_order},
+    Schedule{.name = "interleaved",
+             .source = "Narayanan et al., Megatron-LM, SC21, arXiv:2104.04473",
+             .summary = "1F1B over V chunks a GPU, groups of P micro-batches through each chunk in turn",
+             .least_chunks = 1,
+             .most_chunks = kManyChunks,
+             .default_chunks = 2,
+             .bubble = "(P-1) (F+B+W) / V",
+             .memory = "min(M, P + (P-1)/V)",
+             .refuses = multiple_of_workers,
+             .order = interleaved_order},
+    Schedule{.name = "interleaved-zb",
+             .source = "Qi et al., Zero Bubble Pipeline Parallelism, arXiv:2401.10241 (ZB1P); PyTorch's InterleavedZeroBubble",
+             .summary = "interleaved, backwards split, weight gradients moved into the bubble",
+             .least_chunks = 1,
+             .most_chunks = kManyChunks,
+             .default_chunks = 2,
+             .splits_backward = true,
+             .bubble = "(P-1) (F+B-W) / V, W <= F, B",
+             .memory = "P",
+             .refuses = multiple_of_workers,
+             .order = interleaved_zero_bubble_order},
+    Schedule{.name = "looped-bfs",
+             .source = "Lamy-Poirier, Breadth-First Pipeline Parallelism, MLSys 2023, arXiv:2211.05953",
+             .summary = "all micro-batches through a chunk before the next chunk, forward and backward",
+             .least_chunks = 1,
+             .most_chunks = kManyChunks,
+             .default_chunks = 2,
+             .bubble = "(P-1) (F+B+W) / V, M >= P",
+             .memory = "M",
+             .order = looped_bfs_order},
+    Schedule{.name = "zb-h1",
+             .source = "Qi et al., Zero Bubble Pipeline Parallelism, ICLR 2024, arXiv:2401.10241, figure 2",
+             .summary = "1F1B with split backwards; stage s starts its weight gradients s backwards late",
+             .splits_backward = true,
+             .bubble = "(P-1) (F+B-W), M >= P, W <= F, B",
+             .memory = "min(M, P)",
+             .order = zb_h1_order},
+    Schedule{.name = "zb-h2",
+             .source = "Qi et al., Zero Bubble Pipeline Parallelism, ICLR 2024, arXiv:2401.10241, figure 3",
+             .summary = "2(P-1-s) warm-up forwards on stage s, weight gradients 2s late, no barrier at the optimizer",
+             .splits_backward = true,
+             .steps_overlap = true,
+             .bubble = "(P-1) (F+B-2W), M >= 2P-1, W <= F, B",
+             .memory = "min(M, 2P-1)",
+             .order = zb_h2_order},
+    Schedule{.name = "zb-v",
+             .source = "Qi et al., Pipeline Parallelism with Controllable Memory, NeurIPS 2024, arXiv:2405.15362; "
+                       "arXiv:2401.10241, section 6",
+             .summary = "two chunks a GPU, down and up again; split backwards fill the bubble",
+             .least_chunks = 2,
+             .most_chunks = 2,
+             .default_chunks = 2,
+             .placement = Placement::v,
+             .splits_backward = true,
+             .bubble = "(P-1) F / 2, the fill, if F = B = W, M >= 2P-1",
+             .memory = "min(M, P)",
+             .order = zb_v_order},
+    Schedule{.name = "dualpipe-v",
+             .source = "DeepSeek-AI, DualPipe and DualPipeV, arXiv:2412.19437",
+             .summary = "two chunks a GPU, down and up again; a forward of one chunk with a backward of the other",
+             .least_chunks = 2,
+             .most_chunks = 2,
+             .default_chunks = 2,
+             .placement = Placement::v,
+             .splits_backward = true,
+             .bubble = "(P-1) F / 2 if F = B = W; (P-1) (F+2B-W) / 2 with pairs as one operation, B <= F",
+             .memory = "P + 1/2",
+             .refuses = as_many_as_stages,
+             .order = dualpipe_v_order},
 };
 
 }  // namespace
+
+std::int32_t worker_of_stage(Placement placement, std::int32_t workers, std::int32_t stage) {
+  const std::int32_t place = stage % workers;
+  const bool upwards = placement == Placement::v && (stage / workers) % 2 == 1;
+  return upwards ? workers - 1 - place : place;
+}
+
+std::int32_t stage_of_chunk(Placement placement, std::int32_t workers, std::int32_t worker, std::int32_t chunk) {
+  const bool upwards = placement == Placement::v && chunk % 2 == 1;
+  return chunk * workers + (upwards ? workers - 1 - worker : worker);
+}
 
 std::span<const Schedule> schedules() { return kSchedules; }
 
@@ -23,6 +138,27 @@ const Schedule* find_schedule(std::string_view name) {
     if (schedule.name == name) return &schedule;
   }
   return nullptr;
+}
+
+PipelineOrder make_order(const Schedule& schedule, const ScheduleShape& shape) {
+  PipelineOrder order{schedule.placement, shape, {}};
+  for (std::int32_t worker = 0; worker < shape.workers; ++worker) order.workers.push_back(schedule.order(shape, worker));
+  return order;
+}
+
+std::string action_name(OperationKind kind, std::int32_t stage, std::int32_t microbatch) {
+  const auto name = [&](const char* type) { return std::to_string(stage) + type + std::to_string(microbatch); };
+  switch (kind) {
+    case OperationKind::forward: return name("F");
+    case OperationKind::backward: return name("B");
+    case OperationKind::backward_input: return name("I");
+    case OperationKind::backward_weight: return name("W");
+    case OperationKind::send_forward: return name("SEND_F");
+    case OperationKind::receive_forward: return name("RECV_F");
+    case OperationKind::send_backward: return name("SEND_B");
+    case OperationKind::receive_backward: return name("RECV_B");
+  }
+  return "";
 }
 
 }  // namespace pdl

@@ -1,6 +1,9 @@
 #include "sim/timeline/timeline.hpp"
 
 #include <algorithm>
+#include <limits>
+
+#include <algorithm>
 
 namespace pdl {
 
@@ -12,12 +15,25 @@ Timeline make_timeline(const TaskGraph& graph, std::int32_t stages, std::span<co
   for (std::size_t id = 0; id < graph.tasks.size(); ++id) {
     const Task& task = graph.tasks[id];
     const auto role =
-        task.stream == kNone ? StreamRole::none : static_cast<StreamRole>(task.stream % kStreamsPerWorker);
+        task.stream == kNone ? StreamRole::none : role_of_stream(task.stream);
     timeline.spans.push_back(
         {task.kind, role, task.worker, task.stage, task.microbatch, times[id].start_ns, times[id].end_ns});
     timeline.step_ns = std::max(timeline.step_ns, times[id].end_ns);
   }
   return timeline;
+}
+
+std::int64_t longest_worker_ns(const Timeline& timeline) {
+  std::vector<std::int64_t> first(static_cast<std::size_t>(timeline.workers), std::numeric_limits<std::int64_t>::max());
+  std::vector<std::int64_t> last(first.size(), 0);
+  for (const Span& span : timeline.spans) {
+    const auto w = static_cast<std::size_t>(span.worker);
+    first[w] = std::min(first[w], span.start_ns);
+    last[w] = std::max(last[w], span.end_ns);
+  }
+  std::int64_t longest_ns = 0;
+  for (std::size_t w = 0; w < first.size(); ++w) longest_ns = std::max(longest_ns, last[w] - first[w]);
+  return longest_ns;
 }
 
 }  // namespace pdl

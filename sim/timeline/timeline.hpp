@@ -38,6 +38,9 @@ struct Timeline {
   std::vector<Span> spans;   // ascending task id
 };
 
+/// From the first start to the last end of a span of the worker that is at it longest.
+std::int64_t longest_worker_ns(const Timeline& timeline);
+
 Timeline make_timeline(const TaskGraph& graph, std::int32_t stages, std::span<const TaskTimes> times);
 
 }  // namespace pdl

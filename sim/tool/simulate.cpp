@@ -54,7 +54,7 @@ void simulate(const SimulateFlags& flags) {
 void add_simulate(CLI::App& app) {
   auto flags = std::make_shared<SimulateFlags>();
   for (const SettingInfo& info : setting_infos()) {
-    flags->settings.push_back(std::make_unique<OnceFlag>(app, "--" + info.name, info.value_name, info.help));
+    flags->settings.push_back(std::make_unique<OnceFlag>(app, "--" + info.name, info.value_name, info.help, info.is_switch));
   }
   flags->profile =
       std::make_unique<OnceFlag>(app, "--profile", "NAME|FILE",
