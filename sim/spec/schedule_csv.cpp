@@ -118,7 +118,8 @@ class CsvReader {
       throw InputError(order_.place, "a NUL byte at byte " + std::to_string(nul), "a text file");
     std::size_t cells = 0;
     while (!text.empty()) {
-      const std::size_t end = std::min(text.find_first_of("\r\n"), text.size());
+      const auto end_of_row = std::find_if(text.begin(), text.end(), [](char c) { return c == '\r' || c == '\n'; });
+      const auto end = static_cast<std::size_t>(end_of_row - text.begin());
       split_row(text.substr(0, end));
       cells += order_.cells.back().size() + 1;
       if (cells > kMostCsvCells)

@@ -95,18 +95,16 @@ class OrderCheck {
 
   /// Sorts by stage and micro-batch. Refuses an action that the file has twice.
   void group_actions() {
-    std::vector<const CellOperation*> sorted;
+    std::vector<std::tuple<std::int32_t, std::int32_t, std::size_t>> sorted;  // stage, micro-batch, place in the file
     sorted.reserve(order_.operations.size());
-    for (const CellOperation& at : order_.operations) sorted.push_back(&at);
-    const auto key = [](const CellOperation* at) {
-      return std::tuple(at->operation.stage, at->operation.microbatch, at->rank, at->sequence);
-    };
-    std::sort(sorted.begin(), sorted.end(), [&](const auto* a, const auto* b) { return key(a) < key(b); });
-    for (const CellOperation* at : sorted) {
-      const auto& [kind, stage, microbatch, overlaps] = at->operation;
+    for (const CellOperation& at : order_.operations)
+      sorted.emplace_back(at.operation.stage, at.operation.microbatch, sorted.size());
+    std::sort(sorted.begin(), sorted.end());
+    for (const auto& [stage, microbatch, index] : sorted) {
+      const CellOperation* at = &order_.operations[index];
       if (groups_.empty() || groups_.back().stage != stage || groups_.back().microbatch != microbatch)
         groups_.push_back({stage, microbatch, {}});
-      const CellOperation*& slot = groups_.back().found[static_cast<std::size_t>(kind)];
+      const CellOperation*& slot = groups_.back().found[static_cast<std::size_t>(at->operation.kind)];
       if (slot)
         refuse(*at, name(*at) + " a second time (the first is at " + seat(*slot) + ")",
                "every action once");
