@@ -4,6 +4,7 @@
 #include <array>
 
 #include "sim/report/answers.hpp"
+#include "sim/report/common_settings.hpp"
 #include "sim/report/number_text.hpp"
 #include "sim/report/terminal.hpp"
 #include "sim/report/text_table.hpp"
@@ -208,19 +209,10 @@ std::string legend(const ScenarioTable& table, std::size_t width) {
   return text.empty() ? "" : "\n" + text;
 }
 
-/// What all configurations have in common, from the first: the settings that are no column of the table.
 std::string common_settings(const ScenarioTable& table, std::size_t width) {
-  std::string text;
-  for (const SettingValue& setting : to_settings(table.rows.front().spec)) {
-    const bool same = std::all_of(table.rows.begin(), table.rows.end(), [&](const ScenarioRow& row) {
-      const auto settings = to_settings(row.spec);
-      return std::any_of(settings.begin(), settings.end(), [&](const SettingValue& other) {
-        return other.name == setting.name && other.value == setting.value;
-      });
-    });
-    if (same) text += (text.empty() ? "" : ", ") + setting.name + " " + setting.value;
-  }
-  return wrap("all rows: " + text, width, 2);
+  std::vector<std::vector<SettingValue>> rows;
+  for (const ScenarioRow& row : table.rows) rows.push_back(to_settings(row.spec));
+  return common_settings_text(rows, width);
 }
 
 std::string warnings_text(const ScenarioTable& table, std::size_t width) {

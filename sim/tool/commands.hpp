@@ -12,6 +12,8 @@ void add_simulate(CLI::App& app);
 void add_compare(CLI::App& app);
 void add_validate(CLI::App& app);
 void add_profiles(CLI::App& app);
+void add_schedules(CLI::App& app);
+void add_sweep(CLI::App& app);
 void add_scenario(CLI::App& app);
 
 }  // namespace pdl

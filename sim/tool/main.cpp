@@ -11,6 +11,7 @@ constexpr const char* kFooter =
     "Examples:\n"
     "  pdl-sim --gpus 5 --depth 20 --schedule gpipe\n"
     "  pdl-sim --gpus 8 --microbatches 1 --schedule 1f1b --tf 1 --tb 2 --tcomm 0\n"
+    "  pdl-sim sweep --gpus 4 --schedule gpipe,1f1b,zb-v --microbatches 4,8\n"
     "  pdl-sim scenario --all\n"
     "Exit codes: 0 fine, 2 the input is wrong, 3 the plan cannot run (deadlock, out of memory), 1 a bug of pdl-sim.";
 
@@ -23,6 +24,8 @@ void run_command_line(int argc, char** argv) {
   pdl::add_compare(app);
   pdl::add_validate(app);
   pdl::add_scenario(app);
+  pdl::add_sweep(app);
+  pdl::add_schedules(app);
   pdl::add_profiles(app);
   try {
     app.parse(argc, argv);

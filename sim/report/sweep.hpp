@@ -1,0 +1,85 @@
+// A sweep: every combination of the values of some settings, predicted; which is fastest, which needs least memory.
+//
+//   run_sweep({{"gpus", "4", "--gpus"}, {"schedule", "gpipe,1f1b", "--schedule"}, {"microbatches", "2:8:x2", ...}}, ...)
+//
+//   row  schedule  micro-batches  step time  bubble  peak memory  ...
+//                                        ms       %          GiB
+//   -----------------------------------------------------------------
+//     1  gpipe                 2     93.021    60.2         3.39
+//     2  gpipe                 4     ...
+//
+// A value may be a list and, where it is a number, a range:
+//   4,8          each of them             2:8        2 3 4 5 6 7 8
+//   2:8:2        2 4 6 8                  1024:8192:x2   1024 2048 4096 8192
+// so a path with a comma in it cannot be given here. The combinations are in the order of setting_infos(): its first
+// word varies slowest, whatever the order on the command line.
+//
+// What cannot run is a row with its reason, never left out. Not here: finding a configuration without trying all.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "sim/cost/cost_profile.hpp"
+#include "sim/spec/run_spec.hpp"
+
+namespace pdl {
+
+/// What a row says of a configuration that can run. Largest values are those of the GPU that has most.
+struct SweepResult {
+  double step_time_ms = 0;
+  double bubble_fraction = 0;
+  std::int64_t peak_memory_bytes = 0;
+  std::int32_t live_activations = 0;
+  std::int64_t live_activation_bytes = 0;
+  std::vector<std::string> warnings;
+};
+
+struct SweepRow {
+  std::vector<SettingValue> given;     // one value for each word of the user, in the order of setting_infos()
+  std::vector<SettingValue> settings;  // all of them, defaults filled in; empty if they are refused
+  std::optional<SweepResult> result;   // nothing: see refusal
+  std::string refusal;                 // why it cannot run
+  int exit_code = 0;                   // that pdl-sim would have for this configuration alone
+};
+
+struct Sweep {
+  std::vector<std::string> varying;  // the words with more than one value
+  std::string source;                // of the costs, in a line; empty if nothing can run
+  std::optional<std::int64_t> memory_limit_bytes;
+  std::vector<SweepRow> rows;
+
+  /// Within the limit of memory. A refused row is not.
+  bool can_win(const SweepRow& row) const;
+  /// Index of the row with the least step time, with the least peak memory, of those that can win; the first of equals.
+  std::optional<std::size_t> fastest() const;
+  std::optional<std::size_t> least_memory() const;
+};
+
+struct SweepOptions {
+  std::optional<std::int64_t> memory_limit_bytes;
+  std::int64_t threads = 1;
+  std::function<void(std::size_t done, std::size_t of)> progress;  // called by the calling thread; may be empty
+};
+
+/// "40GiB", "512 MiB", "80e9"; KiB to TiB are powers of 1024, kB to TB of 1000, a plain number is bytes. InputError.
+std::int64_t parse_bytes(const std::string& place, const std::string& text);
+
+/// The values of a list or range. Throws InputError: an empty one, a value twice, a range from more to less.
+std::vector<SettingValue> expand_setting(const SettingValue& given);
+
+/// `profile`: nullptr if costs are synthetic. The same result for any number of threads. Throws InputError for values
+/// that no configuration could have (an unknown schedule, 0 GPUs), and for more than 100,000 configurations.
+Sweep run_sweep(std::span<const SettingValue> given, const CostProfile* profile, const SweepOptions& options);
+
+std::string sweep_text(const Sweep& sweep, std::size_t width);
+nlohmann::ordered_json sweep_json(const Sweep& sweep);
+/// A head, a line a row; cells with commas or quotes in quotes.
+std::string sweep_csv(const Sweep& sweep);
+
+}  // namespace pdl

@@ -1,0 +1,120 @@
+// pdl-sim sweep: any setting takes a list or a range; one table of all combinations.
+#include "sim/report/sweep.hpp"
+
+#include <algorithm>
+#include <iostream>
+#include <memory>
+#include <thread>
+
+#include "sim/report/number_text.hpp"
+#include "sim/report/progress_bar.hpp"
+#include "sim/spec/error.hpp"
+#include "sim/spec/output_file.hpp"
+#include "sim/spec/words.hpp"
+#include "sim/tool/commands.hpp"
+#include "sim/tool/flags.hpp"
+#include "sim/tool/screen.hpp"
+
+namespace pdl {
+namespace {
+
+constexpr std::int64_t kMostThreads = 1024;
+
+struct SweepFlags {
+  explicit SweepFlags(CLI::App& app)
+      : profile(app, "--profile", "NAME|FILE", "costs measured on a machine (default: the largest in data/)"),
+        memory(app, "--memory", "BYTES", "what needs more on a GPU is shown and cannot win: 40GiB, 80GB"),
+        json(app, "--json", "FILE|-", "write the table as JSON; -: to standard output, without the table"),
+        csv(app, "--csv", "FILE|-", "write the table as CSV; -: to standard output, without the table"),
+        threads(app, "--threads", "N", "configurations at a time (default: one a core)") {
+    for (const SettingInfo& info : setting_infos()) {
+      settings.push_back(
+          std::make_unique<OnceFlag>(app, "--" + info.name, info.value_name + ",...", info.help, info.is_switch));
+    }
+  }
+  std::vector<std::unique_ptr<OnceFlag>> settings;
+  OnceFlag profile, memory, json, csv, threads;
+};
+
+std::vector<SettingValue> given_settings(const SweepFlags& flags) {
+  std::vector<SettingValue> settings;
+  for (const auto& flag : flags.settings) {
+    if (const auto value = flag->value()) settings.push_back({flag->flag().substr(2), *value, flag->flag()});
+  }
+  return settings;
+}
+
+/// nothing if the user gives costs.
+std::optional<CostProfile> costs_of(const SweepFlags& flags, const std::vector<SettingValue>& given) {
+  const auto profile = flags.profile.value();
+  const bool synthetic = std::any_of(given.begin(), given.end(), [](const SettingValue& s) {
+    return s.name == "tf" || s.name == "tb" || s.name == "tw" || s.name == "tcomm";
+  });
+  if (synthetic && profile) {
+    throw InputError("--profile", *profile + " beside synthetic costs", "either a profile or --tf and --tb");
+  }
+  if (synthetic) return std::nullopt;
+  return load_profile(profile ? *profile : default_profile_name());
+}
+
+SweepOptions options_of(const SweepFlags& flags) {
+  SweepOptions options;
+  if (const auto memory = flags.memory.value()) options.memory_limit_bytes = parse_bytes("--memory", *memory);
+  const auto threads = flags.threads.value();
+  options.threads = threads ? parse_whole("--threads", *threads, 1, kMostThreads)
+                            : std::max<std::int64_t>(1, std::thread::hardware_concurrency());
+  return options;
+}
+
+/// Nothing can win: why, with the exit code of it.
+[[noreturn]] void refuse_all(const Sweep& sweep) {
+  const auto ran = std::find_if(sweep.rows.begin(), sweep.rows.end(), [](const SweepRow& row) { return row.result.has_value(); });
+  if (ran != sweep.rows.end()) {
+    std::int64_t least = ran->result->peak_memory_bytes;
+    for (const SweepRow& row : sweep.rows) {
+      if (row.result) least = std::min(least, row.result->peak_memory_bytes);
+    }
+    throw CannotRun("out of memory: no configuration needs " + binary_bytes(*sweep.memory_limit_bytes) +
+                    " or less on every GPU; the smallest needs " + binary_bytes(least));
+  }
+  const SweepRow& first = sweep.rows.front();
+  const std::string message =
+      (sweep.rows.size() == 1 ? "" : "none of the " + std::to_string(sweep.rows.size()) + " configurations can run; the first: ") +
+      first.refusal;
+  if (first.exit_code == kExitInput) throw InputError(message);
+  throw CannotRun(message);
+}
+
+void sweep_as_asked(const SweepFlags& flags) {
+  const auto json = flags.json.value(), csv = flags.csv.value();
+  if (json == "-" && csv == "-") throw InputError("--csv", "- beside --json -", "one of them in a file");
+  const std::vector<SettingValue> given = given_settings(flags);
+  SweepOptions options = options_of(flags);
+  const std::optional<CostProfile> costs = costs_of(flags, given);
+  Sweep sweep;
+  {
+    ProgressBar bar;
+    options.progress = [&](std::size_t done, std::size_t of) {
+      bar.show(static_cast<double>(done) / static_cast<double>(of),
+               std::to_string(done) + " of " + std::to_string(of) + " configurations");
+    };
+    sweep = run_sweep(given, costs ? &*costs : nullptr, options);
+  }
+  if (json) write_output(*json, [&](std::ostream& out) { out << sweep_json(sweep).dump(1) << "\n"; });
+  if (csv) write_output(*csv, [&](std::ostream& out) { out << sweep_csv(sweep); });
+  if (json != "-" && csv != "-") std::cout << sweep_text(sweep, screen_width());
+  if (!sweep.fastest()) refuse_all(sweep);
+}
+
+}  // namespace
+
+void add_sweep(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("sweep", "every combination of lists and ranges of settings, in one table");
+  command->footer(
+      "A value may be a list (4,8) and, if it is a number, a range (2:8, 2:8:2, 1024:8192:x2).\n"
+      "Example: pdl-sim sweep --gpus 4 --depth 16 --schedule gpipe,1f1b,zb-v --microbatches 4:16:x2 --memory 40GiB");
+  auto flags = std::make_shared<SweepFlags>(*command);
+  command->callback([flags] { sweep_as_asked(*flags); });
+}
+
+}  // namespace pdl
