@@ -46,8 +46,16 @@ ONE_WORKER = ("--workers", "one")
 PROGRAMS = [
     Program("gpipe", "pipelining", Pipelining("GPipe"), ("--schedule", "gpipe", *WORKER_PER_GPU), (8,), (4, 8, 16)),
     Program("1f1b", "pipelining", Pipelining("1F1B"), ("--schedule", "1f1b", *WORKER_PER_GPU), (8,), (4, 8, 16)),
+    Program("interleaved", "pipelining", Pipelining("Interleaved1F1B", 2), ("--schedule", "interleaved", *WORKER_PER_GPU), (8,), (4, 8, 16)),
+    Program("looped-bfs", "pipelining", Pipelining("LoopedBFS", 2), ("--schedule", "looped-bfs", *WORKER_PER_GPU), (8,), (4, 8, 16)),
+    Program("interleaved-zb", "pipelining", Pipelining("InterleavedZeroBubble", 2),
+            ("--schedule", "interleaved-zb", *WORKER_PER_GPU), (8,), (4, 8, 16)),
+    Program("zb-v", "pipelining", Pipelining("ZBVZeroBubble", 2, "v"), ("--schedule", "zb-v", *WORKER_PER_GPU), (8,), (4, 8, 16)),
+    # PyTorch and we refuse fewer micro-batches than stages.
+    Program("dualpipe-v", "pipelining", Pipelining("DualPipeV", 2, "v"), ("--schedule", "dualpipe-v", *WORKER_PER_GPU), (8,), (8, 16)),
     Program("naive split", "one process", OneProcess("option-a"), ("--strategy", "mp"), (1,), (1,)),
     Program("option A", "one process", OneProcess("option-a"), ("--schedule", "naive", *ONE_WORKER), (4,), (2, 4, 8)),
+    Program("option C", "one process", OneProcess("option-c"), ("--schedule", "option-c", *ONE_WORKER), (4,), (2, 4, 8)),
     Program("option B", "one process", OneProcess("option-b"), ("--schedule", "gpipe", *ONE_WORKER), (4,), (2, 4, 8)),
 ]
 
