@@ -87,6 +87,21 @@ TEST_CASE("Plan and engine take as long as the slow simulator for every schedule
   });
 }
 
+TEST_CASE("No schedule deadlocks under rendezvous, and waiting for the other end makes none faster") {
+  for_every_shape([](const Schedule& s, const ScheduleShape& shape) {
+    RunSpec waits = spec_of(s, shape, kCosts[3]);
+    const double eager_ms = predict(waits, nullptr).step_time.median_ms;
+    waits.p2p = PointToPoint::rendezvous;
+    try {
+      const double ms = predict(waits, nullptr).step_time.median_ms;
+      // A step from a worker's first operation to its last may get shorter when that operation starts later.
+      if (!s.steps_overlap && ms < eager_ms) FAIL_CHECK(text_of(s, shape) << ": " << ms << " ms, eager " << eager_ms);
+    } catch (const CannotRun& error) {
+      FAIL_CHECK(text_of(s, shape) << ": " << error.what());
+    }
+  });
+}
+
 TEST_CASE("Live activations of every schedule are as its memory form says") {
   for_every_shape([](const Schedule& s, const ScheduleShape& shape) {
     const std::int32_t p = shape.workers, m = shape.microbatches, v = shape.chunks;
