@@ -2,6 +2,8 @@
 
 #if PDL_CUDA
 
+#include <cuda_runtime.h>
+
 #include <algorithm>
 #include <stdexcept>
 #include <string>
@@ -16,10 +18,14 @@ void check(ncclResult_t result, const char* call, ncclComm_t communicator = null
                            (detail && *detail ? std::string(" (") + detail + ")" : ""));
 }
 
-ncclUniqueId share_id(WorkerPair pair, int worker, c10d::Store& store) {
-  const std::string key = "nccl/" + std::to_string(pair.first) + "/" + std::to_string(pair.second);
+void check(cudaError_t result, const char* call) {
+  if (result != cudaSuccess) throw std::runtime_error(std::string("CUDA: ") + call + ": " + cudaGetErrorString(result));
+}
+
+ncclUniqueId share_id(const MessageChannel& channel, int worker, c10d::Store& store) {
+  const std::string key = "nccl/" + std::to_string(channel.from) + "/" + std::to_string(channel.to) + "/" + std::to_string(channel.number);
   ncclUniqueId id;
-  if (worker == pair.first) {
+  if (worker == channel.from) {
     check(ncclGetUniqueId(&id), "ncclGetUniqueId");
     store.set(key, std::vector<std::uint8_t>(id.internal, id.internal + sizeof id.internal));
     return id;
@@ -32,34 +38,44 @@ ncclUniqueId share_id(WorkerPair pair, int worker, c10d::Store& store) {
 
 }  // namespace
 
-NcclPairs::NcclPairs(int worker, std::vector<WorkerPair> pairs, c10d::Store& store) : worker_(worker) {
-  // The same order on all workers: nobody waits in a pair for one who waits in another pair for him.
-  std::sort(pairs.begin(), pairs.end());
-  for (const WorkerPair& pair : pairs) {
-    if (pair.first != worker && pair.second != worker) continue;
+NcclPairs::NcclPairs(int worker, std::vector<MessageChannel> channels, c10d::Store& store) {
+  // The same order on all workers: nobody waits in a channel for one who waits in another channel for him.
+  std::sort(channels.begin(), channels.end());
+  for (const MessageChannel& channel : channels) {
+    if (channel.from != worker && channel.to != worker) continue;
     ncclComm_t communicator = nullptr;
-    const ncclUniqueId id = share_id(pair, worker, store);
-    check(ncclCommInitRank(&communicator, 2, id, pair.first == worker ? 0 : 1), "ncclCommInitRank");
-    communicators_[pair] = communicator;
+    const ncclUniqueId id = share_id(channel, worker, store);
+    check(ncclCommInitRank(&communicator, 2, id, channel.from == worker ? 0 : 1), "ncclCommInitRank");
+    communicators_[channel] = communicator;
+    connect(channel, channel.from == worker);
   }
 }
 
 NcclPairs::~NcclPairs() {
-  for (const auto& [pair, communicator] : communicators_) static_cast<void>(ncclCommDestroy(communicator));
+  for (const auto& [channel, communicator] : communicators_) static_cast<void>(ncclCommDestroy(communicator));
 }
 
-void NcclPairs::send(const void* data, std::int64_t bytes, int to, CUstream_st* stream) {
-  ncclComm_t communicator = communicators_.at({worker_, to});
+void NcclPairs::connect(const MessageChannel& channel, bool sends) {
+  void* first_message = nullptr;
+  constexpr std::int64_t kBytes = 8;
+  check(cudaMalloc(&first_message, kBytes), "cudaMalloc");
+  sends ? send(first_message, kBytes, channel, nullptr) : receive(first_message, kBytes, channel, nullptr);
+  check(cudaStreamSynchronize(nullptr), "cudaStreamSynchronize");
+  check(cudaFree(first_message), "cudaFree");
+}
+
+void NcclPairs::send(const void* data, std::int64_t bytes, const MessageChannel& channel, CUstream_st* stream) {
+  ncclComm_t communicator = communicators_.at(channel);
   check(ncclSend(data, static_cast<std::size_t>(bytes), ncclInt8, 1, communicator, stream), "ncclSend", communicator);
 }
 
-void NcclPairs::receive(void* data, std::int64_t bytes, int from, CUstream_st* stream) {
-  ncclComm_t communicator = communicators_.at({from, worker_});
+void NcclPairs::receive(void* data, std::int64_t bytes, const MessageChannel& channel, CUstream_st* stream) {
+  ncclComm_t communicator = communicators_.at(channel);
   check(ncclRecv(data, static_cast<std::size_t>(bytes), ncclInt8, 0, communicator, stream), "ncclRecv", communicator);
 }
 
 void NcclPairs::abort() {
-  for (const auto& [pair, communicator] : communicators_) static_cast<void>(ncclCommAbort(communicator));
+  for (const auto& [channel, communicator] : communicators_) static_cast<void>(ncclCommAbort(communicator));
   communicators_.clear();
 }
 

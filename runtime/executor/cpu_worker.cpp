@@ -22,7 +22,7 @@ class CpuWorker : public WorkerDevice {
     gloo_ = std::make_unique<GlooPairs>(meeting.store, meeting.worker, meeting.workers);
   }
 
-  void prepare(TaskId, StreamRole, bool) override {}
+  void prepare(TaskId, std::uint32_t, bool) override {}
   void begin_step(SpanRecorder* recorder) override { recorder_ = recorder; }
 
   void wait(TaskId, TaskId before) override { arrive(before); }

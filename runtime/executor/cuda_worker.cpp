@@ -29,9 +29,9 @@ constexpr std::chrono::minutes kLongestStep{10};
 class CudaWorker : public WorkerDevice {
  public:
   CudaWorker(int device_index, EventTable& events)
-      : index_(static_cast<c10::DeviceIndex>(device_index)), events_(events), roles_(events.size(), StreamRole::none) {
+      : index_(static_cast<c10::DeviceIndex>(device_index)), events_(events), places_(events.size(), 0) {
     const c10::cuda::CUDAGuard guard(index_);
-    stream_of(StreamRole::compute);
+    create_stream(kCompute);
   }
 
   // A destructor must not throw: an error here means that the device has failed, which has been reported before.
@@ -41,17 +41,17 @@ class CudaWorker : public WorkerDevice {
 
   void inside(const std::function<void()>& body) override {
     const c10::cuda::CUDAGuard device(index_);
-    const c10::cuda::CUDAStreamGuard stream(*streams_[static_cast<std::size_t>(StreamRole::compute)]);
+    const c10::cuda::CUDAStreamGuard stream(*streams_[kCompute]);
     body();
   }
 
   void connect(const Meeting& meeting) override {
-    nccl_ = std::make_unique<NcclPairs>(meeting.worker, meeting.pairs, *meeting.store);
+    nccl_ = std::make_unique<NcclPairs>(meeting.worker, meeting.channels, *meeting.store);
   }
 
-  void prepare(TaskId task, StreamRole role, bool awaited) override {
-    roles_[task] = role;
-    stream_of(role);
+  void prepare(TaskId task, std::uint32_t stream, bool awaited) override {
+    places_[task] = stream;
+    create_stream(stream);
     if (!awaited) return;
     C10_CUDA_CHECK(cudaEventCreateWithFlags(&events_[task], cudaEventDisableTiming));
     own_events_.push_back(task);
@@ -74,13 +74,13 @@ class CudaWorker : public WorkerDevice {
   }
 
   void send(TaskId task, const Transfer& transfer) override {
-    nccl_->send(transfer.source.const_data_ptr(), static_cast<std::int64_t>(transfer.source.nbytes()), transfer.peer,
-                stream(task));
+    nccl_->send(transfer.source.const_data_ptr(), static_cast<std::int64_t>(transfer.source.nbytes()),
+                transfer.channel, stream(task));
   }
 
   void receive(TaskId task, const Transfer& transfer) override {
-    nccl_->receive(transfer.target.data_ptr(), static_cast<std::int64_t>(transfer.target.nbytes()), transfer.peer,
-                   stream(task));
+    nccl_->receive(transfer.target.data_ptr(), static_cast<std::int64_t>(transfer.target.nbytes()),
+                   transfer.channel, stream(task));
   }
 
   void end(TaskId task) override {
@@ -110,19 +110,20 @@ class CudaWorker : public WorkerDevice {
   }
 
  private:
-  cudaStream_t stream(TaskId task) const { return handles_[static_cast<std::size_t>(roles_[task])]; }
+  static constexpr std::uint32_t kCompute = 0;
 
-  void stream_of(StreamRole role) {
-    const auto i = static_cast<std::size_t>(role);
-    if (streams_[i]) return;
-    streams_[i] = c10::cuda::getStreamFromPool(/*isHighPriority=*/false, index_);
-    handles_[i] = streams_[i]->stream();
+  cudaStream_t stream(TaskId task) const { return handles_[places_[task]]; }
+
+  void create_stream(std::uint32_t place) {
+    if (streams_[place]) return;
+    streams_[place] = c10::cuda::getStreamFromPool(/*isHighPriority=*/false, index_);
+    handles_[place] = streams_[place]->stream();
   }
 
   c10::DeviceIndex index_;
   EventTable& events_;             // of all workers of the process
   std::vector<TaskId> own_events_;
-  std::vector<StreamRole> roles_;  // by task
+  std::vector<std::uint32_t> places_;  // by task: of its stream
   std::array<std::optional<CUDAStream>, kStreamsPerWorker> streams_;
   std::array<cudaStream_t, kStreamsPerWorker> handles_{};
   std::unique_ptr<NcclPairs> nccl_;

@@ -3,12 +3,15 @@
 //   Dependencies d = make_dependencies(plan, buffer_hazards(plan));
 //   for (TaskId before : d.before(task)) ...      // tasks of another stream; the order of the own stream does the rest
 //
-// A stage has a few buffers (Stage::slots) for many micro-batches: micro-batch m + slots writes where m was. The writer
-// must come after the last reader of m. In the schedules of the table that follows from the graph; it is checked here for
-// any schedule, and where it does not follow, a wait is added. Waits that follow from others are left out.
+// A stage has a few buffers (Stage::slots) for many micro-batches (Plan::slots): the next user of a slot writes where the
+// one before was, and must come after the last reader of that one. Mostly that follows from the graph; it is checked here
+// for any schedule, and where it does not follow, a wait is added. Waits that follow from others are left out.
 //
 // "Follows" is decided by vector clocks: for every task, the latest task of each stream that is certain to have finished
 // when it starts. Linear in tasks x streams.
+//
+// Messages that NCCL or Gloo carry from a worker to another on one lane are matched in order: the sender's order must be
+// the receiver's.
 #pragma once
 
 #include <span>
@@ -29,7 +32,7 @@ struct Dependencies {
   std::vector<TaskId> waits;
   /// True if a task of another stream waits for this one.
   std::vector<bool> is_awaited;
-  /// Waits for buffers that the graph does not imply: 0 for the schedules of the table.
+  /// Waits for buffers that the graph does not imply.
   std::size_t added_for_buffers = 0;
 
   std::span<const TaskId> before(TaskId task) const {
@@ -37,7 +40,12 @@ struct Dependencies {
   }
 };
 
-/// Throws CannotRun if the waits form a cycle.
+/// Throws CannotRun, naming both orders, if a worker sends messages in another order than the other one receives them.
+/// Nothing where messages are copies.
+void check_message_order(const Plan& plan);
+
+/// Throws CannotRun, naming tasks that wait for each other, if the waits form a cycle: in the order of their streams, or
+/// in the order in which host threads issue them.
 Dependencies make_dependencies(const Plan& plan, std::span<const TaskPair> hazards);
 
 }  // namespace pdl

@@ -54,7 +54,7 @@ class PipelineProgram : public StepProgram {
     const Meeting meeting = make_meeting(rendezvous);
     allow_peer_access();
     on_all([&](int worker) { create_worker(worker); });
-    if (plan.spec.transport != Transport::copy && !meeting.pairs.empty()) {
+    if (plan.spec.transport != Transport::copy && !meeting.channels.empty()) {
       on_all([&](int worker) {
         Meeting own = meeting;
         own.worker = worker;
@@ -133,11 +133,11 @@ class PipelineProgram : public StepProgram {
   Meeting make_meeting(Rendezvous* rendezvous) const {
     Meeting meeting;
     meeting.workers = static_cast<int>(plan_.graph.workers);
-    std::set<std::pair<int, int>> pairs;
-    for (const Work& work : plan_.graph.works) {
-      if (is_transfer(work.kind)) pairs.emplace(work.from_worker, work.to_worker);
+    std::set<MessageChannel> channels;
+    for (const Task& task : plan_.graph.tasks) {
+      if (is_transfer(task.kind)) channels.insert(channel_of(plan_.graph, task));
     }
-    meeting.pairs.assign(pairs.begin(), pairs.end());
+    meeting.channels.assign(channels.begin(), channels.end());
     if (rendezvous) {
       meeting.store = c10::make_intrusive<c10d::PrefixStore>("pairs", rendezvous->store());
     } else {
@@ -165,14 +165,16 @@ class PipelineProgram : public StepProgram {
     devices_[worker] = cuda ? make_cuda_worker(index, events_) : make_cpu_worker(plan_.graph.tasks.size());
     devices_[worker]->inside([&] {
       const at::Device device = cuda ? at::Device(at::kCUDA, static_cast<at::DeviceIndex>(index)) : at::Device(at::kCPU);
+      const PipelineStage* before = nullptr;
       for (std::size_t s = 0; s < plan_.stages.size(); ++s) {
         if (plan_.stages[s].worker != worker) continue;
-        stages_[s] = std::make_unique<PipelineStage>(plan_, static_cast<int>(s), device, options_);
+        stages_[s] = std::make_unique<PipelineStage>(plan_, static_cast<int>(s), device, options_, before);
+        before = stages_[s].get();
       }
       for (TaskId t = 0; t < plan_.graph.tasks.size(); ++t) {
         const Task& task = plan_.graph.tasks[t];
         if (task.worker != worker) continue;
-        devices_[worker]->prepare(t, static_cast<StreamRole>(task.stream % kStreamsPerWorker), dependencies_.is_awaited[t]);
+        devices_[worker]->prepare(t, task.stream % kStreamsPerWorker, dependencies_.is_awaited[t]);
       }
       devices_[worker]->synchronise(board_);
     });
@@ -213,7 +215,7 @@ class PipelineProgram : public StepProgram {
   }
 
   Transfer make_transfer(const Task& task, const Work& work) const {
-    const bool sends = task.kind == TaskKind::send_forward || task.kind == TaskKind::send_backward;
+    const bool sends = is_send(task.kind);
     const bool forward = task.kind == TaskKind::send_forward || task.kind == TaskKind::receive_forward;
     const int step = (sends == forward) ? 1 : -1;  // towards the stage at the other end
     const int sender = sends ? task.stage : task.stage + step;
@@ -221,6 +223,7 @@ class PipelineProgram : public StepProgram {
     const int m = task.microbatch;
     Transfer transfer;
     transfer.peer = sends ? work.to_worker : work.from_worker;
+    transfer.channel = channel_of(plan_.graph, task);
     const int boundary = std::min(sender, receiver);
     transfer.tag = (2 * boundary + (forward ? 0 : 1)) * static_cast<int>(plan_.microbatch_rows.size()) + m;
     if (const auto& stage = stages_[sender]) transfer.source = forward ? stage->output(m) : stage->input_gradient(m);
@@ -250,6 +253,7 @@ class PipelineProgram : public StepProgram {
   void execute(WorkerDevice& device, const PreparedTask& task) const {
     switch (task.kind) {
       case TaskKind::forward: return task.stage->forward(task.microbatch);
+      case TaskKind::recompute: return task.stage->recompute(task.microbatch);
       case TaskKind::backward: return task.stage->backward(task.microbatch, task.accumulate);
       case TaskKind::backward_input: return task.stage->backward_input(task.microbatch);
       case TaskKind::backward_weight: return task.stage->backward_weight(task.microbatch, task.accumulate);
@@ -287,6 +291,9 @@ bool is_pipeline_plan(const Plan& plan) {
 void check_pipeline_plan(const Plan& plan, const RuntimeOptions& options) {
   const RunSpec& spec = plan.spec;
   if (spec.synthetic) throw InputError("--tf", "synthetic costs", "none: a measured run takes the time it takes");
+  if (spec.schedule_file && !spec.schedule_file->whole_step) {
+    throw InputError("--schedule", spec.schedule + ", which is a part of a step", "a whole step, with a forward and a backward of every stage and micro-batch");
+  }
   if (!is_pipeline_plan(plan)) {
     throw InputError("--workers", to_string(spec.workers), "thread or process for a pipeline program");
   }
@@ -304,6 +311,8 @@ void check_pipeline_plan(const Plan& plan, const RuntimeOptions& options) {
     throw InputError("--transport", "copy between processes",
                      cuda ? "nccl, or --workers thread" : "gloo, or --workers thread");
   }
+  check_message_order(plan);
+  static_cast<void>(make_dependencies(plan, buffer_hazards(plan)));
 }
 
 std::unique_ptr<StepProgram> make_pipeline_program(const Plan& plan, const RuntimeOptions& options,

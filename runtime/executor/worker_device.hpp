@@ -16,11 +16,11 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <utility>
 #include <vector>
 
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
+#include "runtime/comm/message_channel.hpp"
 #include "runtime/executor/task_board.hpp"
 #include "sim/plan/task_graph.hpp"
 
@@ -36,14 +36,15 @@ struct Transfer {
   at::Tensor source;  // defined where this process reads it
   at::Tensor target;  // defined where this process writes it
   int peer = 0;       // the other worker
-  int tag = 0;        // the same at both ends, and at no other message of the step
+  int tag = 0;        // Gloo: the same at both ends, and at no other message of the step
+  MessageChannel channel;  // NCCL: the messages of a channel are matched by their order
 };
 
 /// How the workers of a run come together for send and receive.
 struct Meeting {
   int worker = 0;
   int workers = 1;
-  std::vector<std::pair<int, int>> pairs;  // from, to: directions in which messages are sent
+  std::vector<MessageChannel> channels;
   c10::intrusive_ptr<c10d::Store> store;
 };
 
@@ -56,8 +57,9 @@ class WorkerDevice {
   /// Before the first send or receive, inside, on all workers at once: returns when all have come.
   virtual void connect(const Meeting& meeting) = 0;
 
-  /// Before the first step, inside: creates the task's stream and, if others wait for the task, its event.
-  virtual void prepare(TaskId task, StreamRole role, bool awaited) = 0;
+  /// Before the first step, inside: creates the task's stream and, if others wait for the task, its event. `stream`: its
+  /// place among the streams of the worker, below kStreamsPerWorker; 0 computes.
+  virtual void prepare(TaskId task, std::uint32_t stream, bool awaited) = 0;
 
   /// `recorder` (or null) is told of the begin and the end of every task of this step.
   virtual void begin_step(SpanRecorder* recorder) = 0;

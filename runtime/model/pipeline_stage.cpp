@@ -2,9 +2,11 @@
 
 #include <ATen/ATen.h>
 #include <c10/core/InferenceMode.h>
+#include <c10/util/Exception.h>
 
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <tuple>
 
@@ -22,10 +24,11 @@ constexpr double kAdamEpsilon = 1e-8;
 /// A second stream is taken where it makes a backward at least 1 % faster.
 constexpr double kLeastGain = 0.99;
 
-bool splits_backward(const Plan& plan) {
-  return std::any_of(plan.graph.works.begin(), plan.graph.works.end(),
-                     [](const Work& work) { return work.kind == TaskKind::backward_weight; });
+bool has_work(const Plan& plan, TaskKind kind) {
+  return std::any_of(plan.graph.works.begin(), plan.graph.works.end(), [&](const Work& work) { return work.kind == kind; });
 }
+
+bool splits_backward(const Plan& plan) { return has_work(plan, TaskKind::backward_weight); }
 
 /// The first `rows` rows of width `width` of a flat buffer, contiguous.
 at::Tensor rows_of(const at::Tensor& flat, std::int64_t rows, std::int64_t width) {
@@ -34,34 +37,36 @@ at::Tensor rows_of(const at::Tensor& flat, std::int64_t rows, std::int64_t width
 
 }  // namespace
 
-PipelineStage::PipelineStage(const Plan& plan, int stage, at::Device device, const RuntimeOptions& options)
+PipelineStage::PipelineStage(const Plan& plan, int stage, at::Device device, const RuntimeOptions& options,
+                             const PipelineStage* before)
     : device_(device),
-      products_(device),
-      weight_products_(device),
-      side_(device),
+      kernels_(before ? before->kernels_ : std::make_shared<Kernels>(device)),
       stage_(stage),
       first_(stage == 0),
       last_(stage + 1 == static_cast<int>(plan.stages.size())),
+      arrives_(!first_ && !is_local_boundary(plan.stages, static_cast<std::size_t>(stage))),
       first_layer_(plan.stages[stage].first_layer),
       optimizer_(plan.spec.optimizer),
       learning_rate_(options.learning_rate) {
   const c10::InferenceMode without_autograd;
+  const bool joined = !first_ && !arrives_;
+  TORCH_CHECK(!joined || (before && before->stage_ + 1 == stage_), "stage ", stage_ - 1, " must be created before stage ", stage_);
   const auto begin = plan.spec.model.layers.begin() + first_layer_;
   shapes_.assign(begin, begin + plan.stages[stage].layer_count);
   if (last_) {
     loss_scale_ = 2 / (static_cast<double>(plan.spec.batch) * static_cast<double>(shapes_.back().out_features));
   }
-  create_parameters(plan, options);
-  create_buffers(plan, options);
+  create_parameters(options);
+  create_views(plan, options, joined ? before : nullptr);
   tune_products(plan);
-  tune_backward();
+  tune_backward(plan);
 }
 
 at::Tensor PipelineStage::empty(at::IntArrayRef sizes) const {
   return at::empty(sizes, at::TensorOptions().device(device_).dtype(at::kFloat));
 }
 
-void PipelineStage::create_parameters(const Plan&, const RuntimeOptions& options) {
+void PipelineStage::create_parameters(const RuntimeOptions& options) {
   for (std::size_t l = 0; l < shapes_.size(); ++l) {
     const auto [in, out] = shapes_[l];
     LayerTensors layer{empty({out, in}), {}, empty({out}), empty({out, in}), empty({out})};
@@ -79,55 +84,68 @@ void PipelineStage::create_parameters(const Plan&, const RuntimeOptions& options
   }
 }
 
-void PipelineStage::create_buffers(const Plan& plan, const RuntimeOptions& options) {
-  const Stage& stage = plan.stages[stage_];
-  const std::vector<std::int64_t>& rows = plan.microbatch_rows;
-  const std::int64_t most_rows = *std::max_element(rows.begin(), rows.end());
-  const std::size_t layers = shapes_.size();
+std::vector<PipelineStage::Slot> PipelineStage::create_slots(const Plan& plan) const {
+  const std::int64_t most_rows = *std::max_element(plan.microbatch_rows.begin(), plan.microbatch_rows.end());
   const bool split = splits_backward(plan);
+  const bool recomputes = plan.spec.recompute;
+  const std::size_t last_layer = shapes_.size() - 1;
+  const auto output_of = [&](std::size_t l) { return empty({most_rows * shapes_[l].out_features}); };
 
+  // What no slot has for itself.
+  Slot shared;
+  shared.outputs.resize(shapes_.size());
+  shared.gradients.resize(shapes_.size());
+  for (std::size_t l = 0; l <= last_layer; ++l) {
+    if (recomputes && l < last_layer) shared.outputs[l] = output_of(l);
+    const bool arrives = l == last_layer && !last_;  // from the stage after
+    if (!split && !arrives) shared.gradients[l] = output_of(l);
+  }
+  if (recomputes) shared.recomputed_output = output_of(last_layer);
+
+  std::vector<Slot> slots(static_cast<std::size_t>(plan.stages[stage_].slots), shared);
+  for (Slot& slot : slots) {
+    if (arrives_) slot.input = empty({most_rows * shapes_.front().in_features});
+    if (arrives_) slot.input_gradient = empty({most_rows * shapes_.front().in_features});
+    for (std::size_t l = 0; l <= last_layer; ++l) {
+      if (!slot.outputs[l].defined()) slot.outputs[l] = output_of(l);
+      if (!slot.gradients[l].defined()) slot.gradients[l] = output_of(l);
+    }
+  }
+  return slots;
+}
+
+void PipelineStage::create_views(const Plan& plan, const RuntimeOptions& options, const PipelineStage* lower) {
+  const std::vector<std::int64_t>& rows = plan.microbatch_rows;
   at::Tensor input, target;
   if (first_) input = make_input(plan.spec.batch, shapes_.front().in_features, device_, options.seed);
   if (last_) {
     target = make_target(plan.spec.batch, shapes_.back().out_features, device_, options.seed);
     error_norms_ = at::zeros({static_cast<std::int64_t>(rows.size())}, target.options());
   }
-  const at::Tensor ones = at::ones({most_rows}, at::TensorOptions().device(device_).dtype(at::kFloat));
-
-  // Flat buffers, [slot][layer]. Gradients that live only within one task are shared by all slots.
-  struct Slot {
-    at::Tensor input;
-    std::vector<at::Tensor> outputs, gradients;
-    at::Tensor input_gradient;
-  };
-  std::vector<at::Tensor> within_task(layers);
-  for (std::size_t l = 0; !split && l < layers; ++l) {
-    if (l + 1 < layers || last_) within_task[l] = empty({most_rows * shapes_[l].out_features});
-  }
-
-  std::vector<Slot> slots(static_cast<std::size_t>(stage.slots));
-  for (Slot& slot : slots) {
-    if (!first_) slot.input = empty({most_rows * shapes_.front().in_features});
-    if (!first_) slot.input_gradient = empty({most_rows * shapes_.front().in_features});
-    for (std::size_t l = 0; l < layers; ++l) {
-      const std::int64_t numbers = most_rows * shapes_[l].out_features;
-      slot.outputs.push_back(empty({numbers}));
-      slot.gradients.push_back(within_task[l].defined() ? within_task[l] : empty({numbers}));
-    }
-  }
+  const at::Tensor ones = at::ones({*std::max_element(rows.begin(), rows.end())}, at::TensorOptions().device(device_).dtype(at::kFloat));
+  const std::vector<Slot> slots = create_slots(plan);
 
   std::int64_t offset = 0;
   for (std::size_t m = 0; m < rows.size(); ++m) {
-    const Slot& slot = slots[m % slots.size()];
-    MicrobatchViews views;
+    const Slot& slot = slots[static_cast<std::size_t>(plan.slots[static_cast<std::size_t>(stage_)][m])];
     const std::int64_t in = shapes_.front().in_features;
-    views.activations.push_back(first_ ? input.narrow(0, offset, rows[m]) : rows_of(slot.input, rows[m], in));
-    if (!first_) views.input_gradient = rows_of(slot.input_gradient, rows[m], in);
-    for (std::size_t l = 0; l < layers; ++l) {
+    MicrobatchViews views;
+    if (first_) {
+      views.activations.push_back(input.narrow(0, offset, rows[m]));
+    } else if (lower) {
+      views.activations.push_back(lower->output(static_cast<int>(m)));
+      views.input_gradient = lower->output_gradient(static_cast<int>(m));
+    } else {
+      views.activations.push_back(rows_of(slot.input, rows[m], in));
+      views.input_gradient = rows_of(slot.input_gradient, rows[m], in);
+    }
+    for (std::size_t l = 0; l < shapes_.size(); ++l) {
       views.activations.push_back(rows_of(slot.outputs[l], rows[m], shapes_[l].out_features));
       views.gradients.push_back(rows_of(slot.gradients[l], rows[m], shapes_[l].out_features));
       views.gradients_transposed.push_back(views.gradients.back().t());
     }
+    views.kept = views.activations;
+    if (slot.recomputed_output.defined()) views.kept.back() = rows_of(slot.recomputed_output, rows[m], shapes_.back().out_features);
     views.ones = ones.narrow(0, 0, rows[m]);
     if (last_) {
       views.target = target.narrow(0, offset, rows[m]);
@@ -138,8 +156,8 @@ void PipelineStage::create_buffers(const Plan& plan, const RuntimeOptions& optio
   }
 }
 
-MatrixProduct PipelineStage::forward_product(MicrobatchViews& views, std::size_t layer) {
-  return {views.activations[layer + 1], views.activations[layer], layers_[layer].weight_transposed, 1, 0, layers_[layer].bias};
+MatrixProduct PipelineStage::forward_product(std::vector<at::Tensor>& activations, std::size_t layer) {
+  return {activations[layer + 1], activations[layer], layers_[layer].weight_transposed, 1, 0, layers_[layer].bias};
 }
 
 MatrixProduct PipelineStage::input_gradient_product(MicrobatchViews& views, std::size_t layer) {
@@ -148,7 +166,7 @@ MatrixProduct PipelineStage::input_gradient_product(MicrobatchViews& views, std:
 }
 
 MatrixProduct PipelineStage::weight_gradient_product(MicrobatchViews& views, std::size_t layer, bool accumulate) {
-  return {layers_[layer].weight_gradient, views.gradients_transposed[layer], views.activations[layer], alpha(layer),
+  return {layers_[layer].weight_gradient, views.gradients_transposed[layer], views.kept[layer], alpha(layer),
           accumulate ? 1.0 : 0.0, no_bias_};
 }
 
@@ -157,20 +175,20 @@ void PipelineStage::tune_products(const Plan& plan) {
   const std::size_t count = plan.microbatch_rows.size();
   for (const std::size_t m : {std::size_t{0}, count - 1}) {
     for (std::size_t l = 0; l < layers_.size(); ++l) {
-      products_.tune(forward_product(views_[m], l));
-      if (l > 0 || !first_) products_.tune(input_gradient_product(views_[m], l));
-      weight_products_.tune(weight_gradient_product(views_[m], l, false));
-      if (count > 1) weight_products_.tune(weight_gradient_product(views_[m], l, true));
+      kernels_->products.tune(forward_product(views_[m].activations, l));
+      if (l > 0 || !first_) kernels_->products.tune(input_gradient_product(views_[m], l));
+      kernels_->weight_products.tune(weight_gradient_product(views_[m], l, false));
+      if (count > 1) kernels_->weight_products.tune(weight_gradient_product(views_[m], l, true));
     }
   }
 }
 
-void PipelineStage::tune_backward() {
+void PipelineStage::tune_backward(const Plan& plan) {
   // By rows, width, layers, and whether the first layer has an input gradient: stages that are alike run alike.
   using Kind = std::tuple<std::int64_t, std::int64_t, std::size_t, bool>;
   static std::mutex mutex;
   static std::map<Kind, bool> chosen;
-  if (!device_.is_cuda() || (layers_.size() == 1 && first_)) return;
+  if (!device_.is_cuda() || !has_work(plan, TaskKind::backward) || (layers_.size() == 1 && first_)) return;
   const Kind kind{views_[0].activations.back().size(0), shapes_.back().out_features, layers_.size(), first_};
   const std::lock_guard lock(mutex);
   if (!chosen.contains(kind)) {
@@ -183,29 +201,35 @@ void PipelineStage::tune_backward() {
 
 void PipelineStage::forward(int microbatch) {
   const c10::InferenceMode without_autograd;
-  MicrobatchViews& views = views_[microbatch];
-  for (std::size_t l = 0; l < layers_.size(); ++l) products_.run(forward_product(views, l));
+  std::vector<at::Tensor>& activations = views_[microbatch].activations;
+  for (std::size_t l = 0; l < layers_.size(); ++l) kernels_->products.run(forward_product(activations, l));
+}
+
+void PipelineStage::recompute(int microbatch) {
+  const c10::InferenceMode without_autograd;
+  std::vector<at::Tensor>& kept = views_[microbatch].kept;
+  for (std::size_t l = 0; l < layers_.size(); ++l) kernels_->products.run(forward_product(kept, l));
 }
 
 void PipelineStage::loss_gradient(int microbatch) {
   if (!last_) return;
   MicrobatchViews& views = views_[microbatch];
-  at::sub_out(views.gradients.back(), views.activations.back(), views.target);
+  at::sub_out(views.gradients.back(), views.kept.back(), views.target);
   at::linalg_vector_norm_out(views.error_norm, views.gradients.back());
 }
 
 void PipelineStage::relu_backward(MicrobatchViews& views, std::size_t layer) {
   at::Tensor& gradient = views.gradients[layer];
-  at::threshold_backward_out(gradient, gradient, views.activations[layer + 1], 0);
+  at::threshold_backward_out(gradient, gradient, views.kept[layer + 1], 0);
 }
 
 void PipelineStage::layer_input_gradient(MicrobatchViews& views, std::size_t layer) {
   if (layer == 0 && first_) return;
-  products_.run(input_gradient_product(views, layer));
+  kernels_->products.run(input_gradient_product(views, layer));
 }
 
 void PipelineStage::layer_weight_gradient(MicrobatchViews& views, std::size_t layer, bool accumulate) {
-  weight_products_.run(weight_gradient_product(views, layer, accumulate));
+  kernels_->weight_products.run(weight_gradient_product(views, layer, accumulate));
   LayerTensors& tensors = layers_[layer];
   at::addmv_out(tensors.bias_gradient, tensors.bias_gradient, views.gradients_transposed[layer], views.ones,
                 accumulate ? 1 : 0, alpha(layer));
@@ -218,11 +242,11 @@ void PipelineStage::backward(int microbatch, bool accumulate) {
   for (std::size_t l = layers_.size(); l-- > 0;) {
     relu_backward(views, l);
     const auto weight_gradient = [&] { layer_weight_gradient(views, l, accumulate); };
-    if (weights_on_side_) side_.run(weight_gradient);
+    if (weights_on_side_) kernels_->side.run(weight_gradient);
     layer_input_gradient(views, l);
     if (!weights_on_side_) weight_gradient();
   }
-  if (weights_on_side_) side_.join();
+  if (weights_on_side_) kernels_->side.join();
 }
 
 void PipelineStage::backward_input(int microbatch) {

@@ -21,16 +21,27 @@
 // gradients of the layers before it, where its thread blocks fill the multiprocessors that those leave idle in their last
 // wave. Whether that is faster is timed once a process and kind of stage; a backward ends when both have.
 //
-// Buffers: one a slot (Stage::slots) for what must outlive a task; micro-batch m uses slot m % slots. Nothing is
-// allocated in a step by this code (cuBLAS takes its workspace in the first one). Everything is launched on the current
-// stream of the current device; the caller orders the streams. All tensors are those of c10::InferenceMode: who writes to
-// one from outside does so in that mode. fp32; whether products use TF32 is LibTorch's setting.
+// Buffers: one a slot for what must outlive a task; Plan::slots says which micro-batch uses which slot.
+//
+//   a slot holds   input, input gradient     where another worker sends the one and gets the other
+//                  results of the layers     with recomputation only the last one, which is sent
+//                  gradients of the results  if backwards are split: I leaves them to W; else only the one that arrives
+//   of a stage     what lives within one task: the other gradients; with recomputation the results that are made again
+//
+// Where the stage before is on the same worker nothing is moved: this stage reads the output of that one in place and
+// writes its input gradient where that one expects the gradient of its output. That one's backward may change it there:
+// by then this one's input gradient is complete.
+//
+// Nothing is allocated in a step by this code (cuBLAS takes its workspace in the first one). Everything is launched on the
+// current stream of the current device; the caller orders the streams. All tensors are those of c10::InferenceMode: who
+// writes to one from outside does so in that mode. fp32; whether products use TF32 is LibTorch's setting.
 // Not here: autocast, other kinds of layer.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "runtime/executor/runtime_options.hpp"
@@ -44,9 +55,16 @@ class PipelineStage {
  public:
   /// Allocates everything, draws the parameters, and the data where the stage holds the first or the last layer.
   /// `device` is the current device; the current stream is the one that the stage will run on.
-  PipelineStage(const Plan& plan, int stage, at::Device device, const RuntimeOptions& options);
+  /// `before`: the stage that was created before this one on the same worker, or null. Stages of a worker are created in
+  /// ascending order and run on one stream, so they share workspaces and the second stream; they may be destroyed in any
+  /// order. If plan.stages[stage - 1] is on the same worker, `before` must be that one.
+  PipelineStage(const Plan& plan, int stage, at::Device device, const RuntimeOptions& options,
+                const PipelineStage* before = nullptr);
 
   void forward(int microbatch);
+
+  /// The forward again, for the backward that comes next on this stage. Only in a plan with recomputation.
+  void recompute(int microbatch);
 
   /// Input and weight gradient. `accumulate`: adds to the gradients of the micro-batches before.
   void backward(int microbatch, bool accumulate);
@@ -87,7 +105,8 @@ class PipelineStage {
 
   /// What one micro-batch reads and writes: views of the buffers of its slot.
   struct MicrobatchViews {
-    std::vector<at::Tensor> activations;           // input, then the output of every layer
+    std::vector<at::Tensor> activations;           // input, then the output of every layer: what forward() writes
+    std::vector<at::Tensor> kept;                  // what the backward reads: the same, or what recompute() writes
     std::vector<at::Tensor> gradients;             // of every layer's output, then of its pre-activation: in place
     std::vector<at::Tensor> gradients_transposed;  // views
     at::Tensor input_gradient;
@@ -96,11 +115,27 @@ class PipelineStage {
     at::Tensor error_norm;  // last stage: one number, the root of the sum of squared errors
   };
 
-  void create_parameters(const Plan& plan, const RuntimeOptions& options);
-  void create_buffers(const Plan& plan, const RuntimeOptions& options);
+  /// Buffers of the largest micro-batch, flat.
+  struct Slot {
+    at::Tensor input, input_gradient;            // undefined where nothing arrives from another worker
+    std::vector<at::Tensor> outputs, gradients;  // by layer
+    at::Tensor recomputed_output;                // of the last layer; undefined without recomputation
+  };
+
+  /// What the stages of a worker share.
+  struct Kernels {
+    MatrixProducts products;
+    MatrixProducts weight_products;  // with a workspace of their own: they may run beside the others
+    SideStream side;
+    explicit Kernels(at::Device device) : products(device), weight_products(device), side(device) {}
+  };
+
+  void create_parameters(const RuntimeOptions& options);
+  std::vector<Slot> create_slots(const Plan& plan) const;
+  void create_views(const Plan& plan, const RuntimeOptions& options, const PipelineStage* lower);
   void tune_products(const Plan& plan);
-  void tune_backward();
-  MatrixProduct forward_product(MicrobatchViews& views, std::size_t layer);
+  void tune_backward(const Plan& plan);
+  MatrixProduct forward_product(std::vector<at::Tensor>& activations, std::size_t layer);
   MatrixProduct input_gradient_product(MicrobatchViews& views, std::size_t layer);
   MatrixProduct weight_gradient_product(MicrobatchViews& views, std::size_t layer, bool accumulate);
   void relu_backward(MicrobatchViews& views, std::size_t layer);
@@ -110,13 +145,12 @@ class PipelineStage {
   at::Tensor empty(at::IntArrayRef sizes) const;
 
   at::Device device_;
-  MatrixProducts products_;
-  MatrixProducts weight_products_;  // with a workspace of their own: they may run beside the others
-  SideStream side_;
+  std::shared_ptr<Kernels> kernels_;
   bool weights_on_side_ = false;
   int stage_;
   bool first_;
   bool last_;
+  bool arrives_;  // the input comes from another worker
   std::int64_t first_layer_;
   std::vector<Layer> shapes_;
   std::vector<LayerTensors> layers_;

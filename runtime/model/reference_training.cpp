@@ -65,14 +65,14 @@ std::vector<at::Tensor> train_reference(const RunSpec& spec, const RuntimeOption
 }
 
 Agreement compare_parameters(const RunSpec& spec, const RuntimeOptions& options, at::Device device,
-                             std::int64_t first_layer, const std::vector<at::Tensor>& parameters,
+                             const std::vector<std::int64_t>& layers, const std::vector<at::Tensor>& parameters,
                              const std::vector<at::Tensor>& expected) {
   const double tolerance = spec.dtype == Dtype::tf32 ? kToleranceTf32 : kTolerance;
   const std::vector<at::Tensor> start = initial_parameters(spec, options.seed, device);
   Agreement agreement;
   agreement.smallest_change = std::numeric_limits<double>::infinity();
   for (std::size_t i = 0; i < parameters.size(); ++i) {
-    const std::size_t e = static_cast<std::size_t>(2 * first_layer) + i;
+    const std::size_t e = layers.empty() ? i : 2 * static_cast<std::size_t>(layers[i / 2]) + i % 2;
     const at::Tensor difference = parameters[i] - expected[e];
     const double change = length(expected[e] - start[e].to(at::kCPU));
     const double rounding = kUnit * length(expected[e]);

@@ -2,7 +2,7 @@
 // every program's parameters must equal after the same number of steps.
 //
 //   std::vector<at::Tensor> expected = train_reference(spec, options, device, 40);
-//   Agreement a = compare_parameters(spec, options, 0, program->parameters(), expected);
+//   Agreement a = compare_parameters(spec, options, device, {}, program->parameters(), expected);
 //
 // Not for timing.
 #pragma once
@@ -30,10 +30,10 @@ struct Agreement {
   bool equal = false;
 };
 
-/// `parameters`: of the layers from `first_layer` on. `expected`: of all layers. Equal up to the rounding of fp32 (of TF32
+/// `parameters`: of these layers, in this order; of all where `layers` is empty. `expected`: of all layers. Equal up to the rounding of fp32 (of TF32
 /// where the spec says so): products of other shapes add their terms in another order.
 Agreement compare_parameters(const RunSpec& spec, const RuntimeOptions& options, at::Device device,
-                             std::int64_t first_layer, const std::vector<at::Tensor>& parameters,
+                             const std::vector<std::int64_t>& layers, const std::vector<at::Tensor>& parameters,
                              const std::vector<at::Tensor>& expected);
 
 }  // namespace pdl

@@ -22,12 +22,13 @@ std::unique_ptr<StepProgram> make_program(const Plan& plan, const RuntimeOptions
   return make_autograd_program(plan, options);
 }
 
-/// The first layer that this process holds: parameters are handed out from there on.
-std::int64_t first_local_layer(const Plan& plan, const RuntimeOptions& options) {
+/// The layers that this process holds: parameters are handed out in this order.
+std::vector<std::int64_t> local_layers(const Plan& plan, const RuntimeOptions& options) {
+  std::vector<std::int64_t> layers;
   for (const Stage& stage : plan.stages) {
-    if (options.is_local(stage.worker)) return stage.first_layer;
+    for (std::int32_t l = 0; options.is_local(stage.worker) && l < stage.layer_count; ++l) layers.push_back(stage.first_layer + l);
   }
-  return 0;
+  return layers;
 }
 
 nlohmann::json check_training(const Plan& plan, const RuntimeOptions& options, const std::vector<at::Tensor>& parameters) {
@@ -38,7 +39,7 @@ nlohmann::json check_training(const Plan& plan, const RuntimeOptions& options, c
                                 : at::Device(at::kCUDA, static_cast<at::DeviceIndex>(options.device_index(worker)));
   const std::vector<at::Tensor> expected = train_reference(plan.spec, options, device, steps);
   const Agreement agreement =
-      compare_parameters(plan.spec, options, device, first_local_layer(plan, options), parameters, expected);
+      compare_parameters(plan.spec, options, device, local_layers(plan, options), parameters, expected);
   std::fprintf(stderr,
                "check%s: after %d steps the parameters differ from those of plain training on one device by at most %.3g; "
                "%.3g of the way that they have gone (%s)\n",
