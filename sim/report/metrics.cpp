@@ -77,11 +77,6 @@ std::vector<Span> without_waiting(const Timeline& timeline) {
   return spans;
 }
 
-bool steps_overlap(const RunSpec& spec) {
-  const Schedule* schedule = named_schedule(spec);
-  return schedule && schedule->steps_overlap;
-}
-
 std::int64_t step_ns(const RunResult& run) {
   return steps_overlap(run.spec) ? longest_worker_ns(run.timeline) : run.timeline.step_ns;
 }

@@ -51,7 +51,6 @@ struct RunMetrics {
 
 /// The step that the metrics are about: see above.
 std::int64_t step_ns(const RunResult& run);
-bool steps_overlap(const RunSpec& spec);
 
 /// Throws std::logic_error if the run has no spans, or its spans name GPUs that it does not have.
 RunMetrics compute_metrics(const RunResult& run);

@@ -5,8 +5,8 @@
 
 #include "sim/cost/price.hpp"
 #include "sim/engine/run.hpp"
+#include "sim/report/find_order.hpp"
 #include "sim/report/memory.hpp"
-#include "sim/report/metrics.hpp"
 #include "sim/report/number_text.hpp"
 #include "sim/spec/error.hpp"
 
@@ -41,23 +41,49 @@ void check_capacity(const RunResult& result, std::int64_t capacity_bytes) {
 
 }  // namespace
 
-RunResult predict(const RunSpec& spec, const CostProfile* profile) {
-  if (!spec.synthetic && !profile) throw std::logic_error("a prediction needs a profile or synthetic costs");
+namespace {
+
+std::int64_t step_of(const RunSpec& spec, const Timeline& timeline) {
+  return steps_overlap(spec) ? longest_worker_ns(timeline) : timeline.step_ns;
+}
+
+double bound_ms(const Plan& plan, const PricedWork& priced) {
+  std::vector<TaskCost> costs;
+  for (std::size_t w = 0; w < plan.graph.works.size(); ++w) {
+    costs.push_back(device_only(is_compute(plan.graph.works[w].kind) ? priced.costs[w].device_ns : 0));
+  }
+  const auto stages = static_cast<std::int32_t>(plan.stages.size());
+  return static_cast<double>(step_of(plan.spec, make_timeline(plan.graph, stages, run(plan.graph, costs)))) / 1e6;
+}
+
+}  // namespace
+
+PlannedStep plan_step(const Plan& plan, const CostProfile* profile) {
+  const RunSpec& spec = plan.spec;
+  PlannedStep step;
+  step.priced = spec.synthetic ? PricedWork{price_synthetic(plan, *spec.synthetic), {}, 0} : price(plan, *profile);
+  step.timeline =
+      make_timeline(plan.graph, static_cast<std::int32_t>(plan.stages.size()), run(plan.graph, step.priced.costs));
+  step.timeline.step_ns += step.priced.step_overhead_ns;
+  const WorkspaceBytes workspace =
+      spec.synthetic ? WorkspaceBytes{}
+                     : WorkspaceBytes{workspace_bytes(*profile, "pipeline"), workspace_bytes(*profile, "autograd")};
+  step.peak_memory_bytes = predict_memory_bytes(plan, workspace);
+  return step;
+}
+
+RunResult predict(const RunSpec& asked, const CostProfile* profile, std::optional<std::int64_t> memory_limit_bytes) {
+  if (!asked.synthetic && !profile) throw std::logic_error("a prediction needs a profile or synthetic costs");
+  const RunSpec spec = needs_search(asked) ? with_found_order(asked, profile, memory_limit_bytes) : asked;
   const Plan plan = make_plan(spec);
   RunResult result = begin_result(plan);
-  const PricedWork priced =
-      spec.synthetic ? PricedWork{price_synthetic(plan, *spec.synthetic), {}, 0} : price(plan, *profile);
-  result.warnings.insert(result.warnings.end(), priced.warnings.begin(), priced.warnings.end());
-  result.timeline =
-      make_timeline(plan.graph, static_cast<std::int32_t>(plan.stages.size()), run(plan.graph, priced.costs));
-  result.timeline.step_ns += priced.step_overhead_ns;
-  result.step_time.median_ms = static_cast<double>(step_ns(result)) / 1e6;
-  const bool profiled = !spec.synthetic;
-  const WorkspaceBytes workspace =
-      profiled ? WorkspaceBytes{workspace_bytes(*profile, "pipeline"), workspace_bytes(*profile, "autograd")}
-               : WorkspaceBytes{};
-  result.peak_memory_bytes = predict_memory_bytes(plan, workspace);
-  if (profiled) {
+  PlannedStep step = plan_step(plan, profile);
+  result.warnings.insert(result.warnings.end(), step.priced.warnings.begin(), step.priced.warnings.end());
+  result.timeline = std::move(step.timeline);
+  result.step_time.median_ms = static_cast<double>(step_of(spec, result.timeline)) / 1e6;
+  result.bound_ms = bound_ms(plan, step.priced);
+  result.peak_memory_bytes = std::move(step.peak_memory_bytes);
+  if (!spec.synthetic) {
     result.environment = describe_profile(*profile);
     check_capacity(result, profile->host_description.memory_capacity_bytes);
   }

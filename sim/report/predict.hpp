@@ -6,13 +6,26 @@
 // Step time: the last end of a task, and the overhead of a step as a whole that the profile has.
 #pragma once
 
+#include <optional>
+
 #include "sim/cost/cost_profile.hpp"
+#include "sim/cost/price.hpp"
 #include "sim/report/run_result.hpp"
 
 namespace pdl {
 
-/// `profile` is not used (and may be nullptr) if the spec has synthetic costs. Throws InputError as make_plan and
+/// For schedule "auto" the order is searched for first, among those that need at most `memory_limit_bytes` on any GPU
+/// (default: what the profile's cards have). `profile` is not used (and may be nullptr) if the spec has synthetic costs. Throws InputError as make_plan and
 /// price; CannotRun for a deadlock, and if a GPU would need more memory than the profile's cards have.
-RunResult predict(const RunSpec& spec, const CostProfile* profile);
+RunResult predict(const RunSpec& spec, const CostProfile* profile,
+                  std::optional<std::int64_t> memory_limit_bytes = std::nullopt);
+
+/// What one plan costs and when its tasks run.
+struct PlannedStep {
+  PricedWork priced;
+  Timeline timeline;
+  std::vector<std::int64_t> peak_memory_bytes;
+};
+PlannedStep plan_step(const Plan& plan, const CostProfile* profile);
 
 }  // namespace pdl

@@ -33,18 +33,6 @@ double to_us(std::int64_t ns) {
   return static_cast<double>(ns) / 1e3;
 }
 
-/// A number where the text is exactly what the number prints as; text otherwise.
-ordered_json setting_to_json(const std::string& value) {
-  std::int64_t whole = 0;
-  const char* end = value.data() + value.size();
-  if (std::from_chars(value.data(), end, whole).ptr == end && std::to_string(whole) == value) return whole;
-  double number = 0;
-  if (std::from_chars(value.data(), end, number).ptr == end && std::isfinite(number) && to_text(number) == value) {
-    return number;
-  }
-  return value;
-}
-
 ordered_json config_to_json(const RunSpec& spec) {
   ordered_json config = ordered_json::object();
   for (const SettingValue& setting : to_settings(spec)) config[setting.name] = setting_to_json(setting.value);
@@ -133,6 +121,7 @@ ordered_json without_spans(const RunResult& run) {
   if (run.spec.schedule_file) out["schedule_rows"] = schedule_to_json(*run.spec.schedule_file);
   out["measured"] = run.measured;
   out["step_time_ms"] = step_time_to_json(run.step_time);
+  if (run.bound_ms) out["bound_ms"] = *run.bound_ms;
   out["throughput_samples_per_s"] = metrics.throughput_samples_per_s;
   out["bubble_fraction"] = metrics.bubble_fraction;
   out["model"] = model_to_json(run.spec, metrics.parameters);
@@ -354,6 +343,17 @@ std::vector<std::string> read_warnings(const JsonPlace& place) {
 
 }  // namespace
 
+ordered_json setting_to_json(const std::string& value) {
+  std::int64_t whole = 0;
+  const char* end = value.data() + value.size();
+  if (std::from_chars(value.data(), end, whole).ptr == end && std::to_string(whole) == value) return whole;
+  double number = 0;
+  if (std::from_chars(value.data(), end, number).ptr == end && std::isfinite(number) && to_text(number) == value) {
+    return number;
+  }
+  return value;
+}
+
 nlohmann::ordered_json to_json(const RunResult& run) {
   ordered_json out = without_spans(run);
   const std::vector<bool> several = holds_several_stages(run);
@@ -370,6 +370,7 @@ RunResult run_from_json(const nlohmann::json& document, const std::string& place
   run.spec = read_spec(root);
   run.measured = root.at("measured").boolean();
   run.step_time = read_step_time(root.at("step_time_ms"));
+  if (root.has("bound_ms")) run.bound_ms = root.at("bound_ms").number(0, kLargestMs);
   run.stages = read_stages(root.at("stages"), run.spec);
   run.microbatch_rows = read_rows(root.at("microbatch_rows"), run.spec);
   run.transfer_bytes = read_transfers(root.at("transfers"));

@@ -25,6 +25,9 @@
 
 namespace pdl {
 
+/// The value of a setting: a number where the text is exactly what the number prints as; text otherwise.
+nlohmann::ordered_json setting_to_json(const std::string& value);
+
 /// Keys in the order above.
 nlohmann::ordered_json to_json(const RunResult& run);
 

@@ -35,6 +35,9 @@ struct RunResult {
   Timeline timeline;                            // of the predicted step, or of the measured step nearest to the median
   std::vector<std::int64_t> transfer_bytes;     // of every transfer of the step, in the order of the plan
   std::vector<std::int64_t> peak_memory_bytes;  // one a GPU; empty: not known
+  /// Predicted runs: the step of the same order with its compute costs alone, no transfers, no host, no optimizer: what
+  /// the schedule itself costs.
+  std::optional<double> bound_ms;
   std::vector<std::string> warnings;
   nlohmann::json environment;  // measured: card, count, versions, clocks, date, command; predicted: the profile's name
   nlohmann::json extra;        // further measured facts, e.g. {"losses": [...], "recording": {...}}; null if none

@@ -26,7 +26,7 @@ std::string schedule_names() {
   return names;
 }
 
-const std::array<SettingInfo, 19> kSettings = {{
+const std::array<SettingInfo, 20> kSettings = {{
     {"model", "mlp|FILE.json", "the model: a stack of Linear+ReLU blocks, or a file with a list of layers"},
     {"depth", "L", "number of layers (default 8)"},
     {"dim", "D", "width of every layer (default 8192)"},
@@ -39,6 +39,7 @@ const std::array<SettingInfo, 19> kSettings = {{
      "(default 1f1b; with --workers one gpipe)"},
     {"chunks", "V", "stages of a GPU, for schedules that interleave them (default: 2 for those, else 1)"},
     {"recompute", "0|1", "keep only the input of a stage, run its forward again before its backward (default 0)", true},
+    {"overlap-steps", "0|1", "no barrier between steps: a step is the time of the GPU at it longest (default: zb-h2 1, else 0)", true},
     {"dtype", "fp32|tf32|amp-fp16|amp-bf16", "number format of the matrix products (default fp32)"},
     {"optimizer", "sgd|adam", "optimizer (default sgd)"},
     {"transport", "copy|nccl|gloo", "how stages exchange activations (default copy)"},
@@ -257,6 +258,15 @@ void check_shape(const Given& given, const RunSpec& spec) {
                    rule.substr(rule.find(": ") + 2));
 }
 
+void read_overlap(const Given& given, RunSpec& spec) {
+  const SettingValue* s = find(given, "overlap-steps");
+  if (!s) return;
+  spec.overlap_steps = parse_whole(s->place, s->value, 0, 1) == 1;
+  if (*spec.overlap_steps && spec.workers == Workers::one) {
+    throw InputError(s->place, "steps that overlap with one thread for all GPUs", "workers thread or process");
+  }
+}
+
 void read_recompute(const Given& given, RunSpec& spec) {
   const SettingValue* s = find(given, "recompute");
   if (!s) return;
@@ -346,12 +356,18 @@ RunSpec parse_run_spec(std::span<const SettingValue> values, std::shared_ptr<con
   if (const SettingValue* s = find(given, "optimizer")) spec.optimizer = parse_word(kOptimizers, *s);
   read_workers(given, spec);
   read_recompute(given, spec);
+  read_overlap(given, spec);
   check_totals(given, spec);
   return spec;
 }
 
 const Schedule* named_schedule(const RunSpec& spec) {
   return spec.schedule_file ? nullptr : find_schedule(spec.schedule);
+}
+
+bool steps_overlap(const RunSpec& spec) {
+  const Schedule* schedule = named_schedule(spec);
+  return spec.overlap_steps.value_or(schedule && schedule->steps_overlap);
 }
 
 std::int64_t stage_count(const RunSpec& spec) { return spec.gpus * spec.chunks; }
@@ -373,6 +389,7 @@ std::vector<SettingValue> to_settings(const RunSpec& spec) {
     add("chunks", std::to_string(spec.chunks));
   }
   if (spec.recompute) add("recompute", "1");
+  if (spec.overlap_steps) add("overlap-steps", *spec.overlap_steps ? "1" : "0");
   add("dtype", to_string(spec.dtype));
   add("optimizer", to_string(spec.optimizer));
   add("transport", to_string(spec.transport));

@@ -55,6 +55,8 @@ struct RunSpec {
   std::int64_t chunks = 1;  // stages of a GPU
   /// A stage keeps only its input and runs its forward again before its backward (GPipe, arXiv:1811.06965, section 2.3).
   bool recompute = false;
+  /// No barrier between steps: a step is the time of the worker that is at it longest. Default: as the schedule has it.
+  std::optional<bool> overlap_steps;
   Dtype dtype = Dtype::fp32;
   Optimizer optimizer = Optimizer::sgd;
   Transport transport = Transport::copy;
@@ -91,6 +93,9 @@ inline constexpr const char* kAutoSchedule = "auto";
 
 /// The entry of the table, or nullptr for a file or a searched order.
 const Schedule* named_schedule(const RunSpec& spec);
+
+/// What overlap_steps says, else Schedule::steps_overlap of the schedule.
+bool steps_overlap(const RunSpec& spec);
 
 /// stages = gpus x chunks
 std::int64_t stage_count(const RunSpec& spec);

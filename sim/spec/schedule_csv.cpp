@@ -347,6 +347,7 @@ std::string to_csv(const PipelineOrder& order) {
 }
 
 std::string to_csv(const ScheduleFile& file) {
+  if (file.cells.empty()) return to_csv(file.order);  // found by a search
   std::string text;
   for (const auto& row : file.cells) {
     for (std::size_t i = 0; i < row.size(); ++i) text += (i > 0 ? "," : "") + row[i];

@@ -52,7 +52,7 @@ ScheduleFile load_schedule_csv(const std::string& path);
 
 /// A row a worker, no blank cells; parse_schedule_csv(to_csv(order)).order == order.
 std::string to_csv(const PipelineOrder& order);
-/// The file again, blank cells where they were.
+/// The file again, blank cells where they were; without cells (an order that a search has found) as above.
 std::string to_csv(const ScheduleFile& file);
 
 }  // namespace pdl

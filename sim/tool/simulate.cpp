@@ -4,8 +4,11 @@
 
 #include "sim/report/predict.hpp"
 #include "sim/report/run_json.hpp"
+#include "sim/report/sweep.hpp"
 #include "sim/report/terminal.hpp"
 #include "sim/spec/error.hpp"
+#include "sim/spec/output_file.hpp"
+#include "sim/spec/words.hpp"
 #include "sim/tool/commands.hpp"
 #include "sim/tool/flags.hpp"
 #include "sim/tool/screen.hpp"
@@ -15,7 +18,7 @@ namespace {
 
 struct SimulateFlags {
   std::vector<std::unique_ptr<OnceFlag>> settings;
-  std::unique_ptr<OnceFlag> profile, json;
+  std::unique_ptr<OnceFlag> profile, json, schedule_csv, memory;
   std::unique_ptr<Switch> gantt, no_gantt;
 };
 
@@ -27,15 +30,26 @@ std::vector<SettingValue> given_settings(const SimulateFlags& flags) {
   return settings;
 }
 
+std::optional<std::int64_t> memory_limit(const SimulateFlags& flags) {
+  const auto text = flags.memory->value();
+  return text ? std::optional(parse_bytes("--memory", *text)) : std::nullopt;
+}
+
 RunResult predict_as_asked(const SimulateFlags& flags) {
   const RunSpec spec = parse_run_spec(given_settings(flags));
   const auto profile = flags.profile->value();
   if (!spec.synthetic) {
     const CostProfile costs = load_profile(profile ? *profile : default_profile_name());
-    return predict(spec, &costs);
+    return predict(spec, &costs, memory_limit(flags));
   }
   if (profile) throw InputError("--profile", *profile + " beside synthetic costs", "either a profile or --tf and --tb");
-  return predict(spec, nullptr);
+  return predict(spec, nullptr, memory_limit(flags));
+}
+
+/// The file that was read, blank cells where they were, or the order of the schedule.
+void write_schedule(const RunSpec& spec, const std::string& path) {
+  const std::string text = spec.schedule_file ? to_csv(*spec.schedule_file) : to_csv(make_order(spec));
+  write_output(path, [&](std::ostream& out) { out << text; });
 }
 
 void simulate(const SimulateFlags& flags) {
@@ -43,9 +57,12 @@ void simulate(const SimulateFlags& flags) {
   if (gantt && no_gantt) throw InputError("--gantt", "--no-gantt beside it", "one of the two");
   const auto json = flags.json->value();
   const RunResult run = predict_as_asked(flags);
+  const auto schedule_csv = flags.schedule_csv->value();
+  if (schedule_csv == "-" && json == "-") throw InputError("--schedule-csv", "- beside --json -", "one of them to standard output");
   if (json) write_run(run, *json);
+  if (schedule_csv) write_schedule(run.spec, *schedule_csv);
   // Where the JSON takes the standard output, a chart that was asked for goes to the other one.
-  if (json != "-") std::cout << terminal_view(run, screen_style(!no_gantt));
+  if (json != "-" && schedule_csv != "-") std::cout << terminal_view(run, screen_style(!no_gantt));
   if (json == "-" && gantt) std::cerr << terminal_view(run, screen_style(true));
 }
 
@@ -61,6 +78,10 @@ void add_simulate(CLI::App& app) {
                                  "costs measured on a machine (default: the largest in data/; see `pdl-sim profiles`)");
   flags->json = std::make_unique<OnceFlag>(app, "--json", "FILE|-",
                                            "write the run as JSON; -: to standard output, without tables");
+  flags->schedule_csv = std::make_unique<OnceFlag>(app, "--schedule-csv", "FILE|-",
+                                                   "write the schedule in PyTorch's format, a row a GPU; --schedule FILE.csv reads it");
+  flags->memory = std::make_unique<OnceFlag>(app, "--memory", "SIZE",
+                                             "--schedule auto: the most that a GPU may need, such as 40GiB (default: the card's)");
   flags->gantt =
       std::make_unique<Switch>(app, "--gantt", "chart of the step (as usual; with --json -, to standard error)");
   flags->no_gantt = std::make_unique<Switch>(app, "--no-gantt", "tables only");
