@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 #include <c10/core/InferenceMode.h>
 
+#include <tuple>
+
 namespace pdl {
 namespace {
 
@@ -54,12 +56,14 @@ PipelineOperations::PipelineOperations(std::int64_t dim, std::int64_t rows, c10:
     : dim_(dim),
       rows_(rows),
       first_(make_stage(dim, rows, 1, 0, "sgd", device, runtime)),
+      first_long_(make_stage(dim, rows, kMiddleLayers, 0, "sgd", device, runtime)),
       middle_(make_stage(dim, rows, kMiddleLayers, 1, "sgd", device, runtime)),
+      middle_short_(make_stage(dim, rows, 1, 1, "sgd", device, runtime)),
       last_(make_stage(dim, rows, 1, 2, "sgd", device, runtime)) {
   const c10::InferenceMode without_autograd;
-  for (PipelineStage* stage : {first_.get(), middle_.get(), last_.get()}) {
+  for (PipelineStage* stage : {first_.get(), first_long_.get(), middle_.get(), middle_short_.get(), last_.get()}) {
     // What a transfer would bring: activations after a ReLU, gradients.
-    if (stage != first_.get()) at::Tensor(stage->input(0)).normal_().relu_();
+    if (stage != first_.get() && stage != first_long_.get()) at::Tensor(stage->input(0)).normal_().relu_();
     if (stage != last_.get()) at::Tensor(stage->output_gradient(0)).normal_();
     stage->forward(0);
     stage->backward(0, false);
@@ -70,13 +74,19 @@ std::vector<ComputeOperation> PipelineOperations::layers_and_loss() {
   PipelineStage* middle = middle_.get();
   PipelineStage* first = first_.get();
   PipelineStage* last = last_.get();
+  PipelineStage* first_long = first_long_.get();
+  PipelineStage* middle_short = middle_short_.get();
   std::vector<ComputeOperation> list;
   list.push_back({layer_key(dim_, rows_, "forward", false, true), kMiddleLayers, [=] { middle->forward(0); }});
   list.push_back({layer_key(dim_, rows_, "backward_input", false, true), kMiddleLayers, [=] { middle->backward_input(0); }});
+  list.push_back({layer_key(dim_, rows_, "backward_input", false, false), 1, [=] { first->backward_input(0); }});
   for (const bool accumulate : {false, true}) {
-    list.push_back({layer_key(dim_, rows_, "backward", accumulate, true), kMiddleLayers,
-                    [=] { middle->backward(0, accumulate); }});
-    list.push_back({layer_key(dim_, rows_, "backward", accumulate, false), 1, [=] { first->backward(0, accumulate); }});
+    for (const auto& [stage, input_gradient, layers] :
+         {std::tuple{first, false, 1}, {first_long, false, kMiddleLayers}, {middle_short, true, 1}, {middle, true, kMiddleLayers}}) {
+      MeasuredKey key = layer_key(dim_, rows_, "backward", accumulate, input_gradient);
+      key.layers = layers;
+      list.push_back({key, layers, [stage = stage, accumulate] { stage->backward(0, accumulate); }});
+    }
     list.push_back({layer_key(dim_, rows_, "backward_weight", accumulate, true), kMiddleLayers,
                     [=] { middle->backward_weight(0, accumulate); }});
   }

@@ -3,8 +3,8 @@
 //   PipelineOperations operations(4096, 512, device, runtime);
 //   for (const ComputeOperation& operation : operations.list()) timer.time(operation.work, ...);
 //
-// They are the runtime's own stages: a stage of 4 layers from the middle of a pipeline, a first stage of 1 layer (its
-// layer has no input gradient), a last stage for the loss.
+// They are the runtime's own stages: of 4 layers and of 1 layer, from the middle of a pipeline and from its start (whose
+// first layer has no input gradient), a last stage for the loss.
 #pragma once
 
 #include <functional>
@@ -39,7 +39,7 @@ class PipelineOperations {
 
  private:
   std::int64_t dim_, rows_;
-  std::unique_ptr<PipelineStage> first_, middle_, last_;
+  std::unique_ptr<PipelineStage> first_, first_long_, middle_, middle_short_, last_;
 };
 
 /// The optimizer over 1 and over 4 layers.

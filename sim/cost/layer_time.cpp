@@ -47,6 +47,11 @@ std::vector<std::vector<MeasuredKey>> substitutes(const MeasuredKey& layer) {
   const bool input = layer.input_gradient;
   if (layer.operation == "backward") {
     all.push_back({with(layer, "backward", !layer.accumulate, input)});
+    for (const std::int64_t layers : {4, 1}) {  // of a stage of known length
+      MeasuredKey of_stage = layer;
+      of_stage.layers = layers;
+      all.push_back({of_stage});
+    }
     for (const bool accumulate : {layer.accumulate, !layer.accumulate}) {
       const MeasuredKey weight = with(layer, "backward_weight", accumulate, true);
       if (input) all.push_back({with(layer, "backward_input", false, true), weight});

@@ -47,6 +47,9 @@ class LayerTimes {
   /// Throws InputError if nothing like it was measured.
   const std::vector<OperationTime>& at(const MeasuredKey& layer);
 
+  /// True if this operation was measured, of whatever shape.
+  bool has(const MeasuredKey& layer) { return family(layer) != nullptr; }
+
  private:
   /// Curves that differ only in the shape of the layer, ascending sqrt(in * out).
   struct Family {

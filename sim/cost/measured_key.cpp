@@ -62,7 +62,8 @@ std::array<Description, kProbes> make_descriptions() {
        {implementation,
         text_field("operation", &Key::operation, {"forward", "backward", "backward_input", "backward_weight"}),
         flag_field("accumulate", &Key::accumulate), flag_field("input_gradient", &Key::input_gradient), dtype,
-        whole_field("in", &Key::in, 1, kLargestWidth), whole_field("out", &Key::out, 1, kLargestWidth)}},
+        whole_field("in", &Key::in, 1, kLargestWidth), whole_field("out", &Key::out, 1, kLargestWidth),
+        whole_field("layers", &Key::layers, 1, kMillion, Presence::optional)}},
       {"loss", "elements", {implementation, dtype}},
       {"optimizer", "parameters", {implementation, text_field("optimizer", &Key::optimizer, {"sgd", "adam"})}},
       {"zero_grad", "parameters", {implementation}},
@@ -133,6 +134,10 @@ void check_together(const MeasuredKey& key, const std::string& place) {
       throw InputError(place, "input_gradient false with operation " + key.operation,
                        "it only with backward or backward_input");
     }
+    if (key.layers > 0 && key.operation != "backward") {
+      throw InputError(place, "layers " + std::to_string(key.layers) + " with operation " + key.operation,
+                       "it only with backward, whose two streams end together");
+    }
   }
   if (key.probe == Probe::transfer && key.from == key.to) {
     throw InputError(place, "a transfer from worker " + std::to_string(key.from) + " to itself", "two workers");
@@ -169,6 +174,7 @@ std::string describe(const MeasuredKey& key) {
     }
     if (key.accumulate) text += " accumulate";
     if (!key.input_gradient) text += " without input gradient";
+    if (key.layers > 0) text += " in a stage of " + std::to_string(key.layers);
     if (key.probe == Probe::layer) text += " " + std::to_string(key.in) + "x" + std::to_string(key.out);
   }
   if (key.size > 0) text += ", " + std::string(size_name(key.probe)) + " " + std::to_string(key.size);

@@ -46,6 +46,7 @@ struct MeasuredKey {
   std::string name;            // host, memory
   std::int64_t in = 0;
   std::int64_t out = 0;
+  std::int64_t layers = 0;  // layer, whole backward: measured in a stage of so many; 0: the stage's length is not said
   std::int64_t from = 0;  // worker
   std::int64_t to = 0;    // worker
   std::int64_t ranks = 0;

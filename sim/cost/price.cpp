@@ -143,9 +143,35 @@ class Pricer {
       key.in = layer.in_features;
       key.out = layer.out_features;
       key.size = work.rows;
+      if (work.kind == TaskKind::backward && add_by_length(key, work, index, kernels)) continue;
       for (const OperationTime& time : layers_.at(key)) kernels.add(time);
     }
     return of_kernels(kernels);
+  }
+
+  /// A whole backward has its weight gradients on a second stream, beside the input gradients of the layers that come
+  /// after it: the last one executed, the stage's first layer, has nothing beside it. So a stage of n layers takes
+  /// T(1) + (n-1) (T(4) - T(1)) / 3, both measured; the first layer is priced T(1), each other one the slope.
+  bool add_by_length(MeasuredKey key, const Work& work, std::int32_t index, KernelList& kernels) {
+    constexpr std::int64_t kMeasuredLength = 4;
+    key.input_gradient = work.input_gradient;
+    key.layers = 1;
+    MeasuredKey longer = key;
+    longer.layers = kMeasuredLength;
+    if (!layers_.has(key) || !layers_.has(longer)) return false;
+    const OperationTime alone = layers_.at(key).front();
+    if (index == work.first_layer) {
+      kernels.add(alone);
+      return true;
+    }
+    OperationTime slope = layers_.at(longer).front();  // a fourth of the stage
+    const auto per_layer = [&](double fourth, double one) {
+      return std::max(0.0, (static_cast<double>(kMeasuredLength) * fourth - one) / static_cast<double>(kMeasuredLength - 1));
+    };
+    slope.device_ns = per_layer(slope.device_ns, alone.device_ns);
+    slope.issue_ns = per_layer(slope.issue_ns, alone.issue_ns);
+    kernels.add(slope);
+    return true;
   }
 
   /// On CPU the host is the device: it is occupied until the work is done.
