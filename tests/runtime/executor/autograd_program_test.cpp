@@ -62,6 +62,9 @@ TEST_CASE("Autograd programs train as one device with the whole batch does", "[r
       "--schedule gpipe --workers one --microbatches 4 --gpus 2 --depth 4 --batch 12",
       "--schedule gpipe --workers one --microbatches 4 --gpus 3 --depth 5 --batch 10",
       "--schedule gpipe --workers one --microbatches 7 --gpus 4 --depth 4 --batch 7",
+      "--schedule option-c --workers one --microbatches 1 --gpus 2 --depth 4 --batch 12",
+      "--schedule option-c --workers one --microbatches 4 --gpus 3 --depth 5 --batch 10",
+      "--schedule option-c --workers one --microbatches 7 --gpus 4 --depth 4 --batch 7",
   };
   for (const std::string optimizer : {"sgd", "adam"}) {
     const RuntimeOptions options = cpu_options(optimizer);
@@ -72,7 +75,7 @@ TEST_CASE("Autograd programs train as one device with the whole batch does", "[r
       auto program = make_autograd_program(plan, options);
       for (int step = 0; step < kSteps; ++step) program->step(nullptr);
       const Agreement agreement =
-          compare_parameters(plan.spec, options, at::kCPU, 0, program->parameters(), expected.parameters);
+          compare_parameters(plan.spec, options, at::kCPU, {}, program->parameters(), expected.parameters);
       // The training has gone far against its difference, or any two would be equal.
       CHECK(agreement.smallest_change > 1e-3);
       CHECK(agreement.relative_difference < 1e-3);
@@ -96,7 +99,8 @@ TEST_CASE("Recorded spans of an autograd program follow one another in the order
   const RuntimeOptions options = cpu_options("sgd");
   const std::vector<std::string> programs = {
       "--strategy mp --microbatches 1 --gpus 3", "--schedule naive --microbatches 2 --gpus 2",
-      "--schedule gpipe --microbatches 2 --gpus 3", "--schedule gpipe --microbatches 2 --gpus 1"};
+      "--schedule gpipe --microbatches 2 --gpus 3", "--schedule gpipe --microbatches 2 --gpus 1",
+      "--schedule option-c --microbatches 3 --gpus 2"};
   for (const std::string& flags : programs) {
     INFO(flags);
     const Plan plan = plan_of(flags + " --workers one --depth 4 --batch 6");

@@ -123,3 +123,40 @@ TEST_CASE("Micro-batches share the buffers of their slot", "[runtime][stage]") {
   CHECK(stage.output(1).data_ptr() == stage.output(3).data_ptr());
   CHECK(stage.input(0).data_ptr() != stage.input(1).data_ptr());
 }
+
+TEST_CASE("Neighbours on one worker hand over in place", "[runtime][stage]") {
+  const Plan plan = make_plan(spec("--dim 6 --schedule zb-v --gpus 2 --depth 7 --batch 8 --microbatches 4"));
+  REQUIRE(plan.stages[1].worker == plan.stages[2].worker);
+  const PipelineStage lower(plan, 1, at::kCPU, cpu_options());
+  const PipelineStage upper(plan, 2, at::kCPU, cpu_options(), &lower);
+  for (int m = 0; m < 4; ++m) {
+    CHECK(upper.input(m).data_ptr() == lower.output(m).data_ptr());
+    CHECK(upper.input_gradient(m).data_ptr() == lower.output_gradient(m).data_ptr());
+    CHECK(upper.input(m).sizes() == lower.output(m).sizes());
+  }
+  CHECK_THROWS(PipelineStage(plan, 2, at::kCPU, cpu_options()));  // where is stage 1?
+}
+
+TEST_CASE("Recomputation gives the same gradients, and keeps nothing but input and output", "[runtime][stage]") {
+  for (const int s : {0, 1, 2}) {
+    const std::string flags = "--gpus 3 --depth 8 --batch 11 --microbatches 4";
+    PipelineStage plain(plan_of(flags), s, at::kCPU, cpu_options());
+    PipelineStage again(plan_of(flags + " --recompute 1"), s, at::kCPU, cpu_options());
+    for (PipelineStage* stage : {&plain, &again}) {
+      for (int m = 0; m < 4; ++m) {
+        if (s > 0) fill(stage->input(m), m);
+        stage->forward(m);
+        if (s < 2) fill(stage->output_gradient(m), 10 + m);
+      }
+    }
+    for (int m = 0; m < 4; ++m) CHECK(at::equal(plain.output(m), again.output(m)));
+    for (int m = 0; m < 4; ++m) plain.backward(m, m > 0);
+    for (int m = 0; m < 4; ++m) {
+      again.recompute(m);
+      again.backward(m, m > 0);
+    }
+    for (std::size_t i = 0; i < plain.gradients().size(); ++i) CHECK(at::equal(plain.gradients()[i], again.gradients()[i]));
+    for (int m = 0; s > 0 && m < 4; ++m) CHECK(at::equal(plain.input_gradient(m), again.input_gradient(m)));
+    if (s == 2) CHECK(plain.loss() == again.loss());
+  }
+}

@@ -91,6 +91,20 @@ TEST_CASE("The same seed gives the same losses, another seed others", "[runtime]
   CHECK(losses("1") != losses("2"));
 }
 
+TEST_CASE("A schedule from a file, and one thread that follows option C", "[runtime][pdl-run]") {
+  const TemporaryFolder folder;
+  folder.write("mine.csv", "0F0,0F1,3F0,3I0,3W0,3F1,3B1,0I0,0B1,0W0\n1F0,2F0,1F1,2F1,2B0,1I0,2I1,1B1,2W1,1W0\n");
+  const Process mine = pdl_run(kTiny + "--steps 3 --depth 5 --schedule mine.csv --check --json run.json", folder);
+  INFO(mine.err);
+  CHECK(mine.exit_code == 0);
+  CHECK_THAT(mine.err, ContainsSubstring("(equal)"));
+  CHECK(read_run(folder / "run.json").spec.gpus == 2);
+  const Process option_c = pdl_run(kSmall + "--gpus 2 --depth 4 --microbatches 4 --schedule option-c --workers one --check", folder);
+  INFO(option_c.err);
+  CHECK(option_c.exit_code == 0);
+  CHECK_THAT(option_c.err, ContainsSubstring("(equal)"));
+}
+
 TEST_CASE("JSON alone on standard output", "[runtime][pdl-run]") {
   const TemporaryFolder folder;
   const Process run = pdl_run(kSmall + "--depth 2 --microbatches 2 --json -", folder);
@@ -118,6 +132,10 @@ TEST_CASE("Wrong words are refused by name", "[runtime][pdl-run]") {
   refused(kSmall + "--gpus 2 --depth 2 --dtype tf32", "--dtype: found tf32 on CPU");
   refused(kSmall + "--gpus 2 --depth 2 --tf 1 --tb 2", "synthetic");
   refused("--device cuda --gpus 1000 --depth 1000", "expected");
+  refused(kSmall + "--gpus 2 --depth 2 --schedule auto", "pdl-sim");
+  refused(kSmall + "--gpus 2 --depth 2 --schedule zb-w", "zb-v");
+  refused(kSmall + "--gpus 2 --depth 2 --schedule zb-v", "4 stages for 2 layers");
+  refused(kSmall + "--gpus 2 --depth 2 --schedule 1f1b --workers one", "option-c");
 }
 
 #if PDL_GLOO
@@ -137,6 +155,16 @@ TEST_CASE("Workers that are processes", "[runtime][pdl-run]") {
   CHECK(result.timeline.spans.size() == 3 * (4 + 4 + 1) + 2 * 2 * 2 * 4u);  // sends and receives
   for (const Span& span : result.timeline.spans) CHECK(span.end_ns > 0);
   CHECK(result.extra["losses"].size() == 9);
+}
+
+TEST_CASE("Processes with several stages check the layers that they hold", "[runtime][pdl-run]") {
+  const TemporaryFolder folder;
+  for (const std::string schedule : {"interleaved --chunks 2", "zb-v"}) {
+    const Process run = pdl_run(kSmall + "--gpus 2 --depth 7 --microbatches 4 --workers process --transport gloo --check --schedule " + schedule, folder);
+    INFO(run.err);
+    CHECK(run.exit_code == 0);
+    CHECK_THAT(run.err, ContainsSubstring("worker 1: after 9 steps"));
+  }
 }
 
 TEST_CASE("Processes started by others", "[runtime][pdl-run]") {
