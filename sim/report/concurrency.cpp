@@ -31,19 +31,21 @@ Concurrency concurrency(const RunResult& run) {
 }
 
 FillAndDrain fill_and_drain(const RunResult& run) {
-  const std::int32_t last_gpu = run.stages.back().worker, first_gpu = run.stages.front().worker;
-  FillAndDrain result;
-  result.fill_ns = run.timeline.step_ns;
-  std::int64_t end_of_last = 0, end_of_first = 0;
+  std::map<std::int32_t, std::pair<std::int64_t, std::int64_t>> ends;  // GPU -> its first start, its last end
   for (const Span& span : run.timeline.spans) {
     if (!is_compute(span.kind)) continue;
-    if (span.worker == last_gpu) {
-      result.fill_ns = std::min(result.fill_ns, span.start_ns);
-      end_of_last = std::max(end_of_last, span.end_ns);
-    }
-    if (span.worker == first_gpu) end_of_first = std::max(end_of_first, span.end_ns);
+    auto& [first_ns, last_ns] = ends.try_emplace(span.worker, span.start_ns, span.end_ns).first->second;
+    first_ns = std::min(first_ns, span.start_ns);
+    last_ns = std::max(last_ns, span.end_ns);
   }
-  result.drain_ns = end_of_first - end_of_last;
+  FillAndDrain result;
+  std::int64_t first_done_ns = run.timeline.step_ns, all_done_ns = 0;
+  for (const auto& [gpu, of_gpu] : ends) {
+    result.fill_ns = std::max(result.fill_ns, of_gpu.first);
+    first_done_ns = std::min(first_done_ns, of_gpu.second);
+    all_done_ns = std::max(all_done_ns, of_gpu.second);
+  }
+  result.drain_ns = std::max<std::int64_t>(0, all_done_ns - first_done_ns);
   return result;
 }
 

@@ -19,10 +19,10 @@ struct Concurrency {
 /// Of forward and backward tasks; the optimizer does not count, because it comes last on every GPU.
 Concurrency concurrency(const RunResult& run);
 
-/// When GPUs begin and end their forward and backward work.
+/// When GPUs begin and end their forward and backward work, whichever stages they hold.
 struct FillAndDrain {
-  std::int64_t fill_ns = 0;   // until the GPU of the last stage computes for the first time
-  std::int64_t drain_ns = 0;  // from the last task of that GPU to the last task of the GPU of the first stage
+  std::int64_t fill_ns = 0;   // from the start of the step until every GPU has begun
+  std::int64_t drain_ns = 0;  // from when the first GPU has done all its work until the last one has
 };
 FillAndDrain fill_and_drain(const RunResult& run);
 

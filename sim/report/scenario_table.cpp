@@ -19,14 +19,17 @@ const GpuMetrics& gpu_of(const CellPlace& cell) {
   return cell.run().metrics.gpus[cell.gpu];
 }
 
-/// "0-9 | 10-19": layers of GPU 0, of GPU 1, ...
+/// "0-9 | 10-19": layers of GPU 0, of GPU 1, ...; "0-1, 6-7 | 2-3, 4-5" where a GPU holds several stages.
 std::string layer_map(const CellPlace& cell) {
-  std::string text;
+  std::vector<std::string> ranges(static_cast<std::size_t>(cell.scenario_row().spec.gpus));
   for (const Stage& stage : cell.run().result.stages) {
     const std::int32_t last = stage.first_layer + stage.layer_count - 1;
-    text += (text.empty() ? "" : " | ") + std::to_string(stage.first_layer) +
-            (last > stage.first_layer ? "-" + std::to_string(last) : "");
+    std::string& of_gpu = ranges.at(static_cast<std::size_t>(stage.worker));
+    of_gpu += (of_gpu.empty() ? "" : ", ") + std::to_string(stage.first_layer) +
+              (last > stage.first_layer ? "-" + std::to_string(last) : "");
   }
+  std::string text;
+  for (const std::string& of_gpu : ranges) text += (text.empty() ? "" : " | ") + of_gpu;
   return text;
 }
 
@@ -58,6 +61,16 @@ std::optional<double> peak_memory(const CellPlace& cell) {
   const auto& bytes = cell.run().result.peak_memory_bytes;
   if (bytes.empty()) return std::nullopt;
   return static_cast<double>(bytes[cell.gpu]) / kGib;
+}
+
+std::optional<double> fullest_gpu(const CellPlace& cell) {
+  const auto& bytes = cell.run().result.peak_memory_bytes;
+  if (bytes.empty()) return std::nullopt;
+  return static_cast<double>(*std::max_element(bytes.begin(), bytes.end())) / kGib;
+}
+
+std::string live_activations(const CellPlace& cell) {
+  return std::to_string(most_live(cell.scenario_row().predicted.result));
 }
 
 std::optional<double> share_of_step(const CellPlace& cell, std::int64_t ns) {
@@ -103,6 +116,12 @@ const std::array kColumns = {
     ScenarioColumn{
         "bubble", "bubble", "%", "bubble: share of the time of all GPUs that is not forward or backward work", false,
         nullptr, [](const CellPlace& c) -> std::optional<double> { return 100 * c.run().metrics.bubble_fraction; }, 1},
+    ScenarioColumn{"fullest_gpu_gib", "fullest GPU", "GiB",
+                   "fullest GPU: the most that is allocated at once on the GPU that has most", false, nullptr,
+                   fullest_gpu, 2},
+    ScenarioColumn{"live_activations", "live", "most",
+                   "live: activations (of a stage and a micro-batch) kept at once, on the GPU that keeps most", false,
+                   live_activations},
     ScenarioColumn{"busy", "busy", "%", "busy: share of the step in which the GPU computes", true, nullptr,
                    [](const CellPlace& c) { return share_of_step(c, gpu_of(c).busy_ns); }, 1},
     ScenarioColumn{"idle", "idle, when", "ms",
@@ -242,6 +261,12 @@ bool ScenarioTable::has_measurements() const {
 
 std::span<const ScenarioColumn> scenario_columns() {
   return kColumns;
+}
+
+std::int32_t most_live(const RunResult& run) {
+  std::int32_t most = 0;
+  for (const LiveActivations& of_gpu : run.live) most = std::max(most, of_gpu.count);
+  return most;
 }
 
 std::size_t baseline_row(const ScenarioTable& table, std::size_t row) {

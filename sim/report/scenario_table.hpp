@@ -75,6 +75,9 @@ std::span<const ScenarioColumn> scenario_columns();
 /// Title, question, tables, legend, answer. `width`: columns of the terminal, for the sentences.
 std::string scenario_text(const ScenarioTable& table, std::size_t width);
 
+/// Activations that the GPU with most of them keeps at once: pairs of a stage and a micro-batch.
+std::int32_t most_live(const RunResult& run);
+
 /// The row that speed-ups of `row` refer to: the first one with the same model and batch.
 std::size_t baseline_row(const ScenarioTable& table, std::size_t row);
 

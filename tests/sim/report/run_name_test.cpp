@@ -1,5 +1,6 @@
 #include "sim/report/run_name.hpp"
 
+#include "sim/spec/schedule.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/specs.hpp"
 
@@ -37,4 +38,52 @@ TEST_CASE("every setting makes another run") {
     CHECK_FALSE(same_run(base, spec(other)));
     CHECK(run_name(base) != run_name(spec(other)));
   }
+}
+
+TEST_CASE("stages of a GPU are named where they are not the usual number, and recomputation") {
+  const std::string four = "--gpus 2 --depth 8 --dim 8 --batch 8 --microbatches 4 ";
+  const std::string rest = "_gpus2_mlp8x8_batch8_mb4_fp32_sgd_copy_thread";
+  CHECK(run_name(spec(four + "--schedule interleaved")) == "pp-interleaved" + rest);
+  CHECK(run_name(spec(four + "--schedule interleaved --chunks 2")) == "pp-interleaved" + rest);
+  CHECK(run_name(spec(four + "--schedule interleaved --chunks 4")) == "pp-interleaved_c4" + rest);
+  CHECK(run_name(spec(four + "--schedule interleaved --chunks 1")) == "pp-interleaved_c1" + rest);
+  CHECK(run_name(spec(four + "--schedule zb-v")) == "pp-zb-v" + rest);
+  CHECK(run_name(spec(four + "--schedule gpipe --recompute 1")) == "pp-gpipe" + rest + "_recompute");
+  CHECK(run_name(spec(four + "--schedule zb-h2 --overlap-steps 0")) == "pp-zb-h2" + rest + "_barrier");
+  CHECK(run_name(spec(four + "--schedule zb-h2 --overlap-steps 1")) == "pp-zb-h2" + rest);
+  CHECK(run_name(spec(four + "--schedule gpipe --overlap-steps 1")) == "pp-gpipe" + rest + "_overlap");
+  CHECK(same_run(spec(four + "--schedule zb-h2 --overlap-steps 1"), spec(four + "--schedule zb-h2")));
+  CHECK_FALSE(same_run(spec(four + "--schedule zb-h2 --overlap-steps 0"), spec(four + "--schedule zb-h2")));
+  CHECK_FALSE(same_run(spec(four + "--schedule gpipe --recompute 1"), spec(four + "--schedule gpipe")));
+}
+
+TEST_CASE("a schedule from a file: the stem in the name, the order decides") {
+  RunSpec mine = spec("--gpus 2 --depth 4 --dim 8 --batch 8 --microbatches 2"), other = mine, named = mine;
+  const auto file_of = [](const char* name) {
+    ScheduleFile file;
+    file.order = make_order(*find_schedule(name), {.workers = 2, .chunks = 1, .microbatches = 2});
+    return std::make_shared<const ScheduleFile>(file);
+  };
+  mine.schedule = "orders/my order.csv";
+  mine.schedule_file = file_of("gpipe");
+  other.schedule = "elsewhere/b.csv";
+  other.schedule_file = file_of("gpipe");
+  CHECK(run_name(mine).starts_with("pp-my-order_gpus2_"));
+  CHECK(same_run(mine, other));
+  CHECK_FALSE(same_run(mine, named));
+  other.schedule_file = file_of("naive");
+  CHECK_FALSE(same_run(mine, other));
+  mine.schedule = "orders/gpipe.csv";
+  CHECK(run_name(mine).starts_with("pp-gpipe-file_gpus2_"));
+}
+
+TEST_CASE("auto before its search is the same run as after it") {
+  const RunSpec before = spec("--gpus 2 --depth 4 --dim 8 --batch 8 --microbatches 2 --schedule auto");
+  RunSpec after = before;
+  ScheduleFile found;
+  found.order = make_order(*find_schedule("1f1b"), {.workers = 2, .chunks = 1, .microbatches = 2});
+  after.schedule_file = std::make_shared<const ScheduleFile>(found);
+  CHECK(run_name(before).starts_with("pp-auto_gpus2_"));
+  CHECK(run_name(before) == run_name(after));
+  CHECK(same_run(before, after));
 }
