@@ -12,6 +12,7 @@
 #include "sim/report/metrics.hpp"
 #include "sim/report/number_text.hpp"
 #include "sim/report/predict.hpp"
+#include "sim/report/run_json.hpp"
 #include "sim/report/terminal.hpp"
 #include "sim/report/text_table.hpp"
 #include "sim/report/warnings.hpp"
@@ -110,6 +111,7 @@ SweepResult result_of(const RunResult& run) {
   SweepResult result;
   result.step_time_ms = run.step_time.median_ms;
   result.bubble_fraction = compute_metrics(run).bubble_fraction;
+  result.bound_ms = run.bound_ms;
   result.peak_memory_bytes = *std::max_element(run.peak_memory_bytes.begin(), run.peak_memory_bytes.end());
   for (const LiveActivations& live : run.live) {
     result.live_activations = std::max(result.live_activations, live.count);
@@ -120,11 +122,12 @@ SweepResult result_of(const RunResult& run) {
 }
 
 /// Fills in the row; `source` too, where it can run.
-void evaluate(const CostProfile* profile, SweepRow& row, std::string& source) {
+void evaluate(const CostProfile* profile, const std::optional<std::int64_t>& memory_limit_bytes, SweepRow& row,
+              std::string& source) {
   try {
     const RunSpec spec = parse_run_spec(row.given);
     row.settings = to_settings(spec);
-    const RunResult run = predict(spec, profile);
+    const RunResult run = predict(spec, profile, memory_limit_bytes);
     row.result = result_of(run);
     source = describe_source(run);
   } catch (const InputError& error) {
@@ -170,14 +173,24 @@ std::string mark_of(const Sweep& sweep, std::size_t r) {
   return r == sweep.least_memory() ? "least memory" : "";
 }
 
+/// Small models are shown in MiB.
+bool memory_in_mib(const Sweep& sweep) {
+  return std::all_of(sweep.rows.begin(), sweep.rows.end(),
+                     [](const SweepRow& row) { return !row.result || row.result->peak_memory_bytes < 1 << 30; });
+}
+
 std::string table_text(const Sweep& sweep) {
+  const bool small = memory_in_mib(sweep);
+  const std::string unit = small ? "MiB" : "GiB";
+  const auto memory = [&](std::int64_t bytes) { return small ? mib(bytes) : gib(bytes); };
   TextTable table{{{"row", ""}}, {}};
   for (const std::string& name : sweep.varying) {
     const bool number = is_one_of(kWholeSettings, name) || is_one_of(kCostSettings, name);
     table.columns.push_back({name, is_one_of(kCostSettings, name) ? "ms" : "", number ? Align::right : Align::left});
   }
-  for (const TextColumn& column : {TextColumn{"step time", "ms"}, TextColumn{"bubble", "%"}, TextColumn{"peak memory", "GiB"},
-                                   TextColumn{"live", "activations"}, TextColumn{"their size", "GiB"},
+  for (const TextColumn& column : {TextColumn{"step time", "ms"}, TextColumn{"bound", "ms"}, TextColumn{"bubble", "%"},
+                                   TextColumn{"peak memory", unit},
+                                   TextColumn{"live", "activations"}, TextColumn{"their size", unit},
                                    TextColumn{"", "", Align::left}}) {
     table.columns.push_back(column);
   }
@@ -187,11 +200,12 @@ std::string table_text(const Sweep& sweep) {
     for (const std::string& name : sweep.varying) cells.push_back(value_of(row, name));
     if (row.result) {
       const SweepResult& result = *row.result;
-      cells.insert(cells.end(), {fixed(result.step_time_ms, 3), fixed(100 * result.bubble_fraction, 1),
-                                 gib(result.peak_memory_bytes), std::to_string(result.live_activations),
-                                 gib(result.live_activation_bytes)});
+      cells.insert(cells.end(), {fixed(result.step_time_ms, 3), result.bound_ms ? fixed(*result.bound_ms, 3) : "-",
+                                 fixed(100 * result.bubble_fraction, 1),
+                                 memory(result.peak_memory_bytes), std::to_string(result.live_activations),
+                                 memory(result.live_activation_bytes)});
     } else {
-      cells.insert(cells.end(), {"-", "-", "-", "-", "-"});
+      cells.insert(cells.end(), {"-", "-", "-", "-", "-", "-"});
     }
     cells.push_back(mark_of(sweep, r));
     table.rows.push_back(std::move(cells));
@@ -332,7 +346,7 @@ Sweep run_sweep(std::span<const SettingValue> given, const CostProfile* profile,
   const auto work = [&](bool shows) {
     for (std::size_t r = next++; r < sweep.rows.size(); r = next++) {
       try {
-        evaluate(profile, sweep.rows[r], sources[r]);
+        evaluate(profile, options.memory_limit_bytes, sweep.rows[r], sources[r]);
       } catch (...) {
         bugs[r] = std::current_exception();
       }
@@ -364,7 +378,7 @@ std::string sweep_text(const Sweep& sweep, std::size_t width) {
   }
   std::string out = sweep.source.empty() ? "" : wrap(sweep.source, width, 2);
   out += common_settings_text(settings, width) + "\n" + table_text(sweep) +
-         wrap("peak memory, live activations: of the GPU that has most; live activations: pairs of a stage and a "
+         wrap("bound: the order with its compute costs alone, no transfers, no host, no optimizer; peak memory, live activations: of the GPU that has most; live activations: pairs of a stage and a "
               "micro-batch that are kept for a backward",
               width) +
          refusals_text(sweep, width) + warnings.text(width);
@@ -376,10 +390,11 @@ nlohmann::ordered_json sweep_json(const Sweep& sweep) {
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
   for (const SweepRow& row : sweep.rows) {
     nlohmann::ordered_json config = nlohmann::ordered_json::object(), entry;
-    for (const SettingValue& setting : row.settings.empty() ? row.given : row.settings) config[setting.name] = setting.value;
+    for (const SettingValue& setting : row.settings.empty() ? row.given : row.settings) config[setting.name] = setting_to_json(setting.value);
     entry["config"] = config;
     if (row.result) {
       entry["step_time_ms"] = {{"median", row.result->step_time_ms}};
+      if (row.result->bound_ms) entry["bound_ms"] = *row.result->bound_ms;
       entry["bubble_fraction"] = row.result->bubble_fraction;
       entry["peak_memory_bytes"] = row.result->peak_memory_bytes;
       entry["live_activations"] = row.result->live_activations;
@@ -404,18 +419,19 @@ nlohmann::ordered_json sweep_json(const Sweep& sweep) {
 std::string sweep_csv(const Sweep& sweep) {
   std::vector<std::string> head;
   for (const SettingValue& setting : sweep.rows.front().given) head.push_back(setting.name);
-  head.insert(head.end(), {"step_time_ms", "bubble_fraction", "peak_memory_bytes", "live_activations",
+  head.insert(head.end(), {"step_time_ms", "bound_ms", "bubble_fraction", "peak_memory_bytes", "live_activations",
                            "live_activation_bytes", "within_memory_limit", "refused"});
   std::string out = csv_line(head);
   for (const SweepRow& row : sweep.rows) {
     std::vector<std::string> cells;
     for (const SettingValue& setting : row.given) cells.push_back(setting.value);
     if (row.result) {
-      cells.insert(cells.end(), {to_text(row.result->step_time_ms), to_text(row.result->bubble_fraction),
+      cells.insert(cells.end(), {to_text(row.result->step_time_ms), row.result->bound_ms ? to_text(*row.result->bound_ms) : "",
+                                 to_text(row.result->bubble_fraction),
                                  std::to_string(row.result->peak_memory_bytes), std::to_string(row.result->live_activations),
                                  std::to_string(row.result->live_activation_bytes), sweep.can_win(row) ? "1" : "0", ""});
     } else {
-      cells.insert(cells.end(), {"", "", "", "", "", "0", row.refusal});
+      cells.insert(cells.end(), {"", "", "", "", "", "", "0", row.refusal});
     }
     out += csv_line(cells);
   }

@@ -14,6 +14,8 @@
 // so a path with a comma in it cannot be given here. The combinations are in the order of setting_infos(): its first
 // word varies slowest, whatever the order on the command line.
 //
+// A limit of memory also limits the search of schedule "auto".
+//
 // What cannot run is a row with its reason, never left out. Not here: finding a configuration without trying all.
 #pragma once
 
@@ -34,6 +36,7 @@ namespace pdl {
 struct SweepResult {
   double step_time_ms = 0;
   double bubble_fraction = 0;
+  std::optional<double> bound_ms;  // RunResult::bound_ms
   std::int64_t peak_memory_bytes = 0;
   std::int32_t live_activations = 0;
   std::int64_t live_activation_bytes = 0;

@@ -1,0 +1,170 @@
+#include "sim/report/sweep.hpp"
+
+#include "sim/spec/error.hpp"
+#include "tests/support/catch.hpp"
+#include "tests/support/tiny_profile.hpp"
+
+using namespace pdl;
+
+namespace {
+
+std::string values(const std::string& name, const std::string& text) {
+  std::string all;
+  for (const SettingValue& value : expand_setting({name, text, "--" + name})) all += (all.empty() ? "" : " ") + value.value;
+  return all;
+}
+
+using Words = std::vector<SettingValue>;
+
+/// words("gpus 2,4 schedule gpipe")
+Words words(const std::string& text) {
+  std::istringstream in(text);
+  Words all;
+  for (std::string name, value; in >> name >> value;) all.push_back({name, value, "--" + name});
+  return all;
+}
+
+/// Textbook costs: a GPU's forward 1 ms, its backward 2 ms.
+Sweep textbook(const std::string& text, const SweepOptions& options = {}) {
+  return run_sweep(words("tf 1 tb 2 " + text), nullptr, options);
+}
+
+}  // namespace
+
+TEST_CASE("lists and ranges") {
+  CHECK(values("gpus", "4") == "4");
+  CHECK(values("gpus", "4,8") == "4 8");
+  CHECK(values("gpus", "2:5") == "2 3 4 5");
+  CHECK(values("gpus", "2:8:2") == "2 4 6 8");
+  CHECK(values("gpus", "2:7:2") == "2 4 6");
+  CHECK(values("gpus", "3:3") == "3");
+  CHECK(values("dim", "1024:8192:x2") == "1024 2048 4096 8192");
+  CHECK(values("dim", "64,1024:2048:x2") == "64 1024 2048");
+  CHECK(values("tf", "0.1:0.5:0.1") == "0.1 0.2 0.3 0.4 0.5");
+  CHECK(values("tf", "0.5:4:x2") == "0.5 1 2 4");
+  CHECK(values("schedule", "gpipe,a:b.csv") == "gpipe a:b.csv");
+}
+
+TEST_CASE("lists and ranges that are none") {
+  const auto refused = [](const std::string& name, const std::string& text, const std::string& message) {
+    CHECK_THROWS_WITH(expand_setting({name, text, "--" + name}), ContainsSubstring(message));
+  };
+  refused("gpus", "", "--gpus: found nothing");
+  refused("gpus", "2,", "--gpus: found 2,, expected values between the commas");
+  refused("gpus", "2,4,2", "--gpus: found 2 twice");
+  refused("gpus", "2:4,3", "--gpus: found 3 twice");
+  refused("gpus", "8:2", "a range from less to more");
+  refused("gpus", "2:", "--gpus: found ");
+  refused("gpus", "0:3", "--gpus: found 0");
+  refused("gpus", "2:8:0", "--gpus: found 0");
+  refused("gpus", "2:8:x1", "--gpus: found 1");
+  refused("gpus", "2:8:2:2", "FROM:TO:xFACTOR");
+  refused("gpus", "1:1000000000", "at most 100000 values");
+  refused("tf", "0:1:0", "a step above 0");
+  refused("tf", "0:1:x2", "a start above 0");
+}
+
+TEST_CASE("amounts of memory") {
+  CHECK(parse_bytes("--memory", "40GiB") == 40LL << 30);
+  CHECK(parse_bytes("--memory", "512 MiB") == 512LL << 20);
+  CHECK(parse_bytes("--memory", "80GB") == 80'000'000'000);
+  CHECK(parse_bytes("--memory", "1.5kB") == 1500);
+  CHECK(parse_bytes("--memory", "7B") == 7);
+  CHECK(parse_bytes("--memory", "80e9") == 80'000'000'000);
+  for (const char* wrong : {"", "GiB", "-1GiB", "0", "40GiBs", "1e30TiB"}) {
+    CHECK_THROWS_WITH(parse_bytes("--memory", wrong), ContainsSubstring("--memory: found "));
+  }
+}
+
+TEST_CASE("every combination, the first word of the help varies slowest") {
+  const Sweep sweep = textbook("schedule gpipe,1f1b microbatches 4,8 gpus 4");
+  CHECK(sweep.varying == std::vector<std::string>{"microbatches", "schedule"});
+  REQUIRE(sweep.rows.size() == 4);
+  // (M + P - 1) (F + B) = 21, 33
+  for (const std::size_t r : {0, 1}) CHECK(sweep.rows[r].result->step_time_ms == 21);
+  for (const std::size_t r : {2, 3}) CHECK(sweep.rows[r].result->step_time_ms == 33);
+  CHECK(sweep.rows[0].result->live_activations == 4);
+  CHECK(sweep.rows[2].result->live_activations == 8);
+  CHECK(sweep.rows[3].result->live_activations == 4);
+  CHECK(sweep.fastest() == 0);       // the first of equals
+  CHECK(sweep.least_memory() == 3);  // 1F1B with the smaller slices
+}
+
+TEST_CASE("what cannot run is a row with its reason") {
+  const Sweep sweep = textbook("schedule interleaved,1f1b microbatches 6 gpus 4");
+  REQUIRE(sweep.rows.size() == 2);
+  CHECK_FALSE(sweep.rows[0].result);
+  CHECK(sweep.rows[0].exit_code == kExitInput);
+  CHECK_THAT(sweep.rows[0].refusal, ContainsSubstring("6 micro-batches on 4 GPUs with schedule interleaved"));
+  CHECK(sweep.fastest() == 1);
+  const std::string text = sweep_text(sweep, 100);
+  CHECK_THAT(text, ContainsSubstring("refused\n"));
+  CHECK_THAT(text, ContainsSubstring("row 1: --microbatches: found 6 micro-batches"));
+  CHECK_THAT(sweep_csv(sweep), ContainsSubstring("0,\"--microbatches: found 6 micro-batches"));
+  CHECK(sweep_json(sweep)["rows"][0]["refused"]["exit_code"] == 2);
+}
+
+TEST_CASE("values that no configuration could have are refused") {
+  CHECK_THROWS_WITH(textbook("schedule gpip,1f1b gpus 4"), ContainsSubstring("did you mean gpipe?"));
+  CHECK_THROWS_WITH(textbook("gpus 0,2"), ContainsSubstring("--gpus: found 0"));
+  CHECK_THROWS_WITH(textbook("dtype fp32,fp31"), ContainsSubstring("--dtype: found fp31"));
+  CHECK_THROWS_WITH(textbook("gpus 1:1000 microbatches 1:1000"), ContainsSubstring("at most 100000"));
+  // Chunks that a schedule does not take are a row.
+  CHECK(textbook("schedule 1f1b,interleaved chunks 2,4 gpus 2").rows.size() == 4);
+}
+
+TEST_CASE("more memory than the limit is shown and cannot win") {
+  const std::string settings = "gpus 2 depth 4 dim 64 batch 256 microbatches 4 schedule gpipe,1f1b";
+  const Sweep all = textbook(settings);
+  const std::int64_t gpipe = all.rows[0].result->peak_memory_bytes, one_f_one_b = all.rows[1].result->peak_memory_bytes;
+  REQUIRE(one_f_one_b < gpipe);
+  CHECK(all.fastest() == 0);
+  SweepOptions options;
+  options.memory_limit_bytes = gpipe - 1;
+  CHECK(textbook(settings, options).fastest() == 1);
+  CHECK_THAT(sweep_text(textbook(settings, options), 100), ContainsSubstring("above 0."));
+  options.memory_limit_bytes = gpipe;
+  CHECK(textbook(settings, options).fastest() == 0);
+  options.memory_limit_bytes = one_f_one_b - 1;
+  CHECK_FALSE(textbook(settings, options).fastest());
+}
+
+TEST_CASE("out of the card's memory: a row that cannot run") {
+  const CostProfile profile = tiny_profile();
+  const Sweep sweep = run_sweep(words("gpus 2 depth 8 dim 64,8192 batch 256 microbatches 4"), &profile, {});
+  CHECK(sweep.rows[0].result);
+  CHECK(sweep.rows[1].exit_code == kExitCannotRun);
+  CHECK_THAT(sweep.rows[1].refusal, ContainsSubstring("out of memory: GPU "));
+}
+
+TEST_CASE("a number of threads changes nothing") {
+  const CostProfile profile = tiny_profile();
+  const Words settings = words("gpus 1:4 depth 8 dim 64 batch 256 microbatches 1:8 schedule gpipe,1f1b,zb-v,interleaved");
+  const std::string one = sweep_json(run_sweep(settings, &profile, {})).dump();
+  for (const std::int64_t threads : {2, 7, 200}) {
+    SweepOptions options;
+    options.threads = threads;
+    std::size_t last = 0;
+    options.progress = [&](std::size_t done, std::size_t of) {
+      CHECK(done > last);
+      CHECK(done <= of);
+      last = done;
+    };
+    CHECK(sweep_json(run_sweep(settings, &profile, options)).dump() == one);
+  }
+}
+
+TEST_CASE("the table and the sentence that names the winners") {
+  const std::string text = sweep_text(textbook("gpus 4 depth 4 dim 64 batch 256 schedule naive,gpipe,1f1b"), 110);
+  CHECK(text.substr(text.find("row  "), text.find("bound: ") - text.find("row  ")) ==
+        "row  schedule  step time   bound  bubble  peak memory         live  their size\n"
+        "                      ms      ms       %          MiB  activations         MiB\n"
+        "--------------------------------------------------------------------------------------------\n"
+        "  1  naive        96.000  96.000    75.0         0.15            1        0.02  least memory\n"
+        "  2  gpipe        33.000  33.000    27.3         0.29            8        0.12  fastest\n"
+        "  3  1f1b         33.000  33.000    27.3         0.16            4        0.06\n");
+  CHECK(text.substr(text.find("\nFastest")) ==
+        "\nFastest: schedule gpipe, 33.000 ms a step, as much as the next (schedule 1f1b, 33.000 ms) and 65.6 % less than\n"
+        "the slowest (schedule naive); least memory: schedule naive, 0.15 MiB on its fullest GPU, 48.3 % less than the\n"
+        "fastest.\n");
+}
