@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes docs/accuracy.md from the committed runs, or checks that it says what they say.
 
-  tests/accuracy_document.py --pdl-sim build/sim/pdl-sim            writes docs/accuracy.md, table and example of README.md
+  tests/accuracy_document.py --pdl-sim build/sim/pdl-sim            writes docs/accuracy.md, table and examples of README.md
   tests/accuracy_document.py --pdl-sim build/sim/pdl-sim --check    exit code 1 if either would change
 
 The numbers come from `pdl-sim validate --markdown` over data/*/runs/*.json and from data/*/peers_*.json. The words
@@ -18,6 +18,10 @@ import sys
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 ACCURACY = "<!-- accuracy: written by tests/accuracy_document.py -->", "<!-- /accuracy -->"
 EXAMPLE = "<!-- example: written by tests/accuracy_document.py -->", "<!-- /example -->"
+SWEEP = "<!-- sweep: written by tests/accuracy_document.py -->", "<!-- /sweep -->"
+EXAMPLE_WORDS = "--gpus 5 --depth 20 --schedule gpipe"
+SWEEP_WORDS = ("sweep --schedule gpipe,1f1b,interleaved,zb-h1,zb-h2,zb-v,dualpipe-v,auto --gpus 4 --depth 16 --dim 4096 "
+               "--batch 4096")
 
 HEAD = """# Accuracy
 
@@ -94,10 +98,9 @@ def documents(pdl_sim):
     return accuracy + NOTES, readme
 
 
-def example(pdl_sim):
+def example(pdl_sim, words):
     environment = {**os.environ, "COLUMNS": "100"}
-    done = subprocess.run([pdl_sim, "--gpus", "5", "--depth", "20", "--schedule", "gpipe"], capture_output=True, text=True,
-                          check=True, env=environment)
+    done = subprocess.run([pdl_sim, *words.split()], capture_output=True, text=True, check=True, env=environment)
     return "\n" + "".join(f"    {line}".rstrip() + "\n" for line in done.stdout.splitlines()) + "\n"
 
 
@@ -115,7 +118,10 @@ def main():
     readme_path, accuracy_path = os.path.join(ROOT, "README.md"), os.path.join(ROOT, "docs", "accuracy.md")
     with open(readme_path, encoding="utf-8") as file:
         readme = file.read()
-    wanted = {readme_path: replaced(replaced(readme, ACCURACY, readme_table), EXAMPLE, example(arguments.pdl_sim)), accuracy_path: accuracy}
+    readme = replaced(readme, ACCURACY, readme_table)
+    readme = replaced(readme, EXAMPLE, example(arguments.pdl_sim, EXAMPLE_WORDS))
+    readme = replaced(readme, SWEEP, example(arguments.pdl_sim, SWEEP_WORDS))
+    wanted = {readme_path: readme, accuracy_path: accuracy}
     stale = []
     for path, text in wanted.items():
         old = open(path, encoding="utf-8").read() if os.path.exists(path) else ""

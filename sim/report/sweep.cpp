@@ -117,6 +117,7 @@ SweepResult result_of(const RunResult& run) {
     result.live_activations = std::max(result.live_activations, live.count);
     result.live_activation_bytes = std::max(result.live_activation_bytes, live.bytes);
   }
+  result.steps_overlap = steps_overlap(run.spec);
   result.warnings = run.warnings;
   return result;
 }
@@ -213,22 +214,39 @@ std::string table_text(const Sweep& sweep) {
   return to_text(table);
 }
 
-/// Each reason once, with the rows that have it.
-std::string refusals_text(const Sweep& sweep, std::size_t width) {
-  std::vector<std::pair<std::string, std::string>> reasons;  // reason, rows
-  for (std::size_t r = 0; r < sweep.rows.size(); ++r) {
-    if (sweep.rows[r].result) continue;
-    const auto found = std::find_if(reasons.begin(), reasons.end(),
-                                    [&](const auto& reason) { return reason.first == sweep.rows[r].refusal; });
-    if (found == reasons.end()) {
-      reasons.push_back({sweep.rows[r].refusal, "row " + std::to_string(r + 1)});
+/// Each note once, with the rows that have it: "row 3, 5: ...".
+class NotesOfRows {
+ public:
+  void add(std::size_t r, const std::string& note) {
+    const std::string row = std::to_string(r + 1);
+    const auto found = std::find_if(notes_.begin(), notes_.end(), [&](const auto& n) { return n.first == note; });
+    if (found == notes_.end()) {
+      notes_.push_back({note, "row " + row});
     } else {
-      found->second += ", " + std::to_string(r + 1);
+      found->second += ", " + row;
     }
   }
-  std::string text;
-  for (const auto& [reason, rows] : reasons) text += wrap(rows + ": " + reason, width, 2);
-  return text;
+  std::string text(std::size_t width) const {
+    std::string text;
+    for (const auto& [note, rows] : notes_) text += wrap(rows + ": " + note, width, 2);
+    return text;
+  }
+
+ private:
+  std::vector<std::pair<std::string, std::string>> notes_;  // note, rows
+};
+
+std::string notes_text(const Sweep& sweep, std::size_t width) {
+  NotesOfRows notes;
+  for (std::size_t r = 0; r < sweep.rows.size(); ++r) {
+    const SweepRow& row = sweep.rows[r];
+    if (!row.result) notes.add(r, row.refusal);
+    if (row.result && row.result->steps_overlap) {
+      notes.add(r, "steps overlap, without a barrier at the optimizer: a step is the time of the GPU that is at it longest "
+                   "(with the barrier: --overlap-steps 0)");
+    }
+  }
+  return notes.text(width);
 }
 
 /// "3.1 % less than", "as much as".
@@ -381,7 +399,7 @@ std::string sweep_text(const Sweep& sweep, std::size_t width) {
          wrap("bound: the order with its compute costs alone, no transfers, no host, no optimizer; peak memory, live activations: of the GPU that has most; live activations: pairs of a stage and a "
               "micro-batch that are kept for a backward",
               width) +
-         refusals_text(sweep, width) + warnings.text(width);
+         notes_text(sweep, width) + warnings.text(width);
   const std::string winners = winners_text(sweep);
   return winners.empty() ? out : out + "\n" + wrap(winners, width);
 }
@@ -399,6 +417,7 @@ nlohmann::ordered_json sweep_json(const Sweep& sweep) {
       entry["peak_memory_bytes"] = row.result->peak_memory_bytes;
       entry["live_activations"] = row.result->live_activations;
       entry["live_activation_bytes"] = row.result->live_activation_bytes;
+      entry["steps_overlap"] = row.result->steps_overlap;
       entry["within_memory_limit"] = sweep.can_win(row);
       entry["warnings"] = row.result->warnings;
     } else {
@@ -420,7 +439,7 @@ std::string sweep_csv(const Sweep& sweep) {
   std::vector<std::string> head;
   for (const SettingValue& setting : sweep.rows.front().given) head.push_back(setting.name);
   head.insert(head.end(), {"step_time_ms", "bound_ms", "bubble_fraction", "peak_memory_bytes", "live_activations",
-                           "live_activation_bytes", "within_memory_limit", "refused"});
+                           "live_activation_bytes", "steps_overlap", "within_memory_limit", "refused"});
   std::string out = csv_line(head);
   for (const SweepRow& row : sweep.rows) {
     std::vector<std::string> cells;
@@ -429,9 +448,10 @@ std::string sweep_csv(const Sweep& sweep) {
       cells.insert(cells.end(), {to_text(row.result->step_time_ms), row.result->bound_ms ? to_text(*row.result->bound_ms) : "",
                                  to_text(row.result->bubble_fraction),
                                  std::to_string(row.result->peak_memory_bytes), std::to_string(row.result->live_activations),
-                                 std::to_string(row.result->live_activation_bytes), sweep.can_win(row) ? "1" : "0", ""});
+                                 std::to_string(row.result->live_activation_bytes), row.result->steps_overlap ? "1" : "0",
+                                 sweep.can_win(row) ? "1" : "0", ""});
     } else {
-      cells.insert(cells.end(), {"", "", "", "", "", "", "0", row.refusal});
+      cells.insert(cells.end(), {"", "", "", "", "", "", "", "0", row.refusal});
     }
     out += csv_line(cells);
   }

@@ -40,6 +40,7 @@ struct SweepResult {
   std::int64_t peak_memory_bytes = 0;
   std::int32_t live_activations = 0;
   std::int64_t live_activation_bytes = 0;
+  bool steps_overlap = false;  // no barrier at the optimizer: its step is shorter than one with a barrier
   std::vector<std::string> warnings;
 };
 

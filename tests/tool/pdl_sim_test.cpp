@@ -189,6 +189,59 @@ TEST_CASE("words that are not known are refused with the nearest one") {
   });
 }
 
+TEST_CASE("a sweep: table, files, the codes of what cannot run") {
+  const TemporaryFolder folder;
+  const std::string textbook = "sweep --tf 1 --tb 2 --gpus 4 ";
+  const Process table = sim(textbook + "--schedule gpipe,naive --microbatches 4:8:x2", folder);
+  CHECK(table.exit_code == 0);
+  CHECK(table.err.empty());
+  CHECK_THAT(table.out, ContainsSubstring("Fastest: microbatches 4, schedule gpipe, 21.000 ms a step"));
+  const Process files = sim(textbook + "--schedule gpipe,naive --json a.json --csv - --threads 2", folder);
+  CHECK(files.out.starts_with("gpus,schedule,tf,tb,step_time_ms,"));
+  CHECK_THAT(files.out, ContainsSubstring("\n4,gpipe,1,2,33,33,"));
+  CHECK(nlohmann::json::parse(read_text(folder / "a.json"))["rows"][0]["config"]["schedule"] == "gpipe");
+  const Process refused = sim(textbook + "--schedule interleaved --microbatches 5,6", folder);
+  CHECK(refused.exit_code == 2);
+  CHECK_THAT(refused.err, ContainsSubstring("none of the 2 configurations can run; the first: --microbatches: found 5"));
+  const Process small = sim(textbook + "--memory 1kB", folder);
+  CHECK(small.exit_code == 3);
+  CHECK_THAT(small.err, ContainsSubstring("out of memory: no configuration needs"));
+  const std::string data = tiny_data(folder);
+  CHECK(sim("sweep --depth 8 --dim 4096,8192 --profile tiny", folder, data).exit_code == 3);
+  CHECK(sim("sweep --gpus 2,3 --depth 6 --dim 64 --batch 256 --profile tiny", folder, data).exit_code == 0);
+}
+
+TEST_CASE("a sweep that is asked for wrongly") {
+  check_refused({
+      {"sweep --gups 2", "sweep: found an unknown flag --gups, expected --gpus"},
+      {"sweep --gantt", "sweep: found an unknown flag --gantt"},
+      {"sweep --gpus 2,2 --tf 1 --tb 2", "--gpus: found 2 twice"},
+      {"sweep --gpus 4:2 --tf 1 --tb 2", "--gpus: found 4:2, expected a range from less to more"},
+      {"sweep --gpus 0,2 --tf 1 --tb 2", "--gpus: found 0"},
+      {"sweep --schedule gpip,1f1b --tf 1 --tb 2", "did you mean gpipe?"},
+      {"sweep --threads 0 --tf 1 --tb 2", "--threads: found 0"},
+      {"sweep --memory big --tf 1 --tb 2", "--memory: found big"},
+      {"sweep --json - --csv - --tf 1 --tb 2", "--csv: found - beside --json -"},
+      {"sweep --profile x --tf 1 --tb 2", "--profile: found x beside synthetic costs"},
+      {"--gpus 2 sweep", "--gpus: found given before sweep"},
+  });
+}
+
+TEST_CASE("every schedule is listed with its source, within the width") {
+  const TemporaryFolder folder;
+  const Process text = sim("schedules", folder, "COLUMNS=110"), json = sim("schedules --json -", folder);
+  CHECK(text.exit_code == 0);
+  const nlohmann::json listed = nlohmann::json::parse(json.out)["schedules"];
+  CHECK(listed.size() == schedules().size());
+  for (std::size_t s = 0; s < schedules().size(); ++s) {
+    CHECK_THAT(text.out, ContainsSubstring("\n" + std::string(schedules()[s].name) + " "));
+    CHECK(listed[s]["source"] == schedules()[s].source);
+    CHECK(listed[s]["bubble"] == schedules()[s].bubble);
+  }
+  std::istringstream lines(text.out);
+  for (std::string line; std::getline(lines, line);) CHECK(line.size() <= 110);
+}
+
 TEST_CASE("help is complete and is no error") {
   const TemporaryFolder folder;
   const Process help = sim("--help", folder);
@@ -198,7 +251,7 @@ TEST_CASE("help is complete and is no error") {
        {"--profile", "--json", "--gantt", "compare", "validate", "scenario", "profiles", "Exit codes", "Examples"}) {
     CHECK_THAT(help.out, ContainsSubstring(word));
   }
-  for (const char* subcommand : {"compare", "validate", "scenario", "profiles"}) {
+  for (const char* subcommand : {"compare", "validate", "scenario", "profiles", "sweep", "schedules"}) {
     const Process of = sim(std::string(subcommand) + " --help", folder);
     CHECK(of.exit_code == 0);
     CHECK_THAT(of.out, ContainsSubstring("Example: pdl-sim "));

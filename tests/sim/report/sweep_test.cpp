@@ -104,6 +104,14 @@ TEST_CASE("what cannot run is a row with its reason") {
   CHECK(sweep_json(sweep)["rows"][0]["refused"]["exit_code"] == 2);
 }
 
+TEST_CASE("rows whose steps overlap are said to") {
+  const Sweep sweep = textbook("schedule zb-h1,zb-h2 gpus 4 tw 1");
+  CHECK_FALSE(sweep.rows[0].result->steps_overlap);
+  CHECK(sweep.rows[1].result->steps_overlap);
+  CHECK_THAT(sweep_text(sweep, 200), ContainsSubstring("row 2: steps overlap, without a barrier at the optimizer"));
+  CHECK_FALSE(textbook("schedule zb-h2 overlap-steps 0 gpus 4 tw 1").rows[0].result->steps_overlap);
+}
+
 TEST_CASE("values that no configuration could have are refused") {
   CHECK_THROWS_WITH(textbook("schedule gpip,1f1b gpus 4"), ContainsSubstring("did you mean gpipe?"));
   CHECK_THROWS_WITH(textbook("gpus 0,2"), ContainsSubstring("--gpus: found 0"));
