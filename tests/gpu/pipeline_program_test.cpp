@@ -46,7 +46,7 @@ void check_equal(const std::string& flags, const std::string& optimizer) {
   for (int step = 0; step < kSteps; ++step) program->step(nullptr);
   const Agreement agreement = compare_parameters(plan.spec, options, first, {}, program->parameters(),
                                                  train_reference(plan.spec, options, first, kSteps));
-  CHECK(agreement.smallest_change > 1e-4);
+  CHECK(agreement.smallest_change > 1e-5);  // else equality would say nothing
   CHECK(agreement.equal);
 }
 

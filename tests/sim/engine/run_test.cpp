@@ -60,8 +60,14 @@ TEST_CASE("fewer micro-batches than stages: (M + 7) x 3, never a hang") {
   }
 }
 
-TEST_CASE("one micro-batch: 12 ms on four GPUs under every schedule") {
-  for (const Schedule& schedule : schedules()) CHECK(makespan_ms(flags(std::string(schedule.name), 4, 1)) == 12);
+TEST_CASE("one micro-batch: 12 ms on four GPUs under every schedule with whole backwards and one chunk") {
+  std::size_t count = 0;
+  for (const Schedule& schedule : schedules()) {
+    if (schedule.splits_backward || schedule.default_chunks > 1) continue;
+    ++count;
+    CHECK(makespan_ms(flags(std::string(schedule.name), 4, 1)) == 12);
+  }
+  CHECK(count >= 4);
 }
 
 TEST_CASE("M = P: 9, 21, 45, and no deadlock under rendezvous") {
@@ -106,8 +112,22 @@ TEST_CASE("makespan of 1F1B with transfers: the closed form, to the nanosecond")
   }
 }
 
-TEST_CASE("every schedule, P and M up to 16: closed form, obvious reference, and sweep agree with the engine") {
+TEST_CASE("every schedule, P and M up to 16: sweep agrees with the engine") {
   for (const Schedule& schedule : schedules()) {
+    for (int p = 1; p <= 16; p += 3) {
+      for (int m = 1; m <= 16; m += 5) {
+        if (schedule.refuses && !schedule.refuses({p, schedule.default_chunks, m}).empty()) continue;
+        const Simulated s = simulate(flags(std::string(schedule.name), p, m));
+        INFO(schedule.name << " P " << p << " M " << m);
+        CHECK(sweep(s.plan.graph, price_synthetic(s.plan, *s.plan.spec.synthetic)) == s.times);
+      }
+    }
+  }
+}
+
+TEST_CASE("naive, gpipe, 1f1b, P and M up to 16: closed form, obvious reference, and sweep agree with the engine") {
+  for (const char* name : {"naive", "gpipe", "1f1b"}) {
+    const Schedule& schedule = *find_schedule(name);
     for (int p = 1; p <= 16; ++p) {
       for (int m = 1; m <= 16; ++m) {
         const Simulated s = simulate(flags(std::string(schedule.name), p, m));
@@ -191,8 +211,8 @@ TEST_CASE("a deadlock is named, task by task") {
   const TaskGraph graph = std::move(builder).build(2, 2);
   const std::vector<TaskCost> costs(graph.works.size(), device_only(1));
   CHECK_THROWS_AS(run(graph, costs), CannotRun);
-  CHECK_THROWS_WITH(run(graph, costs), ContainsSubstring("deadlock") && ContainsSubstring("worker 0 send 0F2") &&
-                                           ContainsSubstring("worker 1 receive 0F1"));
+  CHECK_THROWS_WITH(run(graph, costs), ContainsSubstring("deadlock") && ContainsSubstring("worker 0 0SEND_F2") &&
+                                           ContainsSubstring("worker 1 0RECV_F1"));
   CHECK_THROWS_AS(sweep(graph, costs), CannotRun);
 }
 

@@ -1,0 +1,68 @@
+// The search, by the whole prediction: never worse than the best named schedule, within the limit, the same every time.
+#include "sim/search/auto_schedule.hpp"
+
+#include <algorithm>
+
+#include "sim/report/metrics.hpp"
+#include "sim/report/predict.hpp"
+#include "sim/spec/error.hpp"
+#include "tests/support/catch.hpp"
+#include "tests/support/specs.hpp"
+
+using namespace pdl;
+
+namespace {
+
+double step_ms(const std::string& words) { return predict(spec(words), nullptr).step_time.median_ms; }
+
+double best_named_ms(const std::string& words) {
+  double best = 1e30;
+  for (const Schedule& schedule : schedules()) {
+    try {
+      best = std::min(best, step_ms(words + " --schedule " + std::string(schedule.name)));
+    } catch (const InputError&) {  // not for this number of micro-batches or layers
+    }
+  }
+  return best;
+}
+
+}  // namespace
+
+TEST_CASE("auto is never worse than the best named schedule") {
+  for (const std::string gpus : {"1", "3", "4"}) {
+    for (const std::string microbatches : {"1", "8"}) {
+      for (const std::string costs : {"--tf 1 --tb 2", "--tf 2 --tb 2.2 --tw 1.1 --tcomm 0.1"}) {
+        const std::string words = "--depth 16 --gpus " + gpus + " --microbatches " + microbatches + " " + costs;
+        INFO(words);
+        for (const std::string steps : {"", " --overlap-steps 0", " --overlap-steps 1"}) {
+          CHECK(step_ms(words + steps + " --schedule auto") <= best_named_ms(words + steps) + 1e-9);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("auto with a barrier finds the least makespan there is for equal F, I and W on 2 GPUs") {
+  // Each GPU works M x 3; the second starts after one F of the first, or the first waits for it at the end: with two
+  // chunks, down and up, half an F.
+  CHECK(step_ms("--gpus 2 --depth 4 --microbatches 8 --tf 1 --tb 1 --tw 1 --schedule auto --overlap-steps 0") == Approx(24.5));
+}
+
+TEST_CASE("auto keeps to the memory limit, or says that nothing does") {
+  const std::string words = "--gpus 4 --depth 8 --microbatches 8 --tf 1 --tb 1 --tw 1 --schedule auto";
+  const RunResult free = predict(spec(words), nullptr);
+  const auto most = [](const RunResult& run) { return *std::max_element(run.peak_memory_bytes.begin(), run.peak_memory_bytes.end()); };
+  const RunResult limited = predict(spec(words), nullptr, most(free) - 1);
+  CHECK(most(limited) < most(free));
+  CHECK(limited.step_time.median_ms >= free.step_time.median_ms);
+  CHECK_THROWS_WITH(predict(spec(words), nullptr, 1000), ContainsSubstring("out of memory: no order"));
+}
+
+TEST_CASE("auto finds the same order every time, and its CSV is that order") {
+  const std::string words = "--gpus 3 --depth 6 --microbatches 6 --tf 1 --tb 1.1 --tw 0.7 --tcomm 0.1 --schedule auto --overlap-steps 0";
+  const RunResult once = predict(spec(words), nullptr), twice = predict(spec(words), nullptr);
+  REQUIRE(once.spec.schedule_file);
+  CHECK(once.spec.schedule_file->order == twice.spec.schedule_file->order);
+  const ScheduleFile again = parse_schedule_csv(to_csv(*once.spec.schedule_file), "auto.csv");
+  CHECK(again.order == once.spec.schedule_file->order);
+}
