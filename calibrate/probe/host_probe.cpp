@@ -112,9 +112,14 @@ void probe_workspaces(const RuntimeOptions& runtime, const Collect& collect) {
   const auto allocated = [&] {
     return c10::cuda::CUDACachingAllocator::getDeviceStats(device).allocated_bytes[static_cast<std::size_t>(StatType::AGGREGATE)];
   };
-  for (const char* workers : {"thread", "one"}) {
+  struct Program {
+    const char* name;
+    const char* workers;
+    const char* schedule;
+  };
+  for (const Program& kind : {Program{"workspace", "thread", "gpipe"}, {"workspace_split", "thread", "zb-h1"}, {"workspace", "one", "gpipe"}}) {
     const std::vector<SettingValue> settings = {{"depth", "4", "depth"}, {"dim", "512", "dim"}, {"batch", "512", "batch"},
-                                                {"microbatches", "1", "microbatches"}, {"schedule", "gpipe", "schedule"}, {"workers", workers, "workers"}};
+                                                {"microbatches", "1", "microbatches"}, {"schedule", kind.schedule, "schedule"}, {"workers", kind.workers, "workers"}};
     const Plan plan = make_plan(parse_run_spec(settings));
     const bool pipeline = plan.spec.workers != Workers::one;
     c10::cuda::CUDACachingAllocator::resetPeakStats(device);
@@ -123,7 +128,7 @@ void probe_workspaces(const RuntimeOptions& runtime, const Collect& collect) {
     for (int step = 0; step < 3; ++step) program->step(nullptr);
     Sample sample;
     sample.key.probe = Probe::memory;
-    sample.key.name = "workspace";
+    sample.key.name = kind.name;
     sample.key.implementation = pipeline ? "pipeline" : "autograd";
     sample.unit = "bytes";
     sample.values = {static_cast<double>(allocated().peak - before - predict_memory_bytes(plan, {}).front())};

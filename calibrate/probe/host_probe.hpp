@@ -5,6 +5,7 @@
 //           step_overhead    a step without any task: threads start, devices are waited for, threads meet; and the host
 //                            learning that the last kernel has ended
 //   memory  workspace        bytes that the libraries took from LibTorch's allocator beside our tensors
+//           workspace_split  the same where every backward is split: nothing runs on a second stream
 //
 // Units: microseconds and bytes in the samples.
 #pragma once

@@ -160,7 +160,9 @@ std::vector<std::int64_t> predict_memory_bytes(const Plan& plan, const Workspace
   }
   const bool split = std::any_of(plan.graph.works.begin(), plan.graph.works.end(),
                                  [](const Work& work) { return work.kind == TaskKind::backward_weight; });
-  bytes.assign(static_cast<std::size_t>(plan.spec.gpus), workspace.pipeline);
+  const bool whole = std::any_of(plan.graph.works.begin(), plan.graph.works.end(),
+                                 [](const Work& work) { return work.kind == TaskKind::backward; });
+  bytes.assign(static_cast<std::size_t>(plan.spec.gpus), whole ? workspace.pipeline : workspace.pipeline_split);
   for (std::size_t s = 0; s < plan.stages.size(); ++s) {
     bytes[static_cast<std::size_t>(plan.stages[s].worker)] += parameter_bytes(plan, plan.stages[s], 2) +
                                                               optimizer_bytes(plan, plan.stages[s]) + data_bytes(plan, s) +

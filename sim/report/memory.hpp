@@ -20,6 +20,7 @@ namespace pdl {
 /// What a GPU's libraries hold beside the tensors (cuBLAS workspaces), measured by the probes.
 struct WorkspaceBytes {
   std::int64_t pipeline = 0;
+  std::int64_t pipeline_split = 0;  // every backward is split
   std::int64_t autograd = 0;
 };
 

@@ -13,11 +13,17 @@
 namespace pdl {
 namespace {
 
-std::int64_t workspace_bytes(const CostProfile& profile, const char* implementation) {
+std::optional<std::int64_t> workspace_bytes(const CostProfile& profile, const char* name, const char* implementation) {
   for (const MemoryConstant& constant : profile.memory) {
-    if (constant.key.name == "workspace" && constant.key.implementation == implementation) return constant.bytes;
+    if (constant.key.name == name && constant.key.implementation == implementation) return constant.bytes;
   }
-  return 0;
+  return std::nullopt;
+}
+
+WorkspaceBytes workspaces(const CostProfile& profile) {
+  const std::int64_t pipeline = workspace_bytes(profile, "workspace", "pipeline").value_or(0);
+  return {pipeline, workspace_bytes(profile, "workspace_split", "pipeline").value_or(pipeline),
+          workspace_bytes(profile, "workspace", "autograd").value_or(0)};
 }
 
 nlohmann::json describe_profile(const CostProfile& profile) {
@@ -65,10 +71,7 @@ PlannedStep plan_step(const Plan& plan, const CostProfile* profile) {
   step.timeline =
       make_timeline(plan.graph, static_cast<std::int32_t>(plan.stages.size()), run(plan.graph, step.priced.costs));
   step.timeline.step_ns += step.priced.step_overhead_ns;
-  const WorkspaceBytes workspace =
-      spec.synthetic ? WorkspaceBytes{}
-                     : WorkspaceBytes{workspace_bytes(*profile, "pipeline"), workspace_bytes(*profile, "autograd")};
-  step.peak_memory_bytes = predict_memory_bytes(plan, workspace);
+  step.peak_memory_bytes = predict_memory_bytes(plan, spec.synthetic ? WorkspaceBytes{} : workspaces(*profile));
   return step;
 }
 
