@@ -35,9 +35,12 @@ fitted from probes alone (`data/*/samples.json`): none of these runs, and no fig
 NOTES = """
 ## What is behind the larger errors
 
-* Pipelines on 4 x H100: the weight gradients run on a second stream beside the input gradients. How much that brings
-  depends on how many layers a stage has; the probes know stages of four. Stages of eight are predicted up to 2.5 % too
-  long, stages of two about 1 % too short.
+* Whole backwards of layers 4096 wide on 4 x H100 (1f1b, gpipe, naive, option-c): their weight gradients run on a second
+  stream beside the input gradients, and take 2 to 5 % less time within a step than in the probe, which repeats one
+  backward after the other. The forwards, and input and weight gradients that run alone (zb-h1), agree to 1 %.
+* 8192 x 8 in 16 micro-batches with two chunks a GPU (dualpipe-v, zb-v, interleaved-zb; 3.8 to 4.7 % too short): tasks of 350
+  to 500 us, 1 to 2.6 % longer in the step than in the probe, and gaps between them that the prediction does not have; the
+  steps themselves vary by 1.4 to 2.7 % (p25..p75), ten times as much as with fewer micro-batches.
 * One-thread programs (`_one`) are predicted 0.1 to 1.2 % too short, mostly at both ends of the step, which the probes do
   not see: the first work of a step that the host issues takes some 220 us longer than later ones, setting gradients to
   none takes 2 to 5 us a layer, and waiting for a device that has worked takes longer than for one that has not.
@@ -53,6 +56,8 @@ NOTES = """
   from the median step.
 * Losses move little in these runs (a random target, learning rate 0.01): that training is right is shown by the tests,
   which compare parameters with those of plain training on one device.
+* `pp-auto_*` on 4 x H100: the orders were found with this profile and ran later, on a host of the same cards that may be
+  another one.
 * Not covered by these runs, and worse: `--transport nccl`, whose kernels share the multiprocessors with the GEMMs. The
   engine does not model that yet (docs/design.md).
 """
@@ -74,23 +79,68 @@ def machine_tables(pdl_sim):
 
 
 def peer_table(folder):
-    lines = []
-    for path in sorted(glob.glob(os.path.join(ROOT, "data", folder, "peers_*.json"))):
+    """Of a case that was measured more than once, the newest."""
+    files = []
+    for path in glob.glob(os.path.join(ROOT, "data", folder, "peers_*.json")):
         with open(path, encoding="utf-8") as file:
-            for case in json.load(file)["cases"]:
-                peer, ours = case["pytorch_step_time_ms"], case["ours_step_time_ms"]
-                lines.append((case["ratio_ours_to_pytorch"],
-                              f"| {case['case']} | {peer['median']:.2f} | {ours['median']:.2f} | {case['ratio_ours_to_pytorch']:.3f} |"))
+            files.append(json.load(file))
+    lines = {}
+    for content in sorted(files, key=lambda content: content["environment"]["date"]):
+        for case in content["cases"]:
+            peer, ours, ratio = case["pytorch_step_time_ms"], case["ours_step_time_ms"], case["ratio_ours_to_pytorch"]
+            lines[case["case"]] = ratio, f"| {case['case']} | {peer['median']:.2f} | {ours['median']:.2f} | {ratio:.3f} |"
     if not lines:
         return ""
     head = "| case | PyTorch (ms) | pdl-run (ms) | pdl-run / PyTorch |\n|:---|---:|---:|---:|\n"
-    return head + "\n".join(line for _, line in sorted(lines, reverse=True)) + "\n"
+    return head + "\n".join(line for _, line in sorted(lines.values(), reverse=True)) + "\n"
+
+
+BOUND_HEAD = """
+### Above the schedule itself
+
+The bound of a schedule is its order with the compute times of the profile alone: no transfers, no host, no optimizer.
+What a measured step takes more, in per cent of the bound, and where it goes: the optimizer of the slowest GPU; transfers
+that nothing hides, host and launches (the prediction without the optimizer, less the bound); and what the prediction does
+not know (measured less predicted; negative: the step was faster).
+
+| run | bound (ms) | measured (ms) | above (%) | optimizer (%) | transfers, host (%) | not predicted (%) |
+|:---|---:|---:|---:|---:|---:|---:|
+"""
+
+
+def bound_line(pdl_sim, folder, path):
+    with open(path, encoding="utf-8") as file:
+        run = json.load(file)
+    config = run["config"]
+    if config["strategy"] != "pp" or config["workers"] == "one" or config["gpus"] < 4 or "schedule_rows" in run:
+        return None
+    words = [f"--{key}={value}" for key, value in config.items()]
+    done = subprocess.run([pdl_sim, *words, "--profile", os.path.join("data", folder, "profile.json"), "--json", "-"],
+                          capture_output=True, text=True, check=True, cwd=ROOT)
+    predicted = json.loads(done.stdout)
+    bound, step, measured = predicted["bound_ms"], predicted["step_time_ms"]["median"], run["step_time_ms"]["median"]
+    of_gpu = {}
+    for span in predicted["spans"]:
+        if span["kind"] == "optimizer":
+            of_gpu[span["worker"]] = of_gpu.get(span["worker"], 0) + (span["end_us"] - span["start_us"]) / 1e3
+    optimizer = max(of_gpu.values())
+    parts = [measured - bound, optimizer, step - bound - optimizer, measured - step]
+    name = os.path.basename(path).removesuffix(".json")
+    cells = " | ".join(f"{100 * part / bound:+.2f}" for part in parts)
+    return (measured - bound) / bound, f"| {name} | {bound:.3f} | {measured:.3f} | {cells} |"
+
+
+def bound_table(pdl_sim, folder):
+    paths = sorted(glob.glob(os.path.join(ROOT, "data", folder, "runs", "*.json")))
+    lines = [line for path in paths if (line := bound_line(pdl_sim, folder, path))]
+    return BOUND_HEAD + "\n".join(line for _, line in sorted(lines, reverse=True)) + "\n" if lines else ""
 
 
 def documents(pdl_sim):
     accuracy, readme = HEAD, ""
     for folder, title, facts, summary, table in machine_tables(pdl_sim):
         accuracy += f"## {title} (`data/{folder}`)\n\n{facts}\n\n{summary}\n\n{table.strip()}\n"
+        accuracy += bound_table(pdl_sim, folder)
         readme += f"\n{title} ({facts}):\n\n{summary}\n"
         peers = peer_table(folder)
         if peers:

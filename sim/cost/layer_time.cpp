@@ -67,6 +67,9 @@ std::vector<std::vector<MeasuredKey>> substitutes(const MeasuredKey& layer) {
   return all;
 }
 
+/// The input gradient of the model's first layer, which nobody needs: what is left is the ReLU's.
+bool is_relu_alone(const MeasuredKey& layer) { return layer.operation == "backward_input" && !layer.input_gradient; }
+
 /// "layer pipeline backward accumulate fp32": without the shape.
 std::string operation_text(const MeasuredKey& layer) {
   return "layer " + layer.implementation + " " + layer.operation + (layer.accumulate ? " accumulate" : "") +
@@ -80,12 +83,15 @@ std::string other_implementation(const std::string& implementation) {
 }  // namespace
 
 double layer_flops(const MeasuredKey& layer) {
+  // Only the ReLU's part: a comparison for each number.
+  if (is_relu_alone(layer)) return static_cast<double>(layer.size) * static_cast<double>(layer.out);
   const double once =
       2 * static_cast<double>(layer.size) * static_cast<double>(layer.in) * static_cast<double>(layer.out);
   return layer.operation == "backward" && layer.input_gradient ? 2 * once : once;
 }
 
 double layer_bytes(const MeasuredKey& layer) {
+  if (is_relu_alone(layer)) return 3 * 4 * static_cast<double>(layer.size) * static_cast<double>(layer.out);
   const double element = layer.dtype.starts_with("amp") ? 2 : 4;
   const double weights = static_cast<double>(layer.in) * static_cast<double>(layer.out);
   const double rows = static_cast<double>(layer.size);

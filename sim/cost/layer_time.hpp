@@ -31,7 +31,7 @@ struct OperationTime {
 };
 
 /// 2 * rows * in * out for forward, backward_input, backward_weight and backward without input gradient; twice that for
-/// a whole backward.
+/// a whole backward; rows * out (a ReLU) for backward_input without input gradient.
 double layer_flops(const MeasuredKey& layer);
 
 /// The least that a layer reads and writes: its weight (or the gradient of it) and its activations, each once. Elements
