@@ -1,7 +1,6 @@
 #include "sim/report/find_order.hpp"
 
 #include <algorithm>
-#include <map>
 
 #include "sim/engine/run.hpp"
 #include "sim/report/number_text.hpp"
@@ -18,6 +17,7 @@ RunSpec with_order(const RunSpec& spec, const CandidateOrder& candidate) {
   RunSpec with = spec;
   with.overlap_steps = candidate.steps_overlap;
   with.chunks = candidate.order.shape.chunks;
+  with.microbatches = candidate.order.shape.microbatches;  // torch.chunk may make fewer than asked for
   with.schedule_file = std::move(file);
   return with;
 }
@@ -64,9 +64,10 @@ class Search {
       const std::int32_t chunks = std::clamp(static_cast<std::int32_t>(spec_.chunks), schedule.least_chunks, schedule.most_chunks);
       for (const std::int32_t v : {chunks, schedule.default_chunks}) {
         const ScheduleShape shape{static_cast<std::int32_t>(spec_.gpus), v, microbatches_};
-        const bool known = std::any_of(named.begin(), named.end(), [&](const CandidateOrder& c) { return c.name == schedule.name && c.order.shape == shape; });
+        const bool known = std::any_of(named.begin(), named.end(), [&](const CandidateOrder& c) { return c.name.starts_with(schedule.name) && c.order == make_order(schedule, shape); });
         if (known || !wanted(v) || (schedule.refuses && !schedule.refuses(shape).empty())) continue;
-        named.push_back({std::string(schedule.name), make_order(schedule, shape),
+        const std::string chunks_said = v == schedule.default_chunks ? "" : " --chunks " + std::to_string(v);
+        named.push_back({std::string(schedule.name) + chunks_said, make_order(schedule, shape),
                          spec_.overlap_steps.value_or(schedule.steps_overlap)});
       }
     }
@@ -112,7 +113,7 @@ class Search {
     return order;
   }
 
-  /// Of a typical micro-batch: neither the first, which starts the gradients, nor the last, which may be smaller.
+  /// Of a micro-batch in the middle: the first one starts the gradients, the last one may be smaller.
   void read_costs(const PipelineOrder& order, OrderCosts& costs) const {
     const Plan plan = make_plan(with_order(spec_, {"", order, false}));
     const PricedWork priced =

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "sim/report/metrics.hpp"
 #include "sim/report/number_text.hpp"
@@ -72,6 +73,8 @@ char fill_of(TaskKind kind) {
       return '<';
     case TaskKind::backward_weight:
       return 'w';
+    case TaskKind::recompute:
+      return 'r';
     default:
       return 'o';
   }
@@ -155,21 +158,18 @@ std::string axis(std::int64_t step_ns, std::size_t columns, std::size_t indent) 
 }
 
 std::string legend(const RunResult& run) {
-  bool seen[9] = {};
+  std::set<TaskKind> seen;
   for (const Span& span : run.timeline.spans) {
-    if (span.end_ns > span.start_ns) seen[static_cast<std::size_t>(span.kind)] = true;
+    if (span.end_ns > span.start_ns) seen.insert(span.kind);
   }
-  const auto has = [&](TaskKind kind) { return seen[static_cast<std::size_t>(kind)]; };
+  const auto has = [&](TaskKind kind) { return seen.contains(kind); };
   std::string text = "F0> forward of micro-batch 0";
   if (has(TaskKind::backward)) text += "   B0< backward";
   if (has(TaskKind::backward_input)) text += "   I0< backward, input gradient";
   if (has(TaskKind::backward_weight)) text += "   W0w weight gradient";
+  if (has(TaskKind::recompute)) text += "   R0r forward again";
   if (has(TaskKind::optimizer)) text += "   o optimizer";
-  for (int kind = 0; kind < 9; ++kind) {
-    if (!seen[kind] || !is_transfer(static_cast<TaskKind>(kind))) continue;
-    text += "   ~ transfer only";
-    break;
-  }
+  if (std::any_of(seen.begin(), seen.end(), is_transfer)) text += "   ~ transfer only";
   return text + "   . idle\n";
 }
 

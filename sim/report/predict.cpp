@@ -36,18 +36,14 @@ nlohmann::json describe_profile(const CostProfile& profile) {
             {"date", host.date}}}};
 }
 
-void check_capacity(const RunResult& result, std::int64_t capacity_bytes) {
+void check_capacity(const RunResult& result, std::int64_t capacity_bytes, const char* whose) {
   if (capacity_bytes <= 0) return;
   const auto largest = std::max_element(result.peak_memory_bytes.begin(), result.peak_memory_bytes.end());
   if (largest == result.peak_memory_bytes.end() || *largest <= capacity_bytes) return;
   throw CannotRun("out of memory: GPU " + std::to_string(largest - result.peak_memory_bytes.begin()) + " needs " +
-                  binary_bytes(*largest) + ", its card has " + binary_bytes(capacity_bytes) + " (" +
+                  binary_bytes(*largest) + ", " + whose + " " + binary_bytes(capacity_bytes) + " (" +
                   describe(result.spec) + ")");
 }
-
-}  // namespace
-
-namespace {
 
 std::int64_t step_of(const RunSpec& spec, const Timeline& timeline) {
   return steps_overlap(spec) ? longest_worker_ns(timeline) : timeline.step_ns;
@@ -88,8 +84,9 @@ RunResult predict(const RunSpec& asked, const CostProfile* profile, std::optiona
   result.peak_memory_bytes = std::move(step.peak_memory_bytes);
   if (!spec.synthetic) {
     result.environment = describe_profile(*profile);
-    check_capacity(result, profile->host_description.memory_capacity_bytes);
+    check_capacity(result, profile->host_description.memory_capacity_bytes, "its card has");
   }
+  if (memory_limit_bytes) check_capacity(result, *memory_limit_bytes, "--memory allows");
   return result;
 }
 

@@ -14,8 +14,8 @@
 
 namespace pdl {
 
-/// For schedule "auto" the order is searched for first, among those that need at most `memory_limit_bytes` on any GPU
-/// (default: what the profile's cards have). `profile` is not used (and may be nullptr) if the spec has synthetic costs. Throws InputError as make_plan and
+/// A run that needs more than `memory_limit_bytes` on a GPU is refused (CannotRun). For schedule "auto" the order is searched
+/// for first, among those that need no more (default: what the profile's cards have). `profile` is not used (and may be nullptr) if the spec has synthetic costs. Throws InputError as make_plan and
 /// price; CannotRun for a deadlock, and if a GPU would need more memory than the profile's cards have.
 RunResult predict(const RunSpec& spec, const CostProfile* profile,
                   std::optional<std::int64_t> memory_limit_bytes = std::nullopt);

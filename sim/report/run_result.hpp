@@ -1,7 +1,7 @@
 // One run, predicted or measured: what every view (JSON, table, Gantt, comparison) draws from.
 //
-//   RunResult predicted = predict(plan, profile);     // sim/report/predict.hpp
-//   write_json(predicted, "predicted.json");          // sim/report/run_json.hpp
+//   RunResult predicted = predict(spec, &profile);    // sim/report/predict.hpp
+//   write_run(predicted, "predicted.json");           // sim/report/run_json.hpp
 //
 // Both executors fill the same fields, so that a comparison is a function of two results.
 #pragma once

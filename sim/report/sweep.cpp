@@ -128,7 +128,9 @@ void evaluate(const CostProfile* profile, const std::optional<std::int64_t>& mem
   try {
     const RunSpec spec = parse_run_spec(row.given);
     row.settings = to_settings(spec);
-    const RunResult run = predict(spec, profile, memory_limit_bytes);
+    // Named schedules above the limit are shown; the search for one is told of it.
+    const bool searched = spec.schedule == kAutoSchedule;
+    const RunResult run = predict(spec, profile, searched ? memory_limit_bytes : std::nullopt);
     row.result = result_of(run);
     source = describe_source(run);
   } catch (const InputError& error) {

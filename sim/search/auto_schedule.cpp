@@ -92,6 +92,9 @@ std::int32_t most_live(const std::vector<Operation>& operations) {
 CandidateOrder improve(const CandidateOrder& from, const OrderCosts& costs, std::int64_t& tried) {
   CandidateOrder best = from;
   best.name += ", improved";
+  for (std::vector<Operation>& operations : best.order.workers) {
+    for (Operation& operation : operations) operation.overlaps_next = false;  // neighbours change
+  }
   std::mt19937_64 random(1);
   std::vector<std::int32_t> limits;
   std::int64_t operations = 0;

@@ -142,6 +142,16 @@ std::optional<SyntheticCosts> read_synthetic(const Given& given) {
   return costs;
 }
 
+/// Before anything is made of that size.
+void check_cells(const Given& given, const RunSpec& spec) {
+  const double cells = static_cast<double>(stage_count(spec)) * static_cast<double>(spec.microbatches);
+  if (cells <= kMostCells) return;
+  for (const char* name : {"microbatches", "chunks", "gpus", "schedule"}) {
+    const SettingValue* s = find(given, name);
+    if (s) throw InputError(s->place, to_text(cells) + " stages x micro-batches", "at most " + to_text(kMostCells));
+  }
+}
+
 void read_model(const Given& given, RunSpec& spec) {
   read_whole(given, "depth", spec.depth, kMillion);
   read_whole(given, "dim", spec.dim, kMillion);
@@ -152,7 +162,7 @@ void read_model(const Given& given, RunSpec& spec) {
     if (spec.synthetic && !find(given, "depth")) spec.depth = std::max(spec.depth, stage_count(spec));
     if (static_cast<double>(spec.depth) * static_cast<double>(spec.dim) * static_cast<double>(spec.dim) * 16 >
         kLargestTotal) {
-      const SettingValue* s = find(given, "dim") ? find(given, "dim") : find(given, "depth");
+      const SettingValue* s = find(given, "dim") ? find(given, "dim") : find(given, "depth") ? find(given, "depth") : find(given, "gpus");
       throw InputError(s->place, s->value, "a model of fewer than 2.5e17 parameters");
     }
     spec.model = mlp(spec.depth, spec.dim);
@@ -276,7 +286,10 @@ void read_recompute(const Given& given, RunSpec& spec) {
     throw InputError(s->place, "recomputation with one thread for all GPUs", "workers thread or process");
   }
   const Schedule* known = named_schedule(spec);
-  const bool fits = known ? !known->splits_backward && known->placement == Placement::loop : false;
+  if (spec.schedule_file) {
+    throw InputError(s->place, "recomputation with the schedule file " + spec.schedule, "a named schedule: orders of files keep their activations");
+  }
+  const bool fits = known && !known->splits_backward && known->placement == Placement::loop;
   if (!fits || (spec.gpus == 1 && spec.chunks > 1)) {
     throw InputError(s->place, "recomputation with schedule " + spec.schedule,
                      "one with whole backwards and no two neighbouring stages on one GPU: naive, gpipe, 1f1b, option-c, "
@@ -321,10 +334,6 @@ void check_totals(const Given& given, RunSpec& spec) {
     spec.batch = (spec.batch + spec.microbatches - 1) / spec.microbatches * spec.microbatches;
   }
   const double tasks = static_cast<double>(stage_count(spec)) * static_cast<double>(spec.microbatches);
-  const SettingValue* s = find(given, "microbatches") ? find(given, "microbatches") : find(given, "gpus");
-  if (tasks > kMostCells) {
-    throw InputError(s->place, to_text(tasks) + " stages x micro-batches", "at most " + to_text(kMostCells));
-  }
   if (spec.synthetic) {
     const double ms = spec.synthetic->tf_ms + spec.synthetic->tb_ms + spec.synthetic->tw_ms.value_or(0) +
                       2 * spec.synthetic->tcomm_ms;
@@ -350,6 +359,7 @@ RunSpec parse_run_spec(std::span<const SettingValue> values, std::shared_ptr<con
   read_whole(given, "batch", spec.batch, kLargestBatch);
   read_whole(given, "microbatches", spec.microbatches, kMillion);
   read_strategy(given, spec);
+  check_cells(given, spec);
   read_model(given, spec);
   check_shape(given, spec);
   if (const SettingValue* s = find(given, "dtype")) spec.dtype = parse_word(kDtypes, *s);
@@ -389,7 +399,7 @@ std::vector<SettingValue> to_settings(const RunSpec& spec) {
     add("chunks", std::to_string(spec.chunks));
   }
   if (spec.recompute) add("recompute", "1");
-  if (spec.overlap_steps) add("overlap-steps", *spec.overlap_steps ? "1" : "0");
+  if (spec.overlap_steps || steps_overlap(spec)) add("overlap-steps", steps_overlap(spec) ? "1" : "0");
   add("dtype", to_string(spec.dtype));
   add("optimizer", to_string(spec.optimizer));
   add("transport", to_string(spec.transport));

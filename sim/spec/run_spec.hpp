@@ -1,7 +1,8 @@
 // What to train and how: the words that pdl-sim, pdl-run and scenario files share.
 //
-//   RunSpec spec = parse_run_spec({{"gpus", "5", "--gpus"}, {"depth", "20", "--depth"}, {"schedule", "gpipe", "--schedule"}});
-//   to_settings(spec)  // every word with its value, defaults filled in: parse_run_spec(to_settings(s)) == s
+//   const std::vector<SettingValue> words = {{"gpus", "5", "--gpus"}, {"schedule", "gpipe", "--schedule"}};
+//   RunSpec spec = parse_run_spec(words);
+//   to_settings(spec)  // every word with its value, defaults filled in; parsed again they are the same spec
 //
 // A spec holds no costs and no hardware. Times given by the user (--tf ...) are milliseconds here and in the spec,
 // integer nanoseconds from the plan on.

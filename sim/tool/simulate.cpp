@@ -59,8 +59,12 @@ void simulate(const SimulateFlags& flags) {
   const RunResult run = predict_as_asked(flags);
   const auto schedule_csv = flags.schedule_csv->value();
   if (schedule_csv == "-" && json == "-") throw InputError("--schedule-csv", "- beside --json -", "one of them to standard output");
+  if (json && json == schedule_csv) throw InputError("--schedule-csv", *schedule_csv + ", the file of --json too", "a file of its own");
   if (json) write_run(run, *json);
   if (schedule_csv) write_schedule(run.spec, *schedule_csv);
+  if (schedule_csv && steps_overlap(run.spec)) {
+    std::cerr << "pdl-sim: the schedule's steps overlap, which a CSV file cannot say: read it with --overlap-steps 1\n";
+  }
   // Where the JSON takes the standard output, a chart that was asked for goes to the other one.
   if (json != "-" && schedule_csv != "-") std::cout << terminal_view(run, screen_style(!no_gantt));
   if (json == "-" && gantt) std::cerr << terminal_view(run, screen_style(true));
@@ -81,7 +85,7 @@ void add_simulate(CLI::App& app) {
   flags->schedule_csv = std::make_unique<OnceFlag>(app, "--schedule-csv", "FILE|-",
                                                    "write the schedule in PyTorch's format, a row a GPU; --schedule FILE.csv reads it");
   flags->memory = std::make_unique<OnceFlag>(app, "--memory", "SIZE",
-                                             "--schedule auto: the most that a GPU may need, such as 40GiB (default: the card's)");
+                                             "the most that a GPU may need, such as 40GiB (default: what the card has)");
   flags->gantt =
       std::make_unique<Switch>(app, "--gantt", "chart of the step (as usual; with --json -, to standard error)");
   flags->no_gantt = std::make_unique<Switch>(app, "--no-gantt", "tables only");

@@ -88,6 +88,7 @@ SweepOptions options_of(const SweepFlags& flags) {
 void sweep_as_asked(const SweepFlags& flags) {
   const auto json = flags.json.value(), csv = flags.csv.value();
   if (json == "-" && csv == "-") throw InputError("--csv", "- beside --json -", "one of them in a file");
+  if (json && json != "-" && json == csv) throw InputError("--csv", *csv + ", the file of --json too", "a file of its own");
   const std::vector<SettingValue> given = given_settings(flags);
   SweepOptions options = options_of(flags);
   const std::optional<CostProfile> costs = costs_of(flags, given);

@@ -5,6 +5,7 @@
 
 #include "sim/report/metrics.hpp"
 #include "sim/report/predict.hpp"
+#include "sim/report/run_json.hpp"
 #include "sim/spec/error.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/specs.hpp"
@@ -46,6 +47,28 @@ TEST_CASE("auto with a barrier finds the least makespan there is for equal F, I 
   // Each GPU works M x 3; the second starts after one F of the first, or the first waits for it at the end: with two
   // chunks, down and up, half an F.
   CHECK(step_ms("--gpus 2 --depth 4 --microbatches 8 --tf 1 --tb 1 --tw 1 --schedule auto --overlap-steps 0") == Approx(24.5));
+}
+
+TEST_CASE("auto is better than every named schedule where transfers are long: by its own orders") {
+  const std::string words = "--gpus 3 --depth 6 --microbatches 6 --tf 1 --tb 1.1 --tw 0.7 --tcomm 0.3 --overlap-steps 0";
+  CHECK(best_named_ms(words) == Approx(19.4));  // zb-h2, with the barrier
+  CHECK(step_ms(words + " --schedule auto") < 18.5);
+}
+
+TEST_CASE("a run of auto comes back from its JSON, where torch.chunk makes fewer micro-batches too") {
+  for (const std::string words : {"--gpus 2 --depth 4 --batch 5 --microbatches 4", "--gpus 2 --depth 4 --batch 8 --microbatches 4"}) {
+    const RunResult run = predict(spec(words + " --dim 64 --schedule auto --tf 1 --tb 2"), nullptr);
+    const RunResult again = run_from_json(nlohmann::json::parse(to_json(run).dump()), "run.json");
+    REQUIRE(again.spec.schedule_file);
+    CHECK(again.spec.schedule_file->order == run.spec.schedule_file->order);
+    CHECK(steps_overlap(again.spec) == steps_overlap(run.spec));
+  }
+}
+
+TEST_CASE("an order that was improved from dualpipe-v has no pairs left, and its CSV can be read") {
+  const RunResult run = predict(spec("--gpus 2 --microbatches 12 --batch 12 --depth 4 --dim 1024 --overlap-steps 0 --tf 1 --tb 1 --tw 0.9 --tcomm 0.2 --schedule auto"), nullptr);
+  REQUIRE(run.spec.schedule_file);
+  CHECK(parse_schedule_csv(to_csv(*run.spec.schedule_file), "auto.csv").order == run.spec.schedule_file->order);
 }
 
 TEST_CASE("auto keeps to the memory limit, or says that nothing does") {
