@@ -33,9 +33,8 @@ struct Dependencies {
   /// True if a task of another stream waits for this one.
   std::vector<bool> is_awaited;
   /// Waits for buffers that the graph does not imply: none for naive, gpipe, 1f1b, option-c and looped-bfs. Where weight
-  /// gradients come late, or chunks take turns, a sender may be ahead of a buffer by one. With equal stages these waits
-  /// hold nothing up (2, 4 and 8 GPUs, 8 to 32 micro-batches, F .8 to 1.3 of I, transfers .02 to .6 of it: the simulated
-  /// step is the same with them in each of 387 cases), so the plan has no edges for them.
+  /// gradients come late, or chunks take turns, a sender may be ahead of a buffer by one: its copy waits, its compute stream
+  /// does not. The plan has no edges for them, so a prediction does not know these waits.
   std::size_t added_for_buffers = 0;
 
   std::span<const TaskId> before(TaskId task) const {

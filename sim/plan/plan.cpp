@@ -392,11 +392,11 @@ class Planner {
   std::vector<std::uint32_t> groups_forward_, groups_backward_;
 };
 
-/// torch.chunk may make fewer micro-batches than asked for: a schedule with a rule must take what there is.
 ScheduleShape shape_of(const RunSpec& spec, std::size_t microbatches) {
   return {static_cast<std::int32_t>(spec.gpus), static_cast<std::int32_t>(spec.chunks), static_cast<std::int32_t>(microbatches)};
 }
 
+/// torch.chunk may make fewer micro-batches than asked for: a schedule with a rule must take what there is.
 PipelineOrder make_order(const RunSpec& spec, std::size_t microbatches) {
   if (spec.schedule_file) {
     if (static_cast<std::size_t>(spec.schedule_file->order.shape.microbatches) != microbatches) {

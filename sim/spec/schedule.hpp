@@ -39,7 +39,7 @@ struct Operation {
   bool operator==(const Operation&) const = default;
 };
 
-/// stages = workers * chunks, each as many layers as can be.
+/// stages = workers * chunks.
 struct ScheduleShape {
   std::int32_t workers = 1;
   std::int32_t chunks = 1;  // stages of a worker
