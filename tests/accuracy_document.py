@@ -35,25 +35,27 @@ fitted from probes alone (`data/*/samples.json`): none of these runs, and no fig
 NOTES = """
 ## What is behind the larger errors
 
-* Whole backwards of layers 4096 wide on 4 x H100 (1f1b, gpipe, naive, option-c): their weight gradients run on a second
-  stream beside the input gradients, and take 2 to 5 % less time within a step than in the probe, which repeats one
-  backward after the other. The forwards, and input and weight gradients that run alone (zb-h1), agree to 1 %.
-* 8192 x 8 in 16 micro-batches with two chunks a GPU (dualpipe-v, zb-v, interleaved-zb; 3.8 to 4.7 % too short): tasks of 350
-  to 500 us, 1 to 2.6 % longer in the step than in the probe, and gaps between them that the prediction does not have; the
-  steps themselves vary by 1.4 to 2.7 % (p25..p75), ten times as much as with fewer micro-batches.
-* One-thread programs (`_one`) are predicted 0.1 to 1.2 % too short, mostly at both ends of the step, which the probes do
+* 8192 x 8 in 16 micro-batches, two chunks a GPU (dualpipe-v, zb-v, interleaved-zb; 3.8 to 4.7 % too short): the cards draw
+  674 to 698 W of 700 W, with clocks of 1875 to 1980 MHz where the probes had 1980. In dualpipe-v and interleaved-zb one GPU's
+  tasks are 3.0 to 4.2 % longer (1.3 ms a step) and the others wait for it; in zb-v two GPUs take 0.7 ms more. The power limit
+  is the likely cause, not a proven one: clocks are one sample a run, and zb-h2 at the same power and clocks is 1.3 % too
+  short. Steps vary by 1.1 to 2.6 % (p25..p75).
+* Whole backwards of layers 4096 wide on 4 x H100 in 4 and 8 micro-batches (1f1b, gpipe, naive, option-c): their weight
+  gradients run on a second stream beside the input gradients, and take 2.7 to 4.4 % less time in a step than in the probe. In
+  2 and 16 micro-batches they agree to 1 %, as do input and weight gradients that run alone (zb-h1). Why is not known.
+* zb-h2: its step is the time of the GPU that is at it longest, taken from the spans of 5 recorded steps, which had a barrier
+  between them; it was not run without one.
+* One-thread programs (`_one`) are predicted up to 1.3 % too short, mostly at both ends of the step, which the probes do
   not see: the first work of a step that the host issues takes some 220 us longer than later ones, setting gradients to
   none takes 2 to 5 us a layer, and waiting for a device that has worked takes longer than for one that has not.
   Joined copies between two GPUs add about 7 us each; copies of 64 MiB vary from 180 to 360 us.
-* A pipeline's forward runs 1 to 3 % slower when several forwards follow each other than when backwards lie between; the
-  probes measure forwards in a row.
 * Peak memory of `mp` with the whole batch in one micro-batch: the last GPU holds 128 MiB more than the replay of autograd's
   tensors says, in every run. Which tensors they are is not known yet.
 * Peak memory of the pipelines on 4 x H200: the runs were made before weight gradients moved to the second stream; a stage
   kept two buffers for gradients between its layers then, and keeps one a layer now. The step times of these runs are
   held against a profile of the same program.
-* The recorded step, whose spans and bubble are shown, is the one nearest to the median of the recorded steps, up to 0.6 %
-  from the median step.
+* The recorded step, whose spans and bubble are shown, differs by up to 1.7 % from the median step (zb-h2 more: another
+  quantity).
 * Losses move little in these runs (a random target, learning rate 0.01): that training is right is shown by the tests,
   which compare parameters with those of plain training on one device.
 * `pp-auto_*` on 4 x H100: the orders were found with this profile and ran later, on a host of the same cards that may be

@@ -215,7 +215,8 @@ RunResult measure(const Plan& plan, const RuntimeOptions& options, StepProgram& 
   for (int i = 0; i < options.steps; ++i) record.steps.push_back(stopwatch.step(nullptr));
   // Here, so that clocks and power are those of devices that have just worked.
   const nlohmann::json environment = describe_environment(options, static_cast<int>(plan.graph.workers), command);
-  for (int i = 0; i < options.recorded_steps; ++i) {
+  const int recorded_steps = steps_overlap(plan.spec) ? std::max(options.steps, options.recorded_steps) : options.recorded_steps;
+  for (int i = 0; i < recorded_steps; ++i) {
     recorder.begin_step();
     const Interval step = stopwatch.step(&recorder);
     recorder.end_step();

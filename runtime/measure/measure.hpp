@@ -5,7 +5,9 @@
 //
 //   warm-up steps     dropped
 //   measured steps    wall time each, from before the first issue to all devices idle; nothing is recorded
-//   recorded steps    the same, with a SpanRecorder: the timeline is that of the one nearest to their median
+//   recorded steps    the same, with a SpanRecorder: the timeline is that of the one nearest to their median. Where steps
+//                     overlap (sim/report/metrics.hpp), as many as measured steps, and the step time is taken from them: the
+//                     time of the worker that is at it longest, by its spans
 //
 // Where workers are processes, all of them wait for each other before a step (Rendezvous::barrier); the step is from the
 // first that starts to the last whose device is idle, on the clock that they share. Extra facts of the run:

@@ -149,9 +149,10 @@ class Pricer {
     return of_kernels(kernels);
   }
 
-  /// A whole backward has its weight gradients on a second stream, beside the input gradients of the layers that come
-  /// after it: the last one executed, the stage's first layer, has nothing beside it. So a stage of n layers takes
-  /// T(1) + (n-1) (T(4) - T(1)) / 3, both measured; the first layer is priced T(1), each other one the slope.
+  /// A whole backward has its weight gradients on a second stream beside the input gradients (where that is faster); the
+  /// tail of the last weight gradient, and in the model's first stage all of it, has nothing beside it. So time is not
+  /// proportional to layers: a stage of n takes T(1) + (n-1) (T(4) - T(1)) / 3, both measured, a straight line in n. The
+  /// first layer is priced T(1), each other one the slope.
   bool add_by_length(MeasuredKey key, const Work& work, std::int32_t index, KernelList& kernels) {
     constexpr std::int64_t kMeasuredLength = 4;
     key.input_gradient = work.input_gradient;
