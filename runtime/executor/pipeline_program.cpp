@@ -216,10 +216,10 @@ class PipelineProgram : public StepProgram {
 
   Transfer make_transfer(const Task& task, const Work& work) const {
     const bool sends = is_send(task.kind);
-    const bool forward = task.kind == TaskKind::send_forward || task.kind == TaskKind::receive_forward;
-    const int step = (sends == forward) ? 1 : -1;  // towards the stage at the other end
-    const int sender = sends ? task.stage : task.stage + step;
-    const int receiver = sends ? task.stage + step : task.stage;
+    const bool forward = carries_activations(task.kind);
+    const int other = other_stage(task.kind, task.stage);
+    const int sender = sends ? task.stage : other;
+    const int receiver = sends ? other : task.stage;
     const int m = task.microbatch;
     Transfer transfer;
     transfer.peer = sends ? work.to_worker : work.from_worker;
@@ -288,7 +288,10 @@ bool is_pipeline_plan(const Plan& plan) {
                      [](const Work& work) { return work.implementation == Implementation::pipeline; });
 }
 
-void check_pipeline_plan(const Plan& plan, const RuntimeOptions& options) {
+namespace {
+
+/// All but deadlocks, which the waits of a program tell.
+void check_words_and_messages(const Plan& plan, const RuntimeOptions& options) {
   const RunSpec& spec = plan.spec;
   if (spec.synthetic) throw InputError("--tf", "synthetic costs", "none: a measured run takes the time it takes");
   if (spec.schedule_file && !spec.schedule_file->whole_step) {
@@ -312,12 +315,18 @@ void check_pipeline_plan(const Plan& plan, const RuntimeOptions& options) {
                      cuda ? "nccl, or --workers thread" : "gloo, or --workers thread");
   }
   check_message_order(plan);
-  static_cast<void>(make_dependencies(plan, buffer_hazards(plan)));
+}
+
+}  // namespace
+
+void check_pipeline_plan(const Plan& plan, const RuntimeOptions& options) {
+  check_words_and_messages(plan, options);
+  static_cast<void>(make_dependencies(plan, buffer_hazards(plan)));  // a deadlock is refused
 }
 
 std::unique_ptr<StepProgram> make_pipeline_program(const Plan& plan, const RuntimeOptions& options,
                                                    Rendezvous* rendezvous) {
-  check_pipeline_plan(plan, options);
+  check_words_and_messages(plan, options);
   return std::make_unique<PipelineProgram>(plan, options, rendezvous);
 }
 

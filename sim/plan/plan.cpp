@@ -328,9 +328,8 @@ class Planner {
   void add_explicit_transfer(const Operation& operation) {
     if (!messages_are_given()) return;
     const TaskKind kind = task_kind(operation.kind);
-    const bool forward = kind == TaskKind::send_forward || kind == TaskKind::receive_forward;
     const bool sends = is_send(kind);
-    const std::int32_t other = operation.stage + (forward == sends ? 1 : -1);
+    const std::int32_t other = other_stage(kind, operation.stage);
     const TaskId task = add_transfer(kind, sends ? operation.stage : other, sends ? other : operation.stage,
                                      operation.microbatch, static_cast<std::uint32_t>(worker_of(operation.stage)));
     if (previous_ != kNone) builder_.add_edge(previous_, task);
@@ -339,7 +338,7 @@ class Planner {
 
   TaskId add_transfer(TaskKind kind, std::int32_t from_stage, std::int32_t to_stage, std::int32_t microbatch,
                       std::uint32_t host) {
-    const bool forward = kind == TaskKind::send_forward || kind == TaskKind::receive_forward;
+    const bool forward = carries_activations(kind);
     const bool sends = is_send(kind);
     const std::int32_t stage = sends ? from_stage : to_stage;
     const StreamRole role = sends ? (forward ? StreamRole::send_forward : StreamRole::send_backward)
@@ -392,10 +391,6 @@ class Planner {
   std::vector<std::uint32_t> groups_forward_, groups_backward_;
 };
 
-ScheduleShape shape_of(const RunSpec& spec, std::size_t microbatches) {
-  return {static_cast<std::int32_t>(spec.gpus), static_cast<std::int32_t>(spec.chunks), static_cast<std::int32_t>(microbatches)};
-}
-
 /// torch.chunk may make fewer micro-batches than asked for: a schedule with a rule must take what there is.
 PipelineOrder make_order(const RunSpec& spec, std::size_t microbatches) {
   if (spec.schedule_file) {
@@ -407,7 +402,7 @@ PipelineOrder make_order(const RunSpec& spec, std::size_t microbatches) {
   }
   const Schedule* schedule = find_schedule(spec.schedule);
   if (!schedule) throw InputError("--schedule", spec.schedule + ", which is searched for by pdl-sim", "a schedule with an order: export it with pdl-sim --schedule-csv FILE.csv");
-  const ScheduleShape shape = shape_of(spec, microbatches);
+  const ScheduleShape shape = shape_of(spec, static_cast<std::int64_t>(microbatches));
   if (schedule->refuses) {
     if (const std::string rule = schedule->refuses(shape); !rule.empty()) {
       throw InputError("batch", std::to_string(spec.batch) + " samples make " + rule.substr(0, rule.find(": ")), rule.substr(rule.find(": ") + 2));
@@ -422,10 +417,12 @@ bool is_local_boundary(const std::vector<Stage>& stages, std::size_t stage) {
   return stage > 0 && stages[stage - 1].worker == stages[stage].worker;
 }
 
-PipelineOrder make_order(const RunSpec& spec) {
+std::vector<std::int64_t> microbatch_rows(const RunSpec& spec) {
   std::vector<std::string> unused;
-  return make_order(spec, make_microbatches(spec, unused).size());
+  return make_microbatches(spec, unused);
 }
+
+PipelineOrder make_order(const RunSpec& spec) { return make_order(spec, microbatch_rows(spec).size()); }
 
 Plan make_plan(const RunSpec& spec) {
   Plan plan;

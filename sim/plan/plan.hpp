@@ -49,6 +49,9 @@ struct Plan {
 /// True if `stage` gets its input from the stage before, and gives its gradient to it, on the same worker: no transfer.
 bool is_local_boundary(const std::vector<Stage>& stages, std::size_t stage);
 
+/// Samples of each micro-batch, as make_plan makes them.
+std::vector<std::int64_t> microbatch_rows(const RunSpec& spec);
+
 /// The schedule of the spec, for every worker. Throws InputError if it is still to be searched for.
 PipelineOrder make_order(const RunSpec& spec);
 

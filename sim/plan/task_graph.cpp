@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <boost/functional/hash.hpp>
 
+#include "sim/spec/schedule.hpp"
+
 namespace pdl {
 
 bool is_compute(TaskKind kind) { return is_useful(kind) || kind == TaskKind::recompute; }
@@ -17,6 +19,12 @@ bool is_send(TaskKind kind) { return kind == TaskKind::send_forward || kind == T
 bool is_receive(TaskKind kind) { return kind == TaskKind::receive_forward || kind == TaskKind::receive_backward; }
 
 bool is_transfer(TaskKind kind) { return is_send(kind) || is_receive(kind); }
+
+bool carries_activations(TaskKind kind) { return kind == TaskKind::send_forward || kind == TaskKind::receive_forward; }
+
+std::int32_t other_stage(TaskKind transfer, std::int32_t stage) {
+  return stage + (carries_activations(transfer) == is_send(transfer) ? 1 : -1);
+}
 
 std::string to_string(StreamRole role) {
   switch (role) {
@@ -33,13 +41,15 @@ std::string to_string(StreamRole role) {
 std::uint32_t stream_of(std::int32_t worker, StreamRole role, std::int32_t chunk) {
   const std::uint32_t first = static_cast<std::uint32_t>(worker) * kStreamsPerWorker;
   if (role == StreamRole::compute) return first;
-  return first + static_cast<std::uint32_t>(role) + 4 * (static_cast<std::uint32_t>(chunk) % kLanes);
+  return first + static_cast<std::uint32_t>(role) + kTransferRoles * (static_cast<std::uint32_t>(chunk) % kLanes);
 }
 
 StreamRole role_of_stream(std::uint32_t stream) {
   const std::uint32_t place = stream % kStreamsPerWorker;
-  return place == 0 ? StreamRole::compute : static_cast<StreamRole>((place - 1) % 4 + 1);
+  return place == 0 ? StreamRole::compute : static_cast<StreamRole>((place - 1) % kTransferRoles + 1);
 }
+
+std::uint32_t lane_of_stream(std::uint32_t stream) { return (stream % kStreamsPerWorker - 1) / kTransferRoles; }
 
 std::size_t WorkHash::operator()(const Work& work) const {
   std::size_t hash = 0;
@@ -100,12 +110,12 @@ std::string task_name(TaskKind kind, std::int32_t stage, std::int32_t microbatch
 }
 
 std::string task_action(const Task& task) {
-  const auto name = [&](const char* type) { return std::to_string(task.stage) + type + std::to_string(task.microbatch); };
+  const auto name = [&](OperationKind kind) { return action_name(kind, task.stage, task.microbatch); };
   switch (task.kind) {
-    case TaskKind::send_forward: return name("SEND_F");
-    case TaskKind::send_backward: return name("SEND_B");
-    case TaskKind::receive_forward: return name("RECV_F");
-    case TaskKind::receive_backward: return name("RECV_B");
+    case TaskKind::send_forward: return name(OperationKind::send_forward);
+    case TaskKind::send_backward: return name(OperationKind::send_backward);
+    case TaskKind::receive_forward: return name(OperationKind::receive_forward);
+    case TaskKind::receive_backward: return name(OperationKind::receive_backward);
     default: return task_name(task.kind, task.stage, task.microbatch, true);
   }
 }

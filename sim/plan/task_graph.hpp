@@ -50,6 +50,9 @@ bool is_useful(TaskKind kind);    // is_compute, but not recompute: work that an
 bool is_transfer(TaskKind kind);  // send_*, receive_*
 bool is_send(TaskKind kind);
 bool is_receive(TaskKind kind);
+bool carries_activations(TaskKind kind);  // send_forward, receive_forward
+/// The stage at the other end of a transfer of `stage`.
+std::int32_t other_stage(TaskKind transfer, std::int32_t stage);
 
 /// What a stream of a worker is for. `none`: no resource is occupied, only time passes (synthetic --tcomm).
 enum class StreamRole : std::uint8_t { compute, send_forward, send_backward, receive_forward, receive_backward, none };
@@ -58,9 +61,11 @@ std::string to_string(StreamRole role);
 /// A worker has one compute stream, and one for each transfer role and lane: the messages of even and of odd chunks go
 /// on lanes of their own, because in a v-shaped pipeline they go to different workers.
 inline constexpr std::uint32_t kLanes = 2;
-inline constexpr std::uint32_t kStreamsPerWorker = 1 + 4 * kLanes;
+inline constexpr std::uint32_t kTransferRoles = 4;
+inline constexpr std::uint32_t kStreamsPerWorker = 1 + kTransferRoles * kLanes;
 std::uint32_t stream_of(std::int32_t worker, StreamRole role, std::int32_t chunk);
 StreamRole role_of_stream(std::uint32_t stream);
+std::uint32_t lane_of_stream(std::uint32_t stream);  // of a transfer role
 
 /// Which program executes a layer, because its kernels differ.
 ///   pipeline: runtime/model (bias and ReLU fused into the GEMM, gradients accumulated inside the weight GEMM)

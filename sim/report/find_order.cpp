@@ -1,6 +1,7 @@
 #include "sim/report/find_order.hpp"
 
 #include <algorithm>
+#include <set>
 
 #include "sim/engine/run.hpp"
 #include "sim/report/number_text.hpp"
@@ -29,9 +30,7 @@ class Search {
     if (!memory_limit_bytes && profile && profile->host_description.memory_capacity_bytes > 0) {
       memory_limit_bytes_ = profile->host_description.memory_capacity_bytes;
     }
-    RunSpec counted = spec;
-    counted.schedule = "gpipe";
-    microbatches_ = static_cast<std::int32_t>(make_plan(counted).microbatch_rows.size());
+    microbatches_ = static_cast<std::int32_t>(microbatch_rows(spec).size());
   }
 
   RunSpec find() {
@@ -62,10 +61,9 @@ class Search {
     std::vector<CandidateOrder> named;
     for (const Schedule& schedule : schedules()) {
       const std::int32_t chunks = std::clamp(static_cast<std::int32_t>(spec_.chunks), schedule.least_chunks, schedule.most_chunks);
-      for (const std::int32_t v : {chunks, schedule.default_chunks}) {
+      for (const std::int32_t v : std::set{chunks, schedule.default_chunks}) {
         const ScheduleShape shape{static_cast<std::int32_t>(spec_.gpus), v, microbatches_};
-        const bool known = std::any_of(named.begin(), named.end(), [&](const CandidateOrder& c) { return c.name.starts_with(schedule.name) && c.order == make_order(schedule, shape); });
-        if (known || !wanted(v) || (schedule.refuses && !schedule.refuses(shape).empty())) continue;
+        if (!wanted(v) || (schedule.refuses && !schedule.refuses(shape).empty())) continue;
         const std::string chunks_said = v == schedule.default_chunks ? "" : " --chunks " + std::to_string(v);
         named.push_back({std::string(schedule.name) + chunks_said, make_order(schedule, shape),
                          spec_.overlap_steps.value_or(schedule.steps_overlap)});
@@ -116,8 +114,7 @@ class Search {
   /// Of a micro-batch in the middle: the first one starts the gradients, the last one may be smaller.
   void read_costs(const PipelineOrder& order, OrderCosts& costs) const {
     const Plan plan = make_plan(with_order(spec_, {"", order, false}));
-    const PricedWork priced =
-        spec_.synthetic ? PricedWork{price_synthetic(plan, *spec_.synthetic), {}, 0} : price(plan, *profile_);
+    const PricedWork priced = price_plan(plan, profile_);
     const std::int32_t typical = microbatches_ / 2;
     for (const Task& task : plan.graph.tasks) {
       if (task.microbatch != typical) continue;
@@ -143,7 +140,7 @@ class Search {
       const std::int64_t bytes = *std::max_element(step.peak_memory_bytes.begin(), step.peak_memory_bytes.end());
       least_memory_bytes_ = least_memory_bytes_ == 0 ? bytes : std::min(least_memory_bytes_, bytes);
       if (memory_limit_bytes_ && bytes > *memory_limit_bytes_) return std::nullopt;
-      return candidate.steps_overlap ? longest_worker_ns(step.timeline) : step.timeline.step_ns;
+      return step_ns(step.timeline, candidate.steps_overlap);
     } catch (const CannotRun&) {
       return std::nullopt;  // a deadlock
     }

@@ -18,9 +18,8 @@ struct Boundary {
 /// Direction, micro-batch and receiving stage: what a send and its receive have in common.
 using Message = std::tuple<bool, std::int32_t, std::int32_t>;
 Message message_of(const Span& span) {
-  const bool forward = span.kind == TaskKind::send_forward || span.kind == TaskKind::receive_forward;
-  const std::int32_t receiver = is_receive(span.kind) ? span.stage : span.stage + (forward ? 1 : -1);
-  return {forward, span.microbatch, receiver};
+  const std::int32_t receiver = is_receive(span.kind) ? span.stage : other_stage(span.kind, span.stage);
+  return {carries_activations(span.kind), span.microbatch, receiver};
 }
 
 void measure_time(const std::vector<const Span*>& spans, std::int64_t step_ns, bool own_start, GpuMetrics& gpu) {
@@ -78,7 +77,7 @@ std::vector<Span> without_waiting(const Timeline& timeline) {
 }
 
 std::int64_t step_ns(const RunResult& run) {
-  return steps_overlap(run.spec) ? longest_worker_ns(run.timeline) : run.timeline.step_ns;
+  return step_ns(run.timeline, steps_overlap(run.spec));
 }
 
 std::vector<bool> holds_several_stages(const RunResult& run) {

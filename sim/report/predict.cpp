@@ -45,29 +45,29 @@ void check_capacity(const RunResult& result, std::int64_t capacity_bytes, const 
                   describe(result.spec) + ")");
 }
 
-std::int64_t step_of(const RunSpec& spec, const Timeline& timeline) {
-  return steps_overlap(spec) ? longest_worker_ns(timeline) : timeline.step_ns;
-}
-
 double bound_ms(const Plan& plan, const PricedWork& priced) {
   std::vector<TaskCost> costs;
   for (std::size_t w = 0; w < plan.graph.works.size(); ++w) {
     costs.push_back(device_only(is_compute(plan.graph.works[w].kind) ? priced.costs[w].device_ns : 0));
   }
   const auto stages = static_cast<std::int32_t>(plan.stages.size());
-  return static_cast<double>(step_of(plan.spec, make_timeline(plan.graph, stages, run(plan.graph, costs)))) / 1e6;
+  return static_cast<double>(step_ns(make_timeline(plan.graph, stages, run(plan.graph, costs)), steps_overlap(plan.spec))) / 1e6;
 }
 
 }  // namespace
 
-PlannedStep plan_step(const Plan& plan, const CostProfile* profile) {
+PricedWork price_plan(const Plan& plan, const CostProfile* profile) {
   const RunSpec& spec = plan.spec;
+  return spec.synthetic ? PricedWork{price_synthetic(plan, *spec.synthetic), {}, 0} : price(plan, *profile);
+}
+
+PlannedStep plan_step(const Plan& plan, const CostProfile* profile) {
   PlannedStep step;
-  step.priced = spec.synthetic ? PricedWork{price_synthetic(plan, *spec.synthetic), {}, 0} : price(plan, *profile);
+  step.priced = price_plan(plan, profile);
   step.timeline =
       make_timeline(plan.graph, static_cast<std::int32_t>(plan.stages.size()), run(plan.graph, step.priced.costs));
   step.timeline.step_ns += step.priced.step_overhead_ns;
-  step.peak_memory_bytes = predict_memory_bytes(plan, spec.synthetic ? WorkspaceBytes{} : workspaces(*profile));
+  step.peak_memory_bytes = predict_memory_bytes(plan, plan.spec.synthetic ? WorkspaceBytes{} : workspaces(*profile));
   return step;
 }
 
@@ -79,7 +79,7 @@ RunResult predict(const RunSpec& asked, const CostProfile* profile, std::optiona
   PlannedStep step = plan_step(plan, profile);
   result.warnings.insert(result.warnings.end(), step.priced.warnings.begin(), step.priced.warnings.end());
   result.timeline = std::move(step.timeline);
-  result.step_time.median_ms = static_cast<double>(step_of(spec, result.timeline)) / 1e6;
+  result.step_time.median_ms = static_cast<double>(step_ns(result.timeline, steps_overlap(spec))) / 1e6;
   result.bound_ms = bound_ms(plan, step.priced);
   result.peak_memory_bytes = std::move(step.peak_memory_bytes);
   if (!spec.synthetic) {

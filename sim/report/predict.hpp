@@ -20,6 +20,9 @@ namespace pdl {
 RunResult predict(const RunSpec& spec, const CostProfile* profile,
                   std::optional<std::int64_t> memory_limit_bytes = std::nullopt);
 
+/// By the spec's synthetic costs, or else by the profile.
+PricedWork price_plan(const Plan& plan, const CostProfile* profile);
+
 /// What one plan costs and when its tasks run.
 struct PlannedStep {
   PricedWork priced;

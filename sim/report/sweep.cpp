@@ -66,7 +66,7 @@ std::vector<std::string> range_values(const SettingValue& given, const std::stri
   const auto rounded = [](double value) { return std::round(value * 1e9) / 1e9; };
   for (double value = from; value <= to; value = factor ? value * step : from + static_cast<double>(values.size()) * step) {
     values.push_back(whole ? std::to_string(static_cast<std::int64_t>(value)) : to_text(rounded(value)));
-    if (values.size() > kMostConfigurations) throw InputError(given.place, range, "at most 100000 values");
+    if (values.size() > kMostConfigurations) throw InputError(given.place, range, "at most " + std::to_string(kMostConfigurations) + " values");
   }
   return values;
 }
@@ -92,7 +92,7 @@ std::vector<Settings> combinations(std::span<const SettingValue> given, std::vec
       for (const SettingValue& value : values) check_alone(value);
       if (values.size() > 1) varying.push_back(info.name);
       if (all.size() * values.size() > kMostConfigurations) {
-        throw InputError(setting.place, std::to_string(all.size() * values.size()) + " configurations", "at most 100000");
+        throw InputError(setting.place, std::to_string(all.size() * values.size()) + " configurations", "at most " + std::to_string(kMostConfigurations));
       }
       std::vector<Settings> longer;
       for (const Settings& before : all) {
@@ -309,30 +309,6 @@ std::optional<std::size_t> Sweep::fastest() const {
 
 std::optional<std::size_t> Sweep::least_memory() const {
   return least(*this, [](const SweepResult& result) { return static_cast<double>(result.peak_memory_bytes); });
-}
-
-std::int64_t parse_bytes(const std::string& place, const std::string& text) {
-  constexpr std::array<std::pair<const char*, double>, 9> kUnits = {{{"KiB", 0x1p10},
-                                                                     {"MiB", 0x1p20},
-                                                                     {"GiB", 0x1p30},
-                                                                     {"TiB", 0x1p40},
-                                                                     {"kB", 1e3},
-                                                                     {"MB", 1e6},
-                                                                     {"GB", 1e9},
-                                                                     {"TB", 1e12},
-                                                                     {"B", 1}}};
-  const auto unit = std::find_if(kUnits.begin(), kUnits.end(), [&](const auto& u) { return text.ends_with(u.first); });
-  const double scale = unit == kUnits.end() ? 1 : unit->second;
-  std::string number = unit == kUnits.end() ? text : text.substr(0, text.size() - std::string(unit->first).size());
-  while (number.ends_with(' ')) number.pop_back();
-  double bytes = 0;
-  try {
-    bytes = parse_number(place, number, 0, 1e18 / scale) * scale;
-  } catch (const InputError&) {
-    throw InputError(place, text, "an amount of memory, such as 40GiB or 80e9");
-  }
-  if (bytes < 1) throw InputError(place, text, "at least one byte");
-  return static_cast<std::int64_t>(bytes);
 }
 
 std::vector<SettingValue> expand_setting(const SettingValue& given) {

@@ -71,9 +71,6 @@ struct SweepOptions {
   std::function<void(std::size_t done, std::size_t of)> progress;  // called by the calling thread; may be empty
 };
 
-/// "40GiB", "512 MiB", "80e9"; KiB to TiB are powers of 1024, kB to TB of 1000, a plain number is bytes. InputError.
-std::int64_t parse_bytes(const std::string& place, const std::string& text);
-
 /// The values of a list or range. Throws InputError: an empty one, a value twice, a range from more to less.
 std::vector<SettingValue> expand_setting(const SettingValue& given);
 

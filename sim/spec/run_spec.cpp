@@ -259,9 +259,7 @@ void check_shape(const Given& given, const RunSpec& spec) {
   }
   const Schedule* known = named_schedule(spec);
   if (!known || !known->refuses) return;
-  const ScheduleShape shape{static_cast<std::int32_t>(spec.gpus), static_cast<std::int32_t>(spec.chunks),
-                            static_cast<std::int32_t>(spec.microbatches)};
-  const std::string rule = known->refuses(shape);
+  const std::string rule = known->refuses(shape_of(spec, spec.microbatches));
   if (rule.empty()) return;
   const SettingValue* s = find(given, "microbatches") ? find(given, "microbatches") : find(given, "schedule");
   throw InputError(s ? s->place : "microbatches", rule.substr(0, rule.find(": ")) + " with schedule " + spec.schedule,
@@ -378,6 +376,10 @@ const Schedule* named_schedule(const RunSpec& spec) {
 bool steps_overlap(const RunSpec& spec) {
   const Schedule* schedule = named_schedule(spec);
   return spec.overlap_steps.value_or(schedule && schedule->steps_overlap);
+}
+
+ScheduleShape shape_of(const RunSpec& spec, std::int64_t microbatches) {
+  return {static_cast<std::int32_t>(spec.gpus), static_cast<std::int32_t>(spec.chunks), static_cast<std::int32_t>(microbatches)};
 }
 
 std::int64_t stage_count(const RunSpec& spec) { return spec.gpus * spec.chunks; }

@@ -98,6 +98,9 @@ const Schedule* named_schedule(const RunSpec& spec);
 /// What overlap_steps says, else Schedule::steps_overlap of the schedule.
 bool steps_overlap(const RunSpec& spec);
 
+/// With so many micro-batches (torch.chunk may make fewer than were asked for).
+ScheduleShape shape_of(const RunSpec& spec, std::int64_t microbatches);
+
 /// stages = gpus x chunks
 std::int64_t stage_count(const RunSpec& spec);
 

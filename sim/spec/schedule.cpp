@@ -1,5 +1,6 @@
 #include "sim/spec/schedule.hpp"
 
+#include <algorithm>
 #include <array>
 
 namespace pdl {
@@ -147,18 +148,8 @@ PipelineOrder make_order(const Schedule& schedule, const ScheduleShape& shape) {
 }
 
 std::string action_name(OperationKind kind, std::int32_t stage, std::int32_t microbatch) {
-  const auto name = [&](const char* type) { return std::to_string(stage) + type + std::to_string(microbatch); };
-  switch (kind) {
-    case OperationKind::forward: return name("F");
-    case OperationKind::backward: return name("B");
-    case OperationKind::backward_input: return name("I");
-    case OperationKind::backward_weight: return name("W");
-    case OperationKind::send_forward: return name("SEND_F");
-    case OperationKind::receive_forward: return name("RECV_F");
-    case OperationKind::send_backward: return name("SEND_B");
-    case OperationKind::receive_backward: return name("RECV_B");
-  }
-  return "";
+  const auto type = std::find_if(kActionTypes.begin(), kActionTypes.end(), [&](const ActionType& t) { return t.kind == kind; });
+  return std::to_string(stage) + std::string(type->name) + std::to_string(microbatch);
 }
 
 }  // namespace pdl

@@ -9,6 +9,7 @@
 // Not here: times (cost, engine), transfers between stages (plan), files (schedule_csv.hpp).
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -95,7 +96,23 @@ const Schedule* find_schedule(std::string_view name);
 /// The order of every worker. The shape must be one that the schedule takes.
 PipelineOrder make_order(const Schedule& schedule, const ScheduleShape& shape);
 
-/// "0F3", "1I0", "2SEND_F1": PyTorch's names of actions.
+/// PyTorch's types of actions.
+struct ActionType {
+  std::string_view name;
+  OperationKind kind;
+};
+inline constexpr std::array kActionTypes = {
+    ActionType{"F", OperationKind::forward},
+    ActionType{"I", OperationKind::backward_input},
+    ActionType{"B", OperationKind::backward},
+    ActionType{"W", OperationKind::backward_weight},
+    ActionType{"SEND_F", OperationKind::send_forward},
+    ActionType{"RECV_F", OperationKind::receive_forward},
+    ActionType{"SEND_B", OperationKind::send_backward},
+    ActionType{"RECV_B", OperationKind::receive_backward},
+};
+
+/// "0F3", "1I0", "2SEND_F1".
 std::string action_name(OperationKind kind, std::int32_t stage, std::int32_t microbatch);
 
 std::vector<Operation> naive_order(const ScheduleShape& shape, std::int32_t worker);

@@ -18,20 +18,6 @@ constexpr std::uintmax_t kLargestCsvBytes = std::uintmax_t{1} << 30;
 constexpr std::size_t kMostCsvCells = 20'000'000;
 constexpr std::int32_t kLargestIndex = 1'000'000;  // of stages and micro-batches
 
-struct ActionType {
-  std::string_view name;
-  OperationKind kind;
-};
-constexpr std::array kActionTypes = {
-    ActionType{"F", OperationKind::forward},
-    ActionType{"I", OperationKind::backward_input},
-    ActionType{"B", OperationKind::backward},
-    ActionType{"W", OperationKind::backward_weight},
-    ActionType{"SEND_F", OperationKind::send_forward},
-    ActionType{"RECV_F", OperationKind::receive_forward},
-    ActionType{"SEND_B", OperationKind::send_backward},
-    ActionType{"RECV_B", OperationKind::receive_backward},
-};
 constexpr std::string_view kWholeBackwardOf2024 = "BW";
 constexpr std::string_view kPair = "OVERLAP_F_B";
 /// A stage and no micro-batch: they have no meaning for stages that are whole on their GPU.

@@ -1,9 +1,11 @@
 #include "sim/spec/words.hpp"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <numeric>
+#include <utility>
 #include <vector>
 
 #include "sim/spec/error.hpp"
@@ -29,6 +31,30 @@ double parse_number(std::string_view place, std::string_view text, double least,
                      "a number from " + to_text(least) + " to " + to_text(largest));
   }
   return number;
+}
+
+std::int64_t parse_bytes(const std::string& place, const std::string& text) {
+  constexpr std::array<std::pair<const char*, double>, 9> kUnits = {{{"KiB", 0x1p10},
+                                                                     {"MiB", 0x1p20},
+                                                                     {"GiB", 0x1p30},
+                                                                     {"TiB", 0x1p40},
+                                                                     {"kB", 1e3},
+                                                                     {"MB", 1e6},
+                                                                     {"GB", 1e9},
+                                                                     {"TB", 1e12},
+                                                                     {"B", 1}}};
+  const auto unit = std::find_if(kUnits.begin(), kUnits.end(), [&](const auto& u) { return text.ends_with(u.first); });
+  const double scale = unit == kUnits.end() ? 1 : unit->second;
+  std::string number = unit == kUnits.end() ? text : text.substr(0, text.size() - std::string(unit->first).size());
+  while (number.ends_with(' ')) number.pop_back();
+  double bytes = 0;
+  try {
+    bytes = parse_number(place, number, 0, 1e18 / scale) * scale;
+  } catch (const InputError&) {
+    throw InputError(place, text, "an amount of memory, such as 40GiB or 80e9");
+  }
+  if (bytes < 1) throw InputError(place, text, "at least one byte");
+  return static_cast<std::int64_t>(bytes);
 }
 
 std::string to_text(double number) {

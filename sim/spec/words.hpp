@@ -17,6 +17,9 @@ std::int64_t parse_whole(std::string_view place, std::string_view text, std::int
 /// A finite number in plain or scientific notation within [least, largest].
 double parse_number(std::string_view place, std::string_view text, double least, double largest);
 
+/// "40GiB", "512 MiB", "80e9"; KiB to TiB are powers of 1024, kB to TB of 1000, a plain number is bytes. InputError.
+std::int64_t parse_bytes(const std::string& place, const std::string& text);
+
 /// The shortest text that reads back as the same number.
 std::string to_text(double number);
 

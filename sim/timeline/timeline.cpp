@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <limits>
 
-#include <algorithm>
-
 namespace pdl {
 
 Timeline make_timeline(const TaskGraph& graph, std::int32_t stages, std::span<const TaskTimes> times) {
@@ -34,6 +32,10 @@ std::int64_t longest_worker_ns(const Timeline& timeline) {
   std::int64_t longest_ns = 0;
   for (std::size_t w = 0; w < first.size(); ++w) longest_ns = std::max(longest_ns, last[w] - first[w]);
   return longest_ns;
+}
+
+std::int64_t step_ns(const Timeline& timeline, bool steps_overlap) {
+  return steps_overlap ? longest_worker_ns(timeline) : timeline.step_ns;
 }
 
 }  // namespace pdl

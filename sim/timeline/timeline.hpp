@@ -41,6 +41,9 @@ struct Timeline {
 /// From the first start to the last end of a span of the worker that is at it longest.
 std::int64_t longest_worker_ns(const Timeline& timeline);
 
+/// How long a step takes: Timeline::step_ns, or where steps overlap, longest_worker_ns.
+std::int64_t step_ns(const Timeline& timeline, bool steps_overlap);
+
 Timeline make_timeline(const TaskGraph& graph, std::int32_t stages, std::span<const TaskTimes> times);
 
 }  // namespace pdl

@@ -4,7 +4,6 @@
 
 #include "sim/report/predict.hpp"
 #include "sim/report/run_json.hpp"
-#include "sim/report/sweep.hpp"
 #include "sim/report/terminal.hpp"
 #include "sim/spec/error.hpp"
 #include "sim/spec/output_file.hpp"

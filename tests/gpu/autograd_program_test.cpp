@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "runtime/executor/devices.hpp"
 #include "runtime/measure/span_recorder.hpp"
 #include "runtime/model/reference_training.hpp"
+#include "tests/gpu/gpu_host.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/specs.hpp"
 
@@ -20,20 +20,6 @@ using namespace pdl;
 namespace {
 
 constexpr int kSteps = 5;
-
-RuntimeOptions gpu_options(const std::string& optimizer) {
-  RuntimeOptions options;
-  options.device = DeviceKind::cuda;
-  options.seed = 7;
-  options.learning_rate = optimizer == "adam" ? 0.001 : 10.0;
-  return options;
-}
-
-bool enough_gpus(int count) {
-  if (gpu_count() >= count) return true;
-  WARN("not tested: needs " << count << " GPUs, this host has " << gpu_count());
-  return false;
-}
 
 }  // namespace
 
@@ -48,7 +34,7 @@ TEST_CASE("Autograd programs on GPUs train as one GPU with the whole batch does"
         const std::string all = flags + " --gpus " + std::to_string(gpus) + " --optimizer " + optimizer;
         INFO(all);
         const Plan plan = make_plan(spec("--dim 256 --depth 6 --batch 130 " + all));
-        const RuntimeOptions options = gpu_options(optimizer);
+        const RuntimeOptions options = gpu_options(optimizer, 7);
         auto program = make_autograd_program(plan, options);
         for (int step = 0; step < kSteps; ++step) program->step(nullptr);
         const Agreement agreement = compare_parameters(plan.spec, options, first, {}, program->parameters(),
@@ -62,7 +48,7 @@ TEST_CASE("Autograd programs on GPUs train as one GPU with the whole batch does"
 
 TEST_CASE("Spans of an autograd program on GPUs: streams in order, transfers joined", "[gpu][autograd]") {
   if (!enough_gpus(2)) return;
-  const RuntimeOptions options = gpu_options("sgd");
+  const RuntimeOptions options = gpu_options("sgd", 7);
   const Plan plan =
       make_plan(spec("--schedule gpipe --workers one --microbatches 2 --gpus 2 --dim 4096 --depth 8 --batch 2048"));
   auto program = make_autograd_program(plan, options);

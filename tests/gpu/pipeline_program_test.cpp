@@ -7,12 +7,12 @@
 #include <string>
 #include <vector>
 
-#include "runtime/executor/devices.hpp"
 #include "runtime/measure/measure.hpp"
 #include "runtime/measure/span_recorder.hpp"
 #include "runtime/model/reference_training.hpp"
 #include "sim/report/metrics.hpp"
 #include "sim/report/run_json.hpp"
+#include "tests/gpu/gpu_host.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/every_schedule.hpp"
 #include "tests/support/process.hpp"
@@ -23,19 +23,6 @@ using namespace pdl;
 namespace {
 
 constexpr int kSteps = 5;
-
-RuntimeOptions gpu_options(const std::string& optimizer = "sgd") {
-  RuntimeOptions options;
-  options.seed = 11;
-  options.learning_rate = optimizer == "adam" ? 0.001 : 10.0;
-  return options;
-}
-
-bool enough_gpus(int count) {
-  if (gpu_count() >= count) return true;
-  WARN("not tested: needs " << count << " GPUs, this host has " << gpu_count());
-  return false;
-}
 
 void check_equal(const std::string& flags, const std::string& optimizer) {
   INFO(flags);
