@@ -65,7 +65,7 @@ std::array<Description, kProbes> make_descriptions() {
         whole_field("in", &Key::in, 1, kLargestWidth), whole_field("out", &Key::out, 1, kLargestWidth),
         whole_field("layers", &Key::layers, 1, kMillion, Presence::optional)}},
       {"loss", "elements", {implementation, dtype}},
-      {"optimizer", "parameters", {implementation, text_field("optimizer", &Key::optimizer, {"sgd", "adam"})}},
+      {"optimizer", "parameters", {implementation, text_field("optimizer", &Key::optimizer, {"sgd", "adam", "unscale"})}},
       {"zero_grad", "parameters", {implementation}},
       {"transfer",
        "bytes",
@@ -85,6 +85,7 @@ std::array<Description, kProbes> make_descriptions() {
        {text_field("name", &Key::name, {}),
         text_field("implementation", &Key::implementation, implementations, Presence::optional),
         text_field("dtype", &Key::dtype, dtypes, Presence::optional)}},
+      {"bucket", "parameters", {text_field("operation", &Key::operation, {"copy_in", "copy_out", "join"})}},
   }};
 }
 

@@ -9,10 +9,11 @@
 //   probe       fields                                                                size
 //   layer       implementation operation accumulate input_gradient dtype in out       rows
 //   loss        implementation dtype                                                  elements (rows * out)
-//   optimizer   implementation optimizer                                              parameters
+//   optimizer   implementation optimizer ("unscale": GradScaler's unscale and check)  parameters
 //   zero_grad   implementation                                                        parameters
 //   transfer    transport from to bidirectional                                       bytes
 //   collective  operation transport ranks                                             bytes
+//   bucket      operation (copy_in, copy_out, join: several tensors into one)         parameters
 //   host        name [implementation] [transport] [workers]                           -
 //   memory      name [implementation] [dtype]                                         -
 //
@@ -29,8 +30,8 @@
 
 namespace pdl {
 
-enum class Probe : std::uint8_t { layer, loss, optimizer, zero_grad, transfer, collective, host, memory };
-inline constexpr int kProbes = 8;
+enum class Probe : std::uint8_t { layer, loss, optimizer, zero_grad, transfer, collective, host, memory, bucket };
+inline constexpr int kProbes = 9;
 std::string_view to_string(Probe probe);
 
 struct MeasuredKey {

@@ -18,7 +18,15 @@ bool is_send(TaskKind kind) { return kind == TaskKind::send_forward || kind == T
 
 bool is_receive(TaskKind kind) { return kind == TaskKind::receive_forward || kind == TaskKind::receive_backward; }
 
-bool is_transfer(TaskKind kind) { return is_send(kind) || is_receive(kind); }
+bool is_pipeline_transfer(TaskKind kind) { return is_send(kind) || is_receive(kind); }
+
+bool is_transfer(TaskKind kind) { return is_pipeline_transfer(kind) || kind == TaskKind::scatter || kind == TaskKind::gather; }
+
+bool is_collective(TaskKind kind) {
+  return kind == TaskKind::all_reduce || kind == TaskKind::broadcast || kind == TaskKind::reduce;
+}
+
+bool is_communication(TaskKind kind) { return is_transfer(kind) || is_collective(kind); }
 
 bool carries_activations(TaskKind kind) { return kind == TaskKind::send_forward || kind == TaskKind::receive_forward; }
 
@@ -33,6 +41,7 @@ std::string to_string(StreamRole role) {
     case StreamRole::send_backward: return "send backward";
     case StreamRole::receive_forward: return "receive forward";
     case StreamRole::receive_backward: return "receive backward";
+    case StreamRole::collective: return "collective";
     case StreamRole::none: return "none";
   }
   return "";
@@ -41,11 +50,13 @@ std::string to_string(StreamRole role) {
 std::uint32_t stream_of(std::int32_t worker, StreamRole role, std::int32_t chunk) {
   const std::uint32_t first = static_cast<std::uint32_t>(worker) * kStreamsPerWorker;
   if (role == StreamRole::compute) return first;
+  if (role == StreamRole::collective) return first + kStreamsPerWorker - 1;
   return first + static_cast<std::uint32_t>(role) + kTransferRoles * (static_cast<std::uint32_t>(chunk) % kLanes);
 }
 
 StreamRole role_of_stream(std::uint32_t stream) {
   const std::uint32_t place = stream % kStreamsPerWorker;
+  if (place == kStreamsPerWorker - 1) return StreamRole::collective;
   return place == 0 ? StreamRole::compute : static_cast<StreamRole>((place - 1) % kTransferRoles + 1);
 }
 
@@ -57,7 +68,7 @@ std::size_t WorkHash::operator()(const Work& work) const {
        {static_cast<std::int64_t>(work.kind), static_cast<std::int64_t>(work.implementation),
         std::int64_t{work.accumulate} + 2 * std::int64_t{work.input_gradient} + 4 * std::int64_t{work.loss},
         std::int64_t{work.first_layer}, std::int64_t{work.layer_count}, std::int64_t{work.from_worker},
-        std::int64_t{work.to_worker}, work.rows, work.bytes}) {
+        std::int64_t{work.to_worker}, std::int64_t{work.ranks}, work.rows, work.bytes, work.sleep_ns}) {
     boost::hash_combine(hash, field);
   }
   return hash;
@@ -90,7 +101,7 @@ TaskGraph TaskGraphBuilder::build(std::uint32_t workers, std::uint32_t hosts) &&
   return {std::move(works_), std::move(tasks_), std::move(edges), workers, hosts, groups_};
 }
 
-std::string task_name(TaskKind kind, std::int32_t stage, std::int32_t microbatch, bool with_stage) {
+std::string task_name(TaskKind kind, std::int32_t stage, std::int32_t microbatch, bool with_stage, std::uint16_t part) {
   const auto name = [&](const char* prefix, const char* letter) {
     return prefix + (with_stage ? std::to_string(stage) : "") + letter + std::to_string(microbatch);
   };
@@ -105,6 +116,15 @@ std::string task_name(TaskKind kind, std::int32_t stage, std::int32_t microbatch
     case TaskKind::send_backward: return name("send ", "B");
     case TaskKind::receive_forward: return name("receive ", "F");
     case TaskKind::receive_backward: return name("receive ", "B");
+    case TaskKind::all_reduce: return "all-reduce " + std::to_string(part);
+    case TaskKind::broadcast: return "broadcast " + std::to_string(part);
+    case TaskKind::reduce: return "reduce " + std::to_string(part);
+    case TaskKind::scatter: return "scatter " + std::to_string(part);
+    case TaskKind::gather: return "gather " + std::to_string(part);
+    case TaskKind::bucket_copy_in: return "bucket in " + std::to_string(part);
+    case TaskKind::bucket_copy_out: return "bucket out " + std::to_string(part);
+    case TaskKind::loss: return "loss";
+    case TaskKind::sleep: return "sleep";
   }
   return "";
 }
@@ -116,7 +136,7 @@ std::string task_action(const Task& task) {
     case TaskKind::send_backward: return name(OperationKind::send_backward);
     case TaskKind::receive_forward: return name(OperationKind::receive_forward);
     case TaskKind::receive_backward: return name(OperationKind::receive_backward);
-    default: return task_name(task.kind, task.stage, task.microbatch, true);
+    default: return task_name(task.kind, task.stage, task.microbatch, true, task.part);
   }
 }
 

@@ -12,7 +12,7 @@
 //   2. its stream executes in the order of issue;
 //   3. the tasks that it depends on (edges) must have finished. If they are issued by another host, that host must
 //      have issued them before this one can issue the wait (an event must be recorded before it is waited for).
-// Tasks of one group (NCCL send and receive, a PyTorch peer copy that joins both compute streams) start each when ready
+// Tasks of one group (NCCL send and receive, a collective, a PyTorch peer copy that joins both compute streams) start each when ready
 // and end together, one duration after the last of them became ready.
 //
 // Scale: 32 bytes a task and 4 bytes an edge; equal work is stored once (`Work`); names are made when printed.
@@ -44,10 +44,24 @@ enum class TaskKind : std::uint8_t {
   send_backward,
   receive_forward,  // the other end, where it occupies a stream of the receiver
   receive_backward,
+  // Data parallel.
+  all_reduce,       // of one bucket of gradients, or of all of a stage
+  broadcast,        // DataParallel: parameters from GPU 0
+  reduce,           // DataParallel: gradients to GPU 0
+  scatter,          // DataParallel: a slice from GPU 0; a task at both ends
+  gather,           // DataParallel: a slice to GPU 0; a task at both ends
+  bucket_copy_in,   // gradients into a bucket, divided by the number of replicas
+  bucket_copy_out,  // what was reduced, back into the gradients
+  loss,             // where no backward begins with it: DataParallel's GPU 0
+  sleep,            // of the host: --delay-ms, --straggler
 };
-bool is_compute(TaskKind kind);   // forward, backward, backward_input, backward_weight, recompute
-bool is_useful(TaskKind kind);    // is_compute, but not recompute: work that any schedule has
-bool is_transfer(TaskKind kind);  // send_*, receive_*
+inline constexpr int kTaskKinds = 19;
+bool is_compute(TaskKind kind);     // forward, backward, backward_input, backward_weight, recompute
+bool is_useful(TaskKind kind);      // is_compute, but not recompute: work that any schedule has
+bool is_pipeline_transfer(TaskKind kind);  // send_*, receive_*: between neighbouring stages
+bool is_transfer(TaskKind kind);    // is_pipeline_transfer, scatter, gather
+bool is_collective(TaskKind kind);  // all_reduce, broadcast, reduce
+bool is_communication(TaskKind kind);  // is_transfer or is_collective
 bool is_send(TaskKind kind);
 bool is_receive(TaskKind kind);
 bool carries_activations(TaskKind kind);  // send_forward, receive_forward
@@ -55,14 +69,14 @@ bool carries_activations(TaskKind kind);  // send_forward, receive_forward
 std::int32_t other_stage(TaskKind transfer, std::int32_t stage);
 
 /// What a stream of a worker is for. `none`: no resource is occupied, only time passes (synthetic --tcomm).
-enum class StreamRole : std::uint8_t { compute, send_forward, send_backward, receive_forward, receive_backward, none };
+enum class StreamRole : std::uint8_t { compute, send_forward, send_backward, receive_forward, receive_backward, collective, none };
 std::string to_string(StreamRole role);
 
-/// A worker has one compute stream, and one for each transfer role and lane: the messages of even and of odd chunks go
+/// A worker has one compute stream, one for collectives, and one for each transfer role and lane: the messages of even and of odd chunks go
 /// on lanes of their own, because in a v-shaped pipeline they go to different workers.
 inline constexpr std::uint32_t kLanes = 2;
 inline constexpr std::uint32_t kTransferRoles = 4;
-inline constexpr std::uint32_t kStreamsPerWorker = 1 + kTransferRoles * kLanes;
+inline constexpr std::uint32_t kStreamsPerWorker = 2 + kTransferRoles * kLanes;
 std::uint32_t stream_of(std::int32_t worker, StreamRole role, std::int32_t chunk);
 StreamRole role_of_stream(std::uint32_t stream);
 std::uint32_t lane_of_stream(std::uint32_t stream);  // of a transfer role
@@ -79,12 +93,14 @@ struct Work {
   bool accumulate = false;      // backward, backward_weight: adds to gradients (not the first micro-batch of the step)
   bool input_gradient = true;   // backward: false for the first stage of the model, whose first layer has no input gradient
   bool loss = false;            // backward, backward_input of the last stage: the loss and its gradient come first
-  std::int32_t first_layer = 0; // compute, optimizer
+  std::int32_t first_layer = 0; // compute, optimizer; layers of a stage, or some of them
   std::int32_t layer_count = 0;
   std::int32_t from_worker = 0; // transfers
   std::int32_t to_worker = 0;
-  std::int64_t rows = 0;        // compute, transfers: samples of the micro-batch
-  std::int64_t bytes = 0;       // transfers
+  std::int32_t ranks = 0;       // collectives: how many take part
+  std::int64_t rows = 0;        // compute, transfers, loss: samples of the micro-batch
+  std::int64_t bytes = 0;       // transfers, collectives, bucket copies
+  std::int64_t sleep_ns = 0;    // sleep
   bool operator==(const Work&) const = default;
 };
 
@@ -101,7 +117,9 @@ struct Task {
   std::int32_t stage = 0;
   std::int32_t microbatch = -1;  // -1: not of a micro-batch (optimizer)
   TaskKind kind = TaskKind::forward;
+  std::uint16_t part = 0;        // of collectives, bucket copies, and backwards that are cut at buckets: which, from 0
 };
+static_assert(sizeof(Task) == 32);
 
 /// Source -> target: the target starts after the source has finished.
 using Edges = boost::compressed_sparse_row_graph<boost::directedS, boost::no_property, boost::no_property,
@@ -135,8 +153,9 @@ class TaskGraphBuilder {
   std::uint32_t groups_ = 0;
 };
 
-/// "F3", "B0", "I1", "W1", "R1" (recompute), "send F3", "optimizer"; with `with_stage`, "2F3".
-std::string task_name(TaskKind kind, std::int32_t stage, std::int32_t microbatch, bool with_stage);
+/// "F3", "B0", "I1", "W1", "R1" (recompute), "send F3", "optimizer"; with `with_stage`, "2F3". Parts of a backward are all
+/// "B0"; collectives and copies are "all-reduce 3", "bucket in 3".
+std::string task_name(TaskKind kind, std::int32_t stage, std::int32_t microbatch, bool with_stage, std::uint16_t part = 0);
 
 /// The same in the words of PyTorch's schedules: "2F3", "0SEND_F2", "3RECV_B0".
 std::string task_action(const Task& task);

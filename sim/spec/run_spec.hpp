@@ -20,7 +20,9 @@
 
 namespace pdl {
 
-enum class Strategy { single, mp, pp };
+/// single: one GPU. mp: naive layer split, one program. pp: a pipeline, or several replicas of one. dp: nn.DataParallel, one
+/// process for all GPUs. ddp: DistributedDataParallel, a process a GPU.
+enum class Strategy { single, mp, pp, dp, ddp };
 enum class Dtype { fp32, tf32, amp_fp16, amp_bf16 };
 enum class Optimizer { sgd, adam };
 /// How stages exchange activations: peer copies by the copy engine, NCCL send/recv, Gloo send/recv (CPU).
@@ -40,14 +42,21 @@ struct SyntheticCosts {
   double tcomm_ms = 0.0;
 };
 
+/// A worker whose host sleeps at the start of every step.
+struct Straggler {
+  std::int64_t rank = 0;
+  double ms = 0;
+};
+
 struct RunSpec {
   std::string model_name = "mlp";  // "mlp", or the path of a model file
   Model model;                     // resolved from model_name, depth, dim
   std::int64_t depth = 8;
   std::int64_t dim = 8192;
-  std::int64_t batch = 2048;  // global: samples per optimizer step
+  std::int64_t batch = 2048;  // global: samples of one accumulation round, over all GPUs
   std::int64_t microbatches = 8;
   std::int64_t gpus = 1;
+  std::int64_t dp = 1;  // pp: replicas of the pipeline, of gpus / dp workers each
   Strategy strategy = Strategy::single;
   std::string schedule = "naive";  // a name of the table in sim/spec/schedule.hpp, "auto", or the path of a CSV file
   /// The order of a CSV file, or the one that was found for "auto"; null for a name of the table, and for "auto" before
@@ -63,6 +72,20 @@ struct RunSpec {
   Transport transport = Transport::copy;
   PointToPoint p2p = PointToPoint::eager;
   Workers workers = Workers::thread;
+  std::int64_t accum = 1;  // rounds whose gradients are added up before the optimizer's step; each loss is divided by it
+  /// Gradients are exchanged in the last round of a step only (DDP's no_sync()), not in every round.
+  bool no_sync = false;
+  /// DDP: a bucket is full at so many bytes; the first one to be full sooner (PyTorch: 25 MiB, 1 MiB).
+  std::int64_t bucket_bytes = std::int64_t{25} << 20;
+  std::int64_t first_bucket_bytes = std::int64_t{1} << 20;
+  bool bucket_views = false;  // DDP: gradients are views of the buckets: no copies (gradient_as_bucket_view)
+  double delay_ms = 0;        // the host sleeps before every backward
+  std::optional<Straggler> straggler;
+  double loss_scale = 65536;  // amp-fp16: where GradScaler starts
+  /// Equal shares of the GPUs, joined by a network of so many bytes per second a host and such a latency.
+  std::int64_t hosts = 1;
+  double network_gb_per_s = 50;
+  double network_latency_us = 5;
   std::optional<SyntheticCosts> synthetic;
 };
 
@@ -98,10 +121,22 @@ const Schedule* named_schedule(const RunSpec& spec);
 /// What overlap_steps says, else Schedule::steps_overlap of the schedule.
 bool steps_overlap(const RunSpec& spec);
 
-/// With so many micro-batches (torch.chunk may make fewer than were asked for).
+/// Copies of the model, each with a part of the batch: of ddp and dp one a GPU, of a pipeline spec.dp.
+std::int64_t replica_count(const RunSpec& spec);
+
+/// GPUs of one replica: gpus / replica_count
+std::int64_t pipeline_workers(const RunSpec& spec);
+
+/// True for the strategies whose program is data parallel alone: dp and ddp.
+bool is_data_parallel(const RunSpec& spec);
+
+/// Mixed precision by autocast: amp-fp16, amp-bf16.
+bool is_amp(Dtype dtype);
+
+/// Of one replica, with so many micro-batches (torch.chunk may make fewer than were asked for).
 ScheduleShape shape_of(const RunSpec& spec, std::int64_t microbatches);
 
-/// stages = gpus x chunks
+/// Of one replica: pipeline_workers x chunks
 std::int64_t stage_count(const RunSpec& spec);
 
 /// Every setting of the spec, in the order of setting_infos(). Synthetic costs only where they were given.
