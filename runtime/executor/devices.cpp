@@ -41,9 +41,6 @@ void check_devices(const RunSpec& spec, const RuntimeOptions& options) {
 }
 
 void set_up_libtorch(Dtype dtype, DeviceKind device) {
-  if (dtype != Dtype::fp32 && dtype != Dtype::tf32) {
-    throw InputError("--dtype", to_string(dtype), "fp32 or tf32 for a measured run");
-  }
   if (dtype == Dtype::tf32 && device == DeviceKind::cpu) {
     throw InputError("--dtype", "tf32 on CPU", "fp32: TF32 is a format of GPUs");
   }

@@ -18,7 +18,7 @@ int gpu_count();
 void check_devices(const RunSpec& spec, const RuntimeOptions& options);
 
 /// Settings of LibTorch for all of this process: matrix products in TF32 or in fp32; on CPU, one thread an operation,
-/// because every worker has its own. Throws InputError for AMP, and for TF32 on CPU.
+/// because every worker has its own. AMP: products outside autocast are those of fp32. Throws InputError for TF32 on CPU.
 void set_up_libtorch(Dtype dtype, DeviceKind device);
 
 /// What makes this host slower than it need be: pairs of GPUs whose copies go over the host's memory.

@@ -300,6 +300,10 @@ void check_words_and_messages(const Plan& plan, const RuntimeOptions& options) {
   if (!is_pipeline_plan(plan)) {
     throw InputError("--workers", to_string(spec.workers), "thread or process for a pipeline program");
   }
+  if (is_amp(spec.dtype)) {
+    throw InputError("--dtype", to_string(spec.dtype) + " for a pipeline with a worker a GPU",
+                     "fp32 or tf32, or a program of autograd (--workers one, --strategy ddp, dp or mp)");
+  }
   check_devices(spec, options);
   const bool cuda = options.device == DeviceKind::cuda;
   const std::string on = std::string(" on ") + (cuda ? "GPUs" : "CPU");

@@ -9,6 +9,7 @@
 
 #include <torch/types.h>
 
+#include <optional>
 #include <vector>
 
 namespace pdl {
@@ -22,9 +23,16 @@ class StepProgram {
   /// One optimizer step. `recorder` (null: record nothing) gets the start and end of every task of this process.
   virtual void step(SpanRecorder* recorder) = 0;
 
-  /// Mean-squared error over the whole batch in the last step, before its update. NaN where this process does not hold
-  /// the last stage.
+  /// Mean-squared error over the whole batch in the last step, before its update; where the batch is divided over
+  /// replicas in several processes, the part of this one: the parts add up. NaN where this process does not hold the last
+  /// stage of a replica.
   virtual double loss() = 0;
+
+  /// True if the optimizer's part of the last step was skipped because a gradient was not finite (amp-fp16).
+  virtual bool skipped() const { return false; }
+
+  /// amp-fp16: what the next loss is multiplied by.
+  virtual std::optional<double> loss_scale() const { return std::nullopt; }
 
   /// weight and bias of every layer that this process holds, in layer order, copied to the host.
   virtual std::vector<torch::Tensor> parameters() = 0;

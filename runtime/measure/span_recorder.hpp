@@ -58,6 +58,9 @@ class SpanRecorder {
   void begin(TaskId task, CUstream_st* stream);
   void end(TaskId task, CUstream_st* stream);
 
+  /// What the host did itself, on its steady clock: a sleep.
+  void record_host(TaskId task, std::int64_t start_ns, std::int64_t end_ns);
+
   /// All devices of this process are idle again.
   void end_step();
 

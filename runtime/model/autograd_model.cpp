@@ -96,9 +96,21 @@ void AutogradStage::zero_grad() {
 
 std::vector<at::Tensor> AutogradStage::parameters() const { return parameters_of(layers_); }
 
-at::Tensor microbatch_loss(const at::Tensor& output, const at::Tensor& target, std::int64_t batch) {
+std::vector<at::Tensor> AutogradStage::gradients() const {
+  std::vector<at::Tensor> gradients;
+  for (const torch::nn::Linear& layer : layers_) {
+    gradients.insert(gradients.end(), {layer->weight.grad(), layer->bias.grad()});
+  }
+  return gradients;
+}
+
+at::Tensor weighted_loss(const at::Tensor& output, const at::Tensor& target, double weight) {
   at::Tensor loss = torch::mse_loss(output, target);
-  return output.size(0) == batch ? loss : loss * (static_cast<double>(output.size(0)) / static_cast<double>(batch));
+  return weight == 1 ? loss : loss * weight;
+}
+
+at::Tensor microbatch_loss(const at::Tensor& output, const at::Tensor& target, std::int64_t batch, std::int64_t rounds) {
+  return weighted_loss(output, target, static_cast<double>(output.size(0)) / static_cast<double>(batch * rounds));
 }
 
 }  // namespace pdl

@@ -8,8 +8,8 @@
 //   stage.zero_grad();
 //
 // fp32; whether products use TF32 is LibTorch's setting. Launched on the current stream of the calling thread, the
-// backward on the streams of the forward (autograd's rule). Not here: autocast, other kinds of layer, the order of stages
-// (runtime/executor/autograd_program.hpp).
+// backward on the streams of the forward (autograd's rule). Not here: mixed precision (runtime/model/autocast.hpp), other
+// kinds of layer, the order of stages (runtime/executor/autograd_program.hpp).
 #pragma once
 
 #include <torch/nn/modules/linear.h>
@@ -59,14 +59,20 @@ class AutogradStage {
   /// weight (out x in), bias (out) of every layer, in order.
   std::vector<at::Tensor> parameters() const;
 
+  /// Of the parameters, in their order. There are gradients.
+  std::vector<at::Tensor> gradients() const;
+
  private:
   at::Device device_;
   std::vector<torch::nn::Linear> layers_;
   ForeachOptimizer optimizer_;
 };
 
-/// nn.MSELoss of a micro-batch, times rows / batch where the micro-batch is not the whole batch: the losses of all
-/// micro-batches, whatever their sizes, add up to nn.MSELoss of the batch, and so do their gradients.
-at::Tensor microbatch_loss(const at::Tensor& output, const at::Tensor& target, std::int64_t batch);
+/// nn.MSELoss times `weight`. A weight of 1 costs nothing.
+at::Tensor weighted_loss(const at::Tensor& output, const at::Tensor& target, double weight);
+
+/// nn.MSELoss of a micro-batch of one of `rounds` accumulation rounds, times rows / batch / rounds: the losses of all
+/// micro-batches of a step, whatever their sizes, add up to nn.MSELoss of the batch, and so do their gradients.
+at::Tensor microbatch_loss(const at::Tensor& output, const at::Tensor& target, std::int64_t batch, std::int64_t rounds = 1);
 
 }  // namespace pdl

@@ -1,0 +1,28 @@
+#include "runtime/model/autocast.hpp"
+
+#include <ATen/autocast_mode.h>
+
+namespace pdl {
+
+// The order of calls is that of torch/amp/autocast_mode.py (PyTorch 2.11), __enter__ and __exit__.
+
+Autocast::Autocast(Dtype dtype, c10::DeviceType device) : active_(is_amp(dtype)), device_(device) {
+  if (!active_) return;
+  enabled_ = at::autocast::is_autocast_enabled(device_);
+  cache_ = at::autocast::is_autocast_cache_enabled();
+  dtype_ = at::autocast::get_autocast_dtype(device_);
+  at::autocast::set_autocast_enabled(device_, true);
+  at::autocast::set_autocast_dtype(device_, dtype == Dtype::amp_fp16 ? at::kHalf : at::kBFloat16);
+  at::autocast::increment_nesting();
+  at::autocast::set_autocast_cache_enabled(true);
+}
+
+Autocast::~Autocast() {
+  if (!active_) return;
+  if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();
+  at::autocast::set_autocast_enabled(device_, enabled_);
+  at::autocast::set_autocast_dtype(device_, dtype_);
+  at::autocast::set_autocast_cache_enabled(cache_);
+}
+
+}  // namespace pdl
