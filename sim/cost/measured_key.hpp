@@ -14,6 +14,8 @@
 //   transfer    transport from to bidirectional                                       bytes
 //   collective  operation transport ranks                                             bytes
 //   bucket      operation (copy_in, copy_out, join: several tensors into one)         parameters
+//   overlap     name (compute, communication: whose time, each beside the other)
+//               operation transport ranks, dtype in out rows of a layer's forward     bytes
 //   host        name [implementation] [transport] [workers]                           -
 //   memory      name [implementation] [dtype]                                         -
 //
@@ -30,8 +32,8 @@
 
 namespace pdl {
 
-enum class Probe : std::uint8_t { layer, loss, optimizer, zero_grad, transfer, collective, host, memory, bucket };
-inline constexpr int kProbes = 9;
+enum class Probe : std::uint8_t { layer, loss, optimizer, zero_grad, transfer, collective, host, memory, bucket, overlap };
+inline constexpr int kProbes = 10;
 std::string_view to_string(Probe probe);
 
 struct MeasuredKey {
@@ -44,7 +46,7 @@ struct MeasuredKey {
   std::string dtype;           // fp32, tf32, amp-fp16, amp-bf16
   std::string optimizer;       // sgd, adam
   std::string transport;       // copy, nccl, gloo
-  std::string name;            // host, memory
+  std::string name;            // host, memory, overlap
   std::int64_t in = 0;
   std::int64_t out = 0;
   std::int64_t layers = 0;  // layer, whole backward: measured in a stage of so many; 0: the stage's length is not said
@@ -52,6 +54,7 @@ struct MeasuredKey {
   std::int64_t to = 0;    // worker
   std::int64_t ranks = 0;
   std::int64_t workers = 0;  // 0: does not depend on it
+  std::int64_t rows = 0;     // overlap: of the layer; elsewhere rows are the size
   std::int64_t size = 0;     // see the table above
 
   auto operator<=>(const MeasuredKey&) const = default;

@@ -6,6 +6,7 @@
 #include <set>
 #include <stdexcept>
 
+#include "sim/cost/collective_time.hpp"
 #include "sim/cost/layer_time.hpp"
 #include "sim/cost/notices.hpp"
 #include "sim/spec/error.hpp"
@@ -14,6 +15,7 @@
 namespace pdl {
 namespace {
 
+constexpr std::int64_t kBytesPerNumber = 4;
 constexpr double kLongestStep_ns = 4e18;  // 126 years: the engine adds up 64-bit nanoseconds
 constexpr std::size_t kFitWarningsShown = 5;
 
@@ -51,10 +53,19 @@ class KernelList {
     for (const Kernel& kernel : *operation.kernels) {
       const double share = kernel.time_ns / recorded_ns;
       for (std::int64_t launch = 0; launch < kernel.count; ++launch) {
-        add_kernel(operation.device_ns * share, operation.issue_ns / launches);
+        add_kernel(operation.device_ns * share, operation.issue_ns / launches, &kernel);
       }
     }
   }
+
+  /// One kernel that holds so many multiprocessors.
+  void add_collective(double device_ns, double issue_ns, std::int64_t multiprocessors) {
+    add_kernel(device_ns, issue_ns);
+    kernels_.back().blocks = multiprocessors;
+    kernels_.back().blocks_per_multiprocessor = multiprocessors > 0 ? 1 : 0;
+  }
+
+  const std::vector<KernelCost>& kernels() const { return kernels_; }
 
   /// `launch_latency_ns`: from the launch of a kernel to its start on an idle stream.
   TaskCost cost(std::int64_t launch_latency_ns) const {
@@ -77,13 +88,16 @@ class KernelList {
     }
   };
 
-  void add_kernel(double device_ns, double issue_ns) {
+  void add_kernel(double device_ns, double issue_ns, const Kernel* kernel = nullptr) {
     device_.add(device_ns);
     issue_.add(issue_ns);
+    kernels_.push_back({issue_.parts_ns.back(), device_.parts_ns.back(), kernel ? kernel->blocks : 0,
+                        kernel ? kernel->blocks_per_multiprocessor : 0});
   }
 
   Sum device_;
   Sum issue_;
+  std::vector<KernelCost> kernels_;
 };
 
 class Pricer {
@@ -94,12 +108,21 @@ class Pricer {
     const std::string transport = to_string(plan.spec.transport);
     const bool has_transfers = std::any_of(plan.graph.works.begin(), plan.graph.works.end(),
                                            [](const Work& work) { return is_transfer(work.kind); });
-    step_overhead_ns_ = host_ns("step_overhead", "", plan.graph.workers, true);
+    const auto has = [&](TaskKind kind) {
+      return std::any_of(plan.graph.works.begin(), plan.graph.works.end(), [&](const Work& work) { return work.kind == kind; });
+    };
+    // A process of its own waits for its own GPU only.
+    const bool own_process = plan.spec.strategy == Strategy::ddp;
+    step_overhead_ns_ = host_ns("step_overhead", "", own_process ? 1 : plan.graph.workers, true);
     on_host_ = profile.host_description.device == "cpu";
     const bool on_gpu = profile.host_description.device == "cuda";
     if (has_transfers) transfer_issue_ns_ = host_ns("transfer_issue", transport, 0, on_gpu || transport != "copy");
     if (has_transfers) wait_issue_ns_ = host_ns("wait_issue", transport, 0, on_gpu);
     launch_latency_ns_ = host_ns("launch_latency", "", 0, on_gpu);
+    if (plan.spec.strategy == Strategy::ddp) reducer_hook_ns_ = host_ns("reducer_hook", "", 0, true);
+    if (has(TaskKind::all_reduce)) collective_issue_ns_ = host_ns("collective_issue", collective_transport(), 0, true);
+    if (plan.spec.dtype == Dtype::amp_fp16) scaler_wait_ns_ = host_ns("scaler_wait", "", 0, on_gpu);
+    shares_ = on_gpu && has(TaskKind::all_reduce) && profile.host_description.multiprocessors > 0;
     has_receives_ = std::any_of(plan.graph.works.begin(), plan.graph.works.end(), [](const Work& work) {
       return is_receive(work.kind);
     });
@@ -107,7 +130,14 @@ class Pricer {
 
   PricedWork price() {
     PricedWork priced;
-    for (const Work& work : plan_.graph.works) priced.costs.push_back(cost(work));
+    for (const Work& work : plan_.graph.works) {
+      priced.costs.push_back(cost(work));
+      if (shares_) priced.shared.kernels.push_back(std::move(kernels_));
+    }
+    if (shares_) {
+      priced.shared.count = profile_.host_description.multiprocessors;
+      priced.shared.launch_latency_ns = std::llround(launch_latency_ns_);
+    }
     check_total(priced.costs);
     say_missing_and_fit_warnings();
     priced.warnings = notices_.texts();
@@ -117,8 +147,66 @@ class Pricer {
 
  private:
   TaskCost cost(const Work& work) {
+    kernels_.clear();
     if (is_compute(work.kind)) return compute(work);
-    return is_transfer(work.kind) ? transfer(work) : optimizer(work);
+    if (is_transfer(work.kind)) return transfer(work);
+    if (is_collective(work.kind)) return collective(work);
+    switch (work.kind) {
+      case TaskKind::sleep: return {0, work.sleep_ns, 0, work.sleep_ns};
+      case TaskKind::bucket_copy_in:
+      case TaskKind::bucket_copy_out: return bucket_copy(work);
+      case TaskKind::loss: {
+        KernelList kernels;
+        kernels.add(loss(name_of(work.implementation), work.bytes / kBytesPerNumber));
+        return of_kernels(kernels);
+      }
+      default: return optimizer(work);
+    }
+  }
+
+  /// By what GPUs, or workers on CPU, exchange what is not of a pipeline. DataParallel's workers on CPU are threads that copy.
+  std::string collective_transport() const {
+    if (profile_.host_description.device != "cpu") return plan_.spec.transport == Transport::gloo ? "gloo" : "nccl";
+    return plan_.spec.strategy == Strategy::dp ? "copy" : "gloo";
+  }
+
+  TaskCost collective(const Work& work) {
+    Collective wanted;
+    wanted.operation = work.kind == TaskKind::all_reduce ? "all_reduce" : work.kind == TaskKind::broadcast ? "broadcast" : "reduce";
+    wanted.transport = collective_transport();
+    wanted.ranks = work.ranks;
+    wanted.bytes = work.bytes;
+    wanted.hosts = plan_.spec.hosts;
+    wanted.network_bytes_per_s = plan_.spec.network_gb_per_s * 1e9;
+    wanted.network_latency_ns = plan_.spec.network_latency_us * 1e3;
+    const CollectiveTime time = collectives_.at(wanted);
+    KernelList kernels;
+    // DataParallel moves a chunk of several tensors as one (flatten_dense_tensors).
+    if (work.kind != TaskKind::all_reduce && work.tensors > 1) kernels.add(of_bucket("join", work.bytes));
+    kernels.add_collective(time.device_ns, collective_issue_ns_, time.blocks);
+    if (on_host_ && plan_.spec.strategy == Strategy::dp) return of_kernels(kernels);
+    kernels_ = kernels.kernels();
+    return kernels.cost(std::llround(launch_latency_ns_));
+  }
+
+  OperationTime of_bucket(const char* operation, std::int64_t bytes) {
+    for (const MeasuredCurve& measured : profile_.of(Probe::bucket)) {
+      if (measured.key.operation == operation) return at_size(measured, std::max<std::int64_t>(bytes / kBytesPerNumber, 1));
+    }
+    throw InputError("profile " + profile_.name, std::string("no measurement of bucket ") + operation, "a profile of today's pdl-calibrate");
+  }
+
+  /// In: the host time is that of the Reducer's hook of each tensor. A sum reads two and writes one where a copy reads one
+  /// and writes one.
+  TaskCost bucket_copy(const Work& work) {
+    const bool in = work.kind == TaskKind::bucket_copy_in;
+    OperationTime time = of_bucket(in ? "copy_in" : "copy_out", work.bytes);
+    if (work.accumulate) time.device_ns *= 1.5;
+    time.issue_ns *= work.tensors;
+    if (in) time.issue_ns = reducer_hook_ns_ * work.tensors;
+    KernelList kernels;
+    kernels.add(time);
+    return of_kernels(kernels);
   }
 
   TaskCost compute(const Work& work) {
@@ -176,7 +264,8 @@ class Pricer {
   }
 
   /// On CPU the host is the device: it is occupied until the work is done.
-  TaskCost of_kernels(const KernelList& kernels) const {
+  TaskCost of_kernels(const KernelList& kernels) {
+    kernels_ = kernels.kernels();
     if (!on_host_) return kernels.cost(std::llround(launch_latency_ns_));
     const std::int64_t ns = kernels.cost(0).device_ns;
     return {ns, ns, 0, ns};
@@ -218,6 +307,7 @@ class Pricer {
       if (measured.key.implementation == implementation) zero_grad = &measured;
     }
     for (const MeasuredCurve& measured : profile_.of(Probe::optimizer)) {
+      if (measured.key.optimizer == "unscale") continue;
       known.insert(measured.key.optimizer);
       if (measured.key.optimizer == wanted && (!found || measured.key.implementation == implementation))
         found = &measured;
@@ -234,12 +324,30 @@ class Pricer {
     KernelList kernels;
     if (zero_grad) kernels.add(at_size(*zero_grad, count));
     kernels.add(at_size(*found, count));
+    if (plan_.spec.dtype == Dtype::amp_fp16) return after_scaler(kernels, count);
     return of_kernels(kernels);
+  }
+
+  /// GradScaler.step: unscale and look for what is not finite, wait on the host for the answer, then the optimizer.
+  TaskCost after_scaler(const KernelList& optimizer, std::int64_t count) {
+    const MeasuredCurve* unscale = nullptr;
+    for (const MeasuredCurve& measured : profile_.of(Probe::optimizer)) {
+      if (measured.key.optimizer == "unscale") unscale = &measured;
+    }
+    if (!unscale) {
+      throw InputError("--dtype", to_string(plan_.spec.dtype), "a profile with GradScaler's unscale: profile " + profile_.name + " has none");
+    }
+    KernelList before;
+    before.add(at_size(*unscale, count));
+    const TaskCost first = of_kernels(before), then = of_kernels(optimizer);
+    kernels_.clear();
+    const std::int64_t after_ns = std::llround(scaler_wait_ns_) + then.span_ns;
+    return {first.device_ns + after_ns, first.device_ns + after_ns, first.first_launch_ns, first.span_ns + after_ns};
   }
 
   TaskCost transfer(const Work& work) {
     static const std::vector<Kernel> kOne;
-    const bool sends = is_send(work.kind);
+    const bool sends = is_send(work.kind) || ((work.kind == TaskKind::scatter || work.kind == TaskKind::gather) && !work.receives);
     // A peer copy is issued by the sender alone. Who needs what came waits for it: a wait that is issued with the
     // receive, or where no receive is a task of its own, counted with the send.
     const bool issues = sends || plan_.spec.transport != Transport::copy;
@@ -364,6 +472,12 @@ class Pricer {
   std::string implementation_;
   Notices notices_;
   LayerTimes layers_;
+  CollectiveTimes collectives_{profile_, notices_};
+  std::vector<KernelCost> kernels_;  // of the work that was priced last
+  bool shares_ = false;
+  double reducer_hook_ns_ = 0;
+  double collective_issue_ns_ = 0;
+  double scaler_wait_ns_ = 0;
   double step_overhead_ns_ = 0;
   double transfer_issue_ns_ = 0;
   double wait_issue_ns_ = 0;
@@ -383,6 +497,8 @@ std::int64_t synthetic_ns(double ms, double share) {
   return std::llround(ns);
 }
 
+std::int64_t part_of(std::int64_t ns, double share) { return std::llround(static_cast<double>(ns) * share); }
+
 }  // namespace
 
 PricedWork price(const Plan& plan, const CostProfile& profile) {
@@ -391,6 +507,13 @@ PricedWork price(const Plan& plan, const CostProfile& profile) {
 
 std::vector<TaskCost> price_synthetic(const Plan& plan, const SyntheticCosts& costs) {
   const double stages = static_cast<double>(plan.stages.size());
+  const auto layers = static_cast<double>(plan.spec.model.layers.size());
+  // The parts of a backward add up to it, to the nanosecond.
+  const auto of_layers = [&](const Work& work, std::int64_t ns) {
+    return part_of(ns, (work.first_layer + work.layer_count) / layers) - part_of(ns, work.first_layer / layers);
+  };
+  const double all_bytes = static_cast<double>(parameters(plan.spec.model) * kBytesPerNumber);
+  const bool data_parallel = is_data_parallel(plan.spec);
   const double workers = static_cast<double>(plan.graph.workers);
   const double share = workers > 0 && stages > workers ? stages / workers : 1;
   const std::int64_t forward_ns = synthetic_ns(costs.tf_ms, share);
@@ -406,7 +529,7 @@ std::vector<TaskCost> price_synthetic(const Plan& plan, const SyntheticCosts& co
         priced.push_back(device_only(forward_ns));
         break;
       case TaskKind::backward:
-        priced.push_back(device_only(input_ns + weight_ns));
+        priced.push_back(device_only(data_parallel ? of_layers(work, input_ns + weight_ns) : input_ns + weight_ns));
         break;
       case TaskKind::backward_input:
         priced.push_back(device_only(input_ns));
@@ -415,7 +538,20 @@ std::vector<TaskCost> price_synthetic(const Plan& plan, const SyntheticCosts& co
         priced.push_back(device_only(weight_ns));
         break;
       case TaskKind::optimizer:
+      case TaskKind::loss:
+      case TaskKind::scatter:
+      case TaskKind::gather:
+      case TaskKind::bucket_copy_in:
+      case TaskKind::bucket_copy_out:
         priced.push_back(device_only(0));
+        break;
+      case TaskKind::sleep:
+        priced.push_back({0, work.sleep_ns, 0, work.sleep_ns});
+        break;
+      case TaskKind::all_reduce:
+      case TaskKind::broadcast:
+      case TaskKind::reduce:
+        priced.push_back(device_only(part_of(transfer_ns, static_cast<double>(work.bytes) / all_bytes)));
         break;
       case TaskKind::send_forward:
       case TaskKind::send_backward:

@@ -15,9 +15,14 @@
 // A kind of operation that was not measured is taken from the nearest one that was, with a warning; where there is
 // none, or the data type was not measured at all, the plan is refused.
 //
+// Data parallel: copies into and out of buckets and collectives are curves of their own (sim/cost/collective_time.hpp); the
+// Reducer's hooks and the calls of collectives are host time; GradScaler's step waits for its unscale, and the host for it,
+// before the optimizer is issued. Where a collective runs beside compute the kernels are handed on one by one.
+//
 // A profile of device "cpu": the host itself computes and copies, and is occupied meanwhile.
 //
-// Not modelled here: what runs beside it (SM sharing, link sharing), the first launch after an idle gap.
+// Not modelled here: what runs beside it (sim/engine/run.hpp), sharing of links and of memory bandwidth, the first launch
+// after an idle gap.
 #pragma once
 
 #include <cstdint>
@@ -37,6 +42,8 @@ struct PricedWork {
   std::vector<std::string> warnings;
   /// Of a step as a whole, from its start to its end, beside the tasks: host probe `step_overhead`.
   std::int64_t step_overhead_ns = 0;
+  /// Where collectives run beside compute on GPUs.
+  SharedMultiprocessors shared = {};
 };
 
 /// Throws InputError naming the profile and what it has, if it lacks what the plan needs: data type, transport,
@@ -45,7 +52,9 @@ PricedWork price(const Plan& plan, const CostProfile& profile);
 
 /// Textbook costs (--tf --tb --tw --tcomm), rounded to nanoseconds. Forward tf; backward tb, or tb + tw if tw is given;
 /// backward_input tb and backward_weight tw, or half of tb each if tw is not given. A worker with V stages shares its
-/// time among them: 1/V each. Transfers tcomm, the optimizer nothing, no host time.
+/// time among them: 1/V each. A part of a backward takes its share of the layers. Transfers tcomm; a collective its share of
+/// tcomm by bytes, tcomm for all parameters; slices, loss and copies of data-parallel programs and the optimizer nothing. No
+/// host time but for sleeps.
 std::vector<TaskCost> price_synthetic(const Plan& plan, const SyntheticCosts& costs);
 
 }  // namespace pdl

@@ -29,6 +29,23 @@ struct TaskCost {
 /// A task with no host cost.
 inline TaskCost device_only(std::int64_t device_ns) { return {device_ns, 0, 0, device_ns}; }
 
+/// One kernel of a task, where what runs beside it matters (sim/engine/run.hpp).
+struct KernelCost {
+  std::int64_t issue_ns = 0;
+  std::int64_t device_ns = 0;  // alone on the GPU
+  std::int64_t blocks = 0;     // thread blocks of its launch; 0: not known, taken to need no multiprocessor
+  std::int64_t blocks_per_multiprocessor = 0;
+  bool operator==(const KernelCost&) const = default;
+};
+
+/// Kernels by work, of a graph in which collectives run beside compute. A collective is one kernel that holds as many
+/// multiprocessors as it has blocks.
+struct SharedMultiprocessors {
+  std::int64_t count = 0;            // of a GPU; 0: nothing is shared
+  std::int64_t launch_latency_ns = 0;  // from the issue of a kernel to its start on an idle stream
+  std::vector<std::vector<KernelCost>> kernels;
+};
+
 /// Collapses a list of kernels. Equal lengths.
 TaskCost collapse(std::span<const std::int64_t> issue_ns, std::span<const std::int64_t> device_ns);
 

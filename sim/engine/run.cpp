@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <functional>
 #include <queue>
+#include <tuple>
 
 #include "sim/engine/deadlock.hpp"
+#include "sim/engine/multiprocessors.hpp"
 #include "sim/engine/order.hpp"
 
 namespace pdl {
@@ -18,9 +20,25 @@ struct Finish {
   }
 };
 
+/// Something on a GPU whose multiprocessors are shared: a kernel can begin, or blocks end.
+struct Wake {
+  std::int64_t time_ns;
+  std::int32_t worker;
+  TaskId task;  // whose next kernel can begin, or kNone
+  bool operator>(const Wake& other) const {
+    return std::tie(time_ns, worker, task) > std::tie(other.time_ns, other.worker, other.task);
+  }
+};
+
+/// The compute task that a GPU with shared multiprocessors is at.
+struct Progress {
+  TaskId task = kNone;
+  std::size_t kernel = 0;
+};
+
 class Engine {
  public:
-  Engine(const TaskGraph& graph, std::span<const TaskCost> costs)
+  Engine(const TaskGraph& graph, std::span<const TaskCost> costs, const SharedMultiprocessors* shared)
       : graph_(graph),
         costs_(costs),
         next_on_stream_(next_on_stream(graph)),
@@ -31,6 +49,7 @@ class Engine {
         group_first_(graph.groups, kNone) {
     hosts_matter_ = std::any_of(costs.begin(), costs.end(), [](const TaskCost& c) { return c.span_ns > c.device_ns || c.issue_ns > 0; });
     count_what_tasks_wait_for();
+    if (shared && shared->count > 0) share(*shared);
   }
 
   // The loop: take the earliest finish, and start what it was holding back.
@@ -38,9 +57,12 @@ class Engine {
     issue_what_can_be_issued();
     start_what_waits_for_nothing();
     std::size_t finished = 0;
-    for (; !finishes_.empty(); ++finished) {
+    for (; !finishes_.empty() || !wakes_.empty(); ++finished) {
+      while (!wakes_.empty() && (finishes_.empty() || wakes_.top().time_ns < finishes_.top().time_ns)) wake();
+      if (finishes_.empty()) break;
       const Finish now = finishes_.top();
       finishes_.pop();
+      if (holds_multiprocessors(now.task)) give_back_multiprocessors(now);
       for (auto [edge, end] = boost::out_edges(now.task, graph_.edges); edge != end; ++edge) {
         release(boost::target(*edge, graph_.edges), now.time_ns);
       }
@@ -101,6 +123,7 @@ class Engine {
       times_[task].end_ns = begin_ns[task] + cost(task).span_ns;  // no earlier than this
     }
     for (const TaskId task : issued) release(task, begin_ns[task] + cost(task).first_launch_ns);
+    if (shared_) issue_ns_ = std::move(begin_ns);
   }
 
   /// One of the things that `task` waits for happened at `time_ns`.
@@ -110,6 +133,14 @@ class Engine {
   }
 
   void start(TaskId task) {
+    if (shared_ && !kernels(task).empty()) {  // when its time has come
+      wakes_.push({times_[task].start_ns, graph_.tasks[task].worker, task});
+      return;
+    }
+    begin(task);
+  }
+
+  void begin(TaskId task) {
     const std::uint32_t group = graph_.tasks[task].group;
     if (group == kNone) return finish(task, times_[task].start_ns);
     group_ready_ns_[group] = std::max(group_ready_ns_[group], times_[task].start_ns);
@@ -126,8 +157,78 @@ class Engine {
     finishes_.push({times_[task].end_ns, task});
   }
 
+  // ---- GPUs whose multiprocessors are shared by compute and collectives
+
+  void share(const SharedMultiprocessors& shared) {
+    shared_ = &shared;
+    gpus_.assign(graph_.workers, Multiprocessors(shared.count));
+    progress_.assign(graph_.workers, {});
+    issue_ns_.assign(graph_.tasks.size(), 0);
+  }
+
+  const std::vector<KernelCost>& kernels(TaskId task) const { return shared_->kernels[graph_.tasks[task].work]; }
+
+  bool holds_multiprocessors(TaskId task) const {
+    return shared_ && is_collective(graph_.tasks[task].kind) && !kernels(task).empty();
+  }
+
+  void give_back_multiprocessors(const Finish& finished) {
+    const std::int32_t worker = graph_.tasks[finished.task].worker;
+    gpus_[static_cast<std::size_t>(worker)].remove(finished.task, finished.time_ns);
+    look_at(worker, finished.time_ns);
+  }
+
+  /// The earliest thing that happens on a shared GPU.
+  void wake() {
+    const Wake now = wakes_.top();
+    wakes_.pop();
+    Multiprocessors& gpu = gpus_[static_cast<std::size_t>(now.worker)];
+    gpu.advance(now.time_ns);
+    if (now.task != kNone) add_grid(gpu, now);
+    look_at(now.worker, now.time_ns);
+  }
+
+  void add_grid(Multiprocessors& gpu, const Wake& now) {
+    if (is_collective(graph_.tasks[now.task].kind)) {
+      const KernelCost& kernel = kernels(now.task).back();
+      return gpu.add({now.task, kernel.blocks, kernel.blocks_per_multiprocessor, 0, true}, now.time_ns);
+    }
+    Progress& progress = progress_[static_cast<std::size_t>(now.worker)];
+    if (progress.task != now.task) progress = {now.task, 0};
+    const KernelCost& kernel = kernels(now.task)[progress.kernel];
+    gpu.add({now.task, kernel.blocks, kernel.blocks_per_multiprocessor, kernel.device_ns, false}, now.time_ns);
+  }
+
+  /// What has come of the last change: collectives that have their places, kernels that have ended.
+  void look_at(std::int32_t worker, std::int64_t now_ns) {
+    Multiprocessors& gpu = gpus_[static_cast<std::size_t>(worker)];
+    for (const TaskId task : gpu.took_place()) {
+      times_[task].start_ns = now_ns;
+      begin(task);
+    }
+    for (const TaskId task : gpu.ended()) next_kernel(worker, task, now_ns);
+    for (const std::int64_t end_ns : gpu.ends_ns()) wakes_.push({end_ns, worker, kNone});
+  }
+
+  void next_kernel(std::int32_t worker, TaskId task, std::int64_t now_ns) {
+    Progress& progress = progress_[static_cast<std::size_t>(worker)];
+    if (++progress.kernel == kernels(task).size()) {
+      times_[task].end_ns = std::max(times_[task].end_ns, now_ns);
+      finishes_.push({times_[task].end_ns, task});
+      return;
+    }
+    std::int64_t issued_ns = issue_ns_[task] + shared_->launch_latency_ns;
+    for (std::size_t k = 0; k <= progress.kernel; ++k) issued_ns += kernels(task)[k].issue_ns;
+    wakes_.push({std::max(now_ns, issued_ns), worker, task});
+  }
+
   const TaskGraph& graph_;
   std::span<const TaskCost> costs_;
+  const SharedMultiprocessors* shared_ = nullptr;
+  std::vector<Multiprocessors> gpus_;    // by worker
+  std::vector<Progress> progress_;       // by worker
+  std::vector<std::int64_t> issue_ns_;   // by task: its host begins to issue it
+  std::priority_queue<Wake, std::vector<Wake>, std::greater<>> wakes_;
   bool hosts_matter_ = false;
   std::vector<TaskId> next_on_stream_;
   std::vector<TaskTimes> times_;
@@ -140,6 +241,8 @@ class Engine {
 
 }  // namespace
 
-std::vector<TaskTimes> run(const TaskGraph& graph, std::span<const TaskCost> costs) { return Engine(graph, costs).run(); }
+std::vector<TaskTimes> run(const TaskGraph& graph, std::span<const TaskCost> costs, const SharedMultiprocessors* shared) {
+  return Engine(graph, costs, shared).run();
+}
 
 }  // namespace pdl

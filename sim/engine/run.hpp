@@ -2,8 +2,11 @@
 //
 //   std::vector<TaskTimes> times = run(plan.graph, costs);     // costs[w] belongs to plan.graph.works[w]
 //
-// Integer nanoseconds; ties by task id; the same input gives the same bytes. Not modelled here: rates that change while
-// a task runs (SM sharing, link sharing).
+// Integer nanoseconds; ties by task id; the same input gives the same bytes.
+//
+// Where collectives run beside compute (SharedMultiprocessors), the compute tasks of those GPUs run kernel by kernel, their
+// thread blocks on multiprocessors (sim/engine/multiprocessors.hpp): a collective waits for as many as it needs, and
+// the next kernel has so many fewer. Not modelled: sharing of memory bandwidth, of links.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +20,8 @@
 namespace pdl {
 
 /// Throws CannotRun("deadlock: ...") naming each task of one cycle and what it waits for, if not every task can finish.
-std::vector<TaskTimes> run(const TaskGraph& graph, std::span<const TaskCost> costs);
+/// `shared`: kernels by work, for graphs with collectives on streams of their own; null or a count of 0: nothing is shared.
+std::vector<TaskTimes> run(const TaskGraph& graph, std::span<const TaskCost> costs, const SharedMultiprocessors* shared = nullptr);
 
 /// The same times by a plain sweep in topological order: the slow, obvious reference (tests), and the floor for speed.
 std::vector<TaskTimes> sweep(const TaskGraph& graph, std::span<const TaskCost> costs);

@@ -4,6 +4,7 @@
 #include <deque>
 #include <stdexcept>
 
+#include "sim/plan/data_parallel.hpp"
 #include "sim/spec/error.hpp"
 #include "sim/spec/schedule.hpp"
 #include "sim/spec/split.hpp"
@@ -11,7 +12,10 @@
 namespace pdl {
 namespace {
 
-constexpr std::int64_t kBytesPerActivation = 4;  // fp32; autocast too hands fp32 from stage to stage
+constexpr std::int64_t kBytesPerNumber = 4;
+
+/// Activations are fp32; those of autograd's programs under autocast are half.
+std::int64_t bytes_per_activation(const RunSpec& spec) { return is_amp(spec.dtype) && spec.workers == Workers::one ? 2 : kBytesPerNumber; }
 
 TaskKind task_kind(OperationKind kind) {
   switch (kind) {
@@ -29,29 +33,51 @@ TaskKind task_kind(OperationKind kind) {
 
 std::vector<Stage> make_stages(const RunSpec& spec, Placement placement) {
   const std::vector<std::int64_t> layers = spread(static_cast<std::int64_t>(spec.model.layers.size()), stage_count(spec));
+  const auto workers = static_cast<std::int32_t>(pipeline_workers(spec));
   std::vector<Stage> stages;
-  std::int32_t first = 0;
-  for (std::size_t s = 0; s < layers.size(); ++s) {
-    const auto count = static_cast<std::int32_t>(layers[s]);
-    const std::int32_t worker =
-        worker_of_stage(placement, static_cast<std::int32_t>(spec.gpus), static_cast<std::int32_t>(s));
-    stages.push_back({worker, first, count, 1, 1});
-    first += count;
+  for (std::int32_t replica = 0; replica < replica_count(spec); ++replica) {
+    std::int32_t first = 0;
+    for (std::size_t s = 0; s < layers.size(); ++s) {
+      const auto count = static_cast<std::int32_t>(layers[s]);
+      const std::int32_t worker = worker_of_stage(placement, workers, static_cast<std::int32_t>(s));
+      stages.push_back({replica * workers + worker, first, count, replica, 1, 1});
+      first += count;
+    }
   }
   return stages;
+}
+
+/// The same for every round and for every replica: stages and micro-batches are counted on, workers follow each other.
+PipelineOrder for_rounds_and_replicas(const PipelineOrder& order, const RunSpec& spec) {
+  PipelineOrder all = order;
+  all.workers.clear();
+  for (std::int32_t replica = 0; replica < spec.dp; ++replica) {
+    for (const std::vector<Operation>& of_worker : order.workers) {
+      std::vector<Operation>& operations = all.workers.emplace_back();
+      for (std::int32_t round = 0; round < spec.accum; ++round) {
+        for (Operation operation : of_worker) {
+          operation.stage += replica * static_cast<std::int32_t>(stage_count(spec));
+          operation.microbatch += round * order.shape.microbatches;
+          operations.push_back(operation);
+        }
+      }
+    }
+  }
+  return all;
 }
 
 /// Samples of each micro-batch. With synthetic costs every micro-batch costs the same, whatever its samples: as many
 /// as asked for, their samples as even as can be.
 std::vector<std::int64_t> make_microbatches(const RunSpec& spec, std::vector<std::string>& warnings) {
-  if (spec.synthetic && spec.batch >= spec.microbatches) return spread(spec.batch, spec.microbatches);
+  const std::int64_t batch = replica_rows(spec).front();
+  if (spec.synthetic && batch >= spec.microbatches) return spread(batch, spec.microbatches);
   if (spec.synthetic) {
-    throw InputError("batch", std::to_string(spec.batch) + " samples for " + std::to_string(spec.microbatches) + " micro-batches",
+    throw InputError("batch", std::to_string(batch) + " samples for " + std::to_string(spec.microbatches) + " micro-batches",
                      "at least one sample for every micro-batch");
   }
-  std::vector<std::int64_t> rows = torch_chunk(spec.batch, spec.microbatches);
+  std::vector<std::int64_t> rows = torch_chunk(batch, spec.microbatches);
   if (static_cast<std::int64_t>(rows.size()) != spec.microbatches) {
-    warnings.push_back(std::to_string(spec.batch) + " samples in " + std::to_string(spec.microbatches) +
+    warnings.push_back(std::to_string(batch) + " samples in " + std::to_string(spec.microbatches) +
                        " micro-batches: torch.chunk makes only " + std::to_string(rows.size()) + ", of " +
                        std::to_string(rows.front()) + (rows.size() > 1 ? " (last " + std::to_string(rows.back()) + ")" : "") + " samples");
   } else if (rows.back() != rows.front()) {
@@ -69,7 +95,7 @@ std::int64_t activation_bytes(const Plan& plan, const Operation& operation) {
   for (std::int32_t l = 0; l < stage.layer_count && !plan.spec.recompute; ++l) {
     width += layers[static_cast<std::size_t>(stage.first_layer + l)].out_features;
   }
-  return plan.microbatch_rows[static_cast<std::size_t>(operation.microbatch)] * width * kBytesPerActivation;
+  return plan.microbatch_rows[static_cast<std::size_t>(operation.microbatch)] * width * bytes_per_activation(plan.spec);
 }
 
 /// Gives every (stage, micro-batch) of a worker its buffer, and counts what is live. A micro-batch holds its buffer from
@@ -90,7 +116,7 @@ class Buffers {
     walk(order);  // how many are held at once
     for (const std::int32_t s : own) {
       Stage& stage = plan_.stages[static_cast<std::size_t>(s)];
-      const bool arrives = s > 0 && !is_local_boundary(plan_.stages, static_cast<std::size_t>(s));
+      const bool arrives = !is_first_stage(plan_.stages, static_cast<std::size_t>(s)) && !is_local_boundary(plan_.stages, static_cast<std::size_t>(s));
       const auto microbatches = static_cast<std::int32_t>(plan_.microbatch_rows.size());
       stage.slots = std::min(microbatches, std::max(1, state(s).most_held) + (arrives ? 1 : 0));
       state(s) = {};
@@ -179,7 +205,8 @@ class Planner {
         order_(order),
         microbatches_(static_cast<std::int32_t>(plan.microbatch_rows.size())),
         stages_(static_cast<std::int32_t>(plan.stages.size())),
-        started_(plan.stages.size(), false) {}
+        last_gradient_(plan.stages.size(), kNone),
+        reduced_(plan.stages.size(), kNone) {}
 
   /// One worker and one host thread a GPU: a task waits for the transfer, or the task of its own worker, that feeds it.
   TaskGraph one_worker_a_gpu() {
@@ -192,8 +219,13 @@ class Planner {
     const auto workers = static_cast<std::int32_t>(order_.workers.size());
     for (std::int32_t worker = 0; worker < workers; ++worker) {
       previous_ = kNone;
-      for (const Operation& operation : order_.workers[static_cast<std::size_t>(worker)]) {
+      const std::vector<Operation>& operations = order_.workers[static_cast<std::size_t>(worker)];
+      const std::vector<bool> exchanges = gradients_complete(operations);
+      add_straggler(worker, static_cast<std::uint32_t>(worker));
+      for (std::size_t i = 0; i < operations.size(); ++i) {
+        const Operation& operation = operations[i];
         is_transfer(task_kind(operation.kind)) ? add_explicit_transfer(operation) : add_operation(operation);
+        if (exchanges[i]) add_all_reduce(operation, static_cast<std::uint32_t>(worker));
       }
       for (std::int32_t stage = 0; stage < stages_; ++stage) {
         if (worker_of(stage) == worker) add_optimizer(stage, static_cast<std::uint32_t>(worker));
@@ -208,8 +240,10 @@ class Planner {
   /// before the next operation is issued, and so does a backward. A peer copy of PyTorch joins the compute streams of
   /// both GPUs (two-way barrier in at::native::copy_kernel_cuda, PyTorch 2.11), hence a group of two tasks.
   TaskGraph one_thread() {
+    add_straggler(0, 0);
     for (const Operation& operation : order_.workers.front()) {
       const bool forward = operation.kind == OperationKind::forward;
+      if (!forward) add_delay(stages_ - 1, operation.microbatch, 0);
       for (std::int32_t i = 0; i < stages_; ++i) {
         const std::int32_t stage = forward ? i : stages_ - 1 - i;
         if (i > 0) add_joined_copy(forward ? stage - 1 : stage + 1, stage, operation.microbatch);
@@ -223,7 +257,66 @@ class Planner {
  private:
   std::int32_t worker_of(std::int32_t stage) const { return plan_.stages[static_cast<std::size_t>(stage)].worker; }
 
-  std::int32_t chunk_of(std::int32_t stage) const { return stage / static_cast<std::int32_t>(spec_.gpus); }
+  std::int32_t chunk_of(std::int32_t stage) const {
+    return stage % static_cast<std::int32_t>(stage_count(spec_)) / static_cast<std::int32_t>(pipeline_workers(spec_));
+  }
+
+  bool is_first(std::int32_t stage) const { return is_first_stage(plan_.stages, static_cast<std::size_t>(stage)); }
+
+  bool is_last(std::int32_t stage) const { return is_last_stage(plan_.stages, static_cast<std::size_t>(stage)); }
+
+  /// For each operation: after it a stage has all its gradients of a round in which replicas exchange them.
+  std::vector<bool> gradients_complete(const std::vector<Operation>& operations) const {
+    std::vector<bool> complete(operations.size(), false);
+    if (spec_.dp == 1) return complete;
+    const auto in_round = static_cast<std::int32_t>(microbatches_ / spec_.accum);
+    std::vector<std::int32_t> still_to_come(plan_.stages.size(), in_round);
+    for (std::size_t i = 0; i < operations.size(); ++i) {
+      const Operation& operation = operations[i];
+      if (operation.kind != OperationKind::backward && operation.kind != OperationKind::backward_weight) continue;
+      std::int32_t& left = still_to_come[static_cast<std::size_t>(operation.stage)];
+      if (--left > 0) continue;
+      left = in_round;
+      complete[i] = !spec_.no_sync || operation.microbatch / in_round + 1 == spec_.accum;
+    }
+    return complete;
+  }
+
+  /// The gradients of a stage, averaged over its replicas.
+  void add_all_reduce(const Operation& operation, std::uint32_t host) {
+    const Stage& stage = plan_.stages[static_cast<std::size_t>(operation.stage)];
+    const auto of_replica = operation.stage % static_cast<std::int32_t>(stage_count(spec_));
+    const std::int64_t round = operation.microbatch / (microbatches_ / spec_.accum);
+    reduce_groups_.resize(static_cast<std::size_t>(stage_count(spec_) * spec_.accum), kNone);
+    std::uint32_t& group = reduce_groups_[static_cast<std::size_t>(of_replica * spec_.accum + round)];
+    if (group == kNone) group = builder_.add_group();
+    Work work;
+    work.kind = TaskKind::all_reduce;
+    work.implementation = implementation();
+    work.ranks = static_cast<std::int32_t>(spec_.dp);
+    work.bytes = parameters(spec_.model, stage.first_layer, stage.layer_count) * kBytesPerNumber;
+    const TaskId task = builder_.add_task({builder_.add_work(work), stream_of(stage.worker, StreamRole::collective, 0), host, group,
+                                           stage.worker, operation.stage, operation.microbatch, work.kind,
+                                           static_cast<std::uint16_t>(of_replica)});
+    builder_.add_edge(last_gradient_[static_cast<std::size_t>(operation.stage)], task);
+    reduced_[static_cast<std::size_t>(operation.stage)] = task;
+  }
+
+  void add_sleep(std::int32_t stage, std::int32_t microbatch, std::uint32_t host, double ms) {
+    const std::int32_t worker = worker_of(stage);
+    builder_.add_task({builder_.add_work(sleep_work(ms)), kNone, host, kNone, worker, stage, microbatch, TaskKind::sleep});
+  }
+
+  void add_delay(std::int32_t stage, std::int32_t microbatch, std::uint32_t host) {
+    if (spec_.delay_ms > 0) add_sleep(stage, microbatch, host, spec_.delay_ms);
+  }
+
+  void add_straggler(std::int32_t worker, std::uint32_t host) {
+    if (!spec_.straggler || spec_.straggler->rank != worker || spec_.straggler->ms == 0) return;
+    const auto holds = [&](const Stage& stage) { return stage.worker == worker; };
+    const auto stage = std::find_if(plan_.stages.begin(), plan_.stages.end(), holds);
+    add_sleep(static_cast<std::int32_t>(stage - plan_.stages.begin()), -1, host, spec_.straggler->ms);
+  }
 
   std::size_t cell(std::int32_t stage, std::int32_t microbatch) const {
     return static_cast<std::size_t>(stage) * static_cast<std::size_t>(microbatches_) +
@@ -247,14 +340,18 @@ class Planner {
     work.layer_count = stage.layer_count;
     work.rows = plan_.microbatch_rows[static_cast<std::size_t>(microbatch)];
     const bool whole_or_input = kind == TaskKind::backward || kind == TaskKind::backward_input;
-    work.loss = whole_or_input && stage_index == stages_ - 1;
-    work.input_gradient = !(whole_or_input && stage_index == 0);
-    if (kind == TaskKind::backward || kind == TaskKind::backward_weight) {
-      work.accumulate = started_[static_cast<std::size_t>(stage_index)];
-      started_[static_cast<std::size_t>(stage_index)] = true;
-    }
-    return builder_.add_task({builder_.add_work(work), stream_of(stage.worker, StreamRole::compute, 0), host, kNone,
-                              stage.worker, stage_index, microbatch, kind});
+    work.loss = whole_or_input && is_last(stage_index);
+    work.input_gradient = !(whole_or_input && is_first(stage_index));
+    const bool writes_gradients = kind == TaskKind::backward || kind == TaskKind::backward_weight;
+    const auto s = static_cast<std::size_t>(stage_index);
+    if (writes_gradients) work.accumulate = last_gradient_[s] != kNone;
+    const TaskId task = builder_.add_task({builder_.add_work(work), stream_of(stage.worker, StreamRole::compute, 0), host, kNone,
+                                           stage.worker, stage_index, microbatch, kind});
+    if (!writes_gradients) return task;
+    last_gradient_[s] = task;
+    if (reduced_[s] != kNone) builder_.add_edge(reduced_[s], task);  // adds to what is being exchanged
+    reduced_[s] = kNone;
+    return task;
   }
 
   void add_optimizer(std::int32_t stage_index, std::uint32_t host) {
@@ -264,8 +361,10 @@ class Planner {
     work.implementation = implementation();
     work.first_layer = stage.first_layer;
     work.layer_count = stage.layer_count;
-    builder_.add_task({builder_.add_work(work), stream_of(stage.worker, StreamRole::compute, 0), host, kNone, stage.worker,
-                       stage_index, -1, work.kind});
+    const TaskId task = builder_.add_task({builder_.add_work(work), stream_of(stage.worker, StreamRole::compute, 0), host, kNone,
+                                           stage.worker, stage_index, -1, work.kind});
+    const TaskId reduced = reduced_[static_cast<std::size_t>(stage_index)];
+    if (reduced != kNone) builder_.add_edge(reduced, task);
   }
 
   std::uint32_t transfer_work(TaskKind kind, std::int32_t from_stage, std::int32_t to_stage, std::int32_t microbatch) {
@@ -278,7 +377,7 @@ class Planner {
     work.from_worker = worker_of(from_stage);
     work.to_worker = worker_of(to_stage);
     work.rows = plan_.microbatch_rows[static_cast<std::size_t>(microbatch)];
-    work.bytes = work.rows * width * kBytesPerActivation;
+    work.bytes = work.rows * width * bytes_per_activation(spec_);
     return builder_.add_work(work);
   }
 
@@ -294,8 +393,8 @@ class Planner {
     const bool moves = operation.kind != OperationKind::backward_weight;
     const std::int32_t source = forward ? stage - 1 : stage + 1;
     const std::int32_t target = forward ? stage + 1 : stage - 1;
-    const bool has_source = moves && source >= 0 && source < stages_;
-    const bool has_target = moves && target >= 0 && target < stages_;
+    const bool has_source = moves && !(forward ? is_first(stage) : is_last(stage));
+    const bool has_target = moves && !(forward ? is_last(stage) : is_first(stage));
     std::vector<TaskId>& feeds = forward ? feeds_forward_ : feeds_backward_;
     std::vector<TaskId>& needs = forward ? needs_forward_ : needs_backward_;
 
@@ -307,6 +406,9 @@ class Planner {
     }
     if (spec_.recompute && operation.kind == OperationKind::backward) {
       add_compute(TaskKind::recompute, stage, microbatch, host);  // need not wait for the gradient
+    }
+    if (operation.kind == OperationKind::backward || operation.kind == OperationKind::backward_input) {
+      add_delay(stage, microbatch, host);
     }
     const TaskId task = add_compute(operation, host);
     if (received != kNone) builder_.add_edge(received, task);
@@ -382,7 +484,9 @@ class Planner {
   const PipelineOrder& order_;
   std::int32_t microbatches_;
   std::int32_t stages_;
-  std::vector<bool> started_;  // by stage: gradients have been written in this step
+  // By stage: the last task that wrote its gradients in this step; their exchange since then.
+  std::vector<TaskId> last_gradient_, reduced_;
+  std::vector<std::uint32_t> reduce_groups_;  // by stage of a replica, and round
   TaskId previous_ = kNone;    // of the worker whose operations are being added: its last operation or given message
   TaskGraphBuilder builder_;
   // By stage and micro-batch: what brings the input (a transfer, or the stage before on the same worker), the task that
@@ -395,7 +499,7 @@ class Planner {
 PipelineOrder make_order(const RunSpec& spec, std::size_t microbatches) {
   if (spec.schedule_file) {
     if (static_cast<std::size_t>(spec.schedule_file->order.shape.microbatches) != microbatches) {
-      throw InputError("batch", std::to_string(spec.batch) + " samples, which torch.chunk makes " + std::to_string(microbatches) + " micro-batches of",
+      throw InputError("batch", std::to_string(replica_rows(spec).front()) + " samples, which torch.chunk makes " + std::to_string(microbatches) + " micro-batches of",
                        std::to_string(spec.schedule_file->order.shape.microbatches) + ", as in the schedule " + spec.schedule);
     }
     return spec.schedule_file->order;
@@ -405,7 +509,7 @@ PipelineOrder make_order(const RunSpec& spec, std::size_t microbatches) {
   const ScheduleShape shape = shape_of(spec, static_cast<std::int64_t>(microbatches));
   if (schedule->refuses) {
     if (const std::string rule = schedule->refuses(shape); !rule.empty()) {
-      throw InputError("batch", std::to_string(spec.batch) + " samples make " + rule.substr(0, rule.find(": ")), rule.substr(rule.find(": ") + 2));
+      throw InputError("batch", std::to_string(replica_rows(spec).front()) + " samples make " + rule.substr(0, rule.find(": ")), rule.substr(rule.find(": ") + 2));
     }
   }
   return make_order(*schedule, shape);
@@ -414,7 +518,23 @@ PipelineOrder make_order(const RunSpec& spec, std::size_t microbatches) {
 }  // namespace
 
 bool is_local_boundary(const std::vector<Stage>& stages, std::size_t stage) {
-  return stage > 0 && stages[stage - 1].worker == stages[stage].worker;
+  return !is_first_stage(stages, stage) && stages[stage - 1].worker == stages[stage].worker;
+}
+
+bool is_first_stage(const std::vector<Stage>& stages, std::size_t stage) {
+  return stage == 0 || stages[stage - 1].replica != stages[stage].replica;
+}
+
+bool is_last_stage(const std::vector<Stage>& stages, std::size_t stage) {
+  return stage + 1 == stages.size() || stages[stage + 1].replica != stages[stage].replica;
+}
+
+std::vector<std::int64_t> replica_rows(const RunSpec& spec) {
+  const std::int64_t replicas = replica_count(spec);
+  if (spec.strategy != Strategy::dp) return spread(spec.batch, replicas);
+  std::vector<std::int64_t> rows = torch_chunk(spec.batch, replicas);
+  rows.resize(static_cast<std::size_t>(replicas), 0);
+  return rows;
 }
 
 std::vector<std::int64_t> microbatch_rows(const RunSpec& spec) {
@@ -427,10 +547,19 @@ PipelineOrder make_order(const RunSpec& spec) { return make_order(spec, microbat
 Plan make_plan(const RunSpec& spec) {
   Plan plan;
   plan.spec = spec;
-  plan.microbatch_rows = make_microbatches(spec, plan.warnings);
-  const PipelineOrder order = make_order(spec, plan.microbatch_rows.size());
-  plan.stages = make_stages(spec, order.placement);
+  plan.replica_rows = replica_rows(spec);
+  const std::vector<std::int64_t> rows = make_microbatches(spec, plan.warnings);
+  for (std::int64_t round = 0; round < spec.accum; ++round) {
+    plan.microbatch_rows.insert(plan.microbatch_rows.end(), rows.begin(), rows.end());
+  }
   plan.live.resize(static_cast<std::size_t>(spec.gpus));
+  if (is_data_parallel(spec)) {
+    plan.stages = make_stages(spec, Placement::loop);
+    plan_data_parallel(plan);
+    return plan;
+  }
+  const PipelineOrder order = for_rounds_and_replicas(make_order(spec, rows.size()), spec);
+  plan.stages = make_stages(spec, order.placement);
   if (spec.schedule_file) {
     const std::vector<std::string>& of_file = spec.schedule_file->warnings;
     plan.warnings.insert(plan.warnings.end(), of_file.begin(), of_file.end());

@@ -56,7 +56,16 @@ std::vector<Quantity> whole_run(const RunResult& a, const RunMetrics& ma, const 
                                  std::pair{TaskKind::send_forward, "send forward"},
                                  std::pair{TaskKind::send_backward, "send backward"},
                                  std::pair{TaskKind::receive_forward, "receive forward"},
-                                 std::pair{TaskKind::receive_backward, "receive backward"}};
+                                 std::pair{TaskKind::receive_backward, "receive backward"},
+                                 std::pair{TaskKind::all_reduce, "all-reduce"},
+                                 std::pair{TaskKind::broadcast, "broadcast"},
+                                 std::pair{TaskKind::reduce, "reduce"},
+                                 std::pair{TaskKind::scatter, "scatter"},
+                                 std::pair{TaskKind::gather, "gather"},
+                                 std::pair{TaskKind::bucket_copy_in, "copy into buckets"},
+                                 std::pair{TaskKind::bucket_copy_out, "copy out of buckets"},
+                                 std::pair{TaskKind::loss, "loss"},
+                                 std::pair{TaskKind::sleep, "sleep"}};
   for (const auto& [kind, name] : kKinds) {
     const auto mean_a = mean_ms(a, kind), mean_b = mean_ms(b, kind);
     if (mean_a || mean_b)

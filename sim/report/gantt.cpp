@@ -52,7 +52,8 @@ void add_span(std::vector<Column>& columns, const Scale& scale, const Span& span
     const std::int64_t part = std::min(span.end_ns, scale.begin(c + 1)) - std::max(span.start_ns, scale.begin(c));
     if (part <= 0) continue;
     Column& column = columns[c];
-    if (is_transfer(span.kind)) {
+    if (span.kind == TaskKind::sleep) continue;
+    if (is_communication(span.kind)) {
       column.transferred_ns += part;
       continue;
     }
@@ -75,12 +76,17 @@ char fill_of(TaskKind kind) {
       return 'w';
     case TaskKind::recompute:
       return 'r';
+    case TaskKind::bucket_copy_in:
+    case TaskKind::bucket_copy_out:
+      return 'c';
+    case TaskKind::loss:
+      return 'l';
     default:
       return 'o';
   }
 }
 
-std::vector<Cell> draw(const std::vector<Column>& columns, const Scale& scale, bool with_stage) {
+std::vector<Cell> draw(const RunResult& run, const std::vector<Column>& columns, const Scale& scale, bool with_stage) {
   std::vector<Cell> cells(columns.size());
   for (std::size_t c = 0; c < columns.size(); ++c) {
     const Column& column = columns[c];
@@ -95,7 +101,7 @@ std::vector<Cell> draw(const std::vector<Column>& columns, const Scale& scale, b
     std::size_t end = c + 1;
     while (end < cells.size() && cells[end].span == cells[c].span) ++end;
     if (const Span* span = cells[c].span; span && is_compute(span->kind)) {
-      const std::string name = task_name(span->kind, span->stage, span->microbatch, with_stage);
+      const std::string name = span_name(run, *span, with_stage);
       for (std::size_t i = 0; i < name.size() && name.size() <= end - c; ++i) cells[c + i].character = name[i];
     }
     c = end;
@@ -169,7 +175,10 @@ std::string legend(const RunResult& run) {
   if (has(TaskKind::backward_weight)) text += "   W0w weight gradient";
   if (has(TaskKind::recompute)) text += "   R0r forward again";
   if (has(TaskKind::optimizer)) text += "   o optimizer";
+  if (has(TaskKind::loss)) text += "   l loss";
+  if (has(TaskKind::bucket_copy_in) || has(TaskKind::bucket_copy_out)) text += "   c gradients copied";
   if (std::any_of(seen.begin(), seen.end(), is_transfer)) text += "   ~ transfer only";
+  if (std::any_of(seen.begin(), seen.end(), is_collective)) text += "   ~ collective only";
   return text + "   . idle\n";
 }
 
@@ -207,7 +216,7 @@ std::string gantt(const RunResult& run, const GanttStyle& style) {
     }
     const std::string number = std::to_string(rows[r]);
     out += "GPU " + std::string(number_width - number.size(), ' ') + number + " |" +
-           text_of(draw(columns[r], scale, several[rows[r]]), style.color) + "|\n";
+           text_of(draw(run, columns[r], scale, several[rows[r]]), style.color) + "|\n";
   }
   return out + legend(run);
 }

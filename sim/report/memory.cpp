@@ -32,24 +32,27 @@ std::int64_t parameter_bytes(const Plan& plan, const Stage& stage, std::int64_t 
 /// The two moments of Adam. The fused one also keeps the step count of each weight and bias on the device.
 std::int64_t optimizer_bytes(const Plan& plan, const Stage& stage) {
   if (plan.spec.optimizer == Optimizer::sgd) return 0;
-  const bool fused = plan.spec.workers != Workers::one;
+  const bool fused = plan.spec.workers != Workers::one && !is_data_parallel(plan.spec);
   return parameter_bytes(plan, stage, 2) + (fused ? 2 * stage.layer_count * tensor_bytes(1) : 0);
 }
 
-/// The batch on the first stage's GPU, the targets on the last one's.
+/// The batch of its replica on the first stage's GPU, the targets on the last one's; DataParallel has all on GPU 0.
 std::int64_t data_bytes(const Plan& plan, std::size_t stage) {
+  const bool on_first_gpu = plan.spec.strategy == Strategy::dp;
+  if (on_first_gpu && stage > 0) return 0;
+  const std::int64_t rows = on_first_gpu ? plan.spec.batch : plan.replica_rows[static_cast<std::size_t>(plan.stages[stage].replica)];
   std::int64_t bytes = 0;
-  if (stage == 0) bytes += tensor_bytes(plan.spec.batch * plan.spec.model.layers.front().in_features);
-  if (stage + 1 == plan.stages.size()) bytes += tensor_bytes(plan.spec.batch * plan.spec.model.layers.back().out_features);
+  if (is_first_stage(plan.stages, stage)) bytes += tensor_bytes(rows * plan.spec.model.layers.front().in_features);
+  if (is_last_stage(plan.stages, stage)) bytes += tensor_bytes(rows * plan.spec.model.layers.back().out_features);
   return bytes;
 }
 
 /// The buffers of runtime/model/pipeline_stage.cpp.
 std::int64_t pipeline_buffer_bytes(const Plan& plan, std::size_t index, bool split) {
   const Stage& stage = plan.stages[index];
-  const bool arrives = index > 0 && !is_local_boundary(plan.stages, index);
+  const bool arrives = !is_first_stage(plan.stages, index) && !is_local_boundary(plan.stages, index);
   const std::int64_t rows = largest_microbatch(plan);
-  const bool last = index + 1 == plan.stages.size();
+  const bool last = is_last_stage(plan.stages, index);
   const std::int64_t in = layer_of(plan, stage.first_layer).in_features;
   const std::int64_t out = layer_of(plan, stage.first_layer + stage.layer_count - 1).out_features;
   std::int64_t outputs = 0, inner = 0;
@@ -78,35 +81,97 @@ struct Level {
   void give(std::int64_t bytes) { now -= bytes; }
 };
 
-void replay_forward(const Plan& plan, const Stage& stage, std::int64_t rows, Level& level) {
-  for (std::int32_t l = stage.first_layer; l < stage.first_layer + stage.layer_count; ++l) {
-    const std::int64_t result = tensor_bytes(rows * layer_of(plan, l).out_features);
+/// A result of a layer: half precision under autocast.
+std::int64_t result_bytes(const Plan& plan, std::int64_t numbers) {
+  return is_amp(plan.spec.dtype) ? allocated_bytes(numbers * kBytesPerNumber / 2) : tensor_bytes(numbers);
+}
+
+/// Autocast's copies of a layer's weight and bias, which are kept to the end of the backward.
+std::int64_t cast_bytes(const Plan& plan, std::int64_t l) {
+  const auto [in, out] = layer_of(plan, l);
+  return is_amp(plan.spec.dtype) ? result_bytes(plan, in * out) + result_bytes(plan, out) : 0;
+}
+
+void replay_forward(const Plan& plan, const Work& work, Level& level) {
+  if (is_amp(plan.spec.dtype) && work.first_layer == 0) level.take(result_bytes(plan, work.rows * layer_of(plan, 0).in_features));
+  for (std::int32_t l = work.first_layer; l < work.first_layer + work.layer_count; ++l) {
+    const std::int64_t result = result_bytes(plan, work.rows * layer_of(plan, l).out_features);
+    level.take(cast_bytes(plan, l));
     level.take(result);  // of the Linear: nobody keeps it
     level.take(result);  // of the ReLU
     level.give(result);
   }
 }
 
-void replay_backward(const Plan& plan, const Stage& stage, const Work& work, Level& level) {
-  for (std::int32_t l = stage.first_layer + stage.layer_count; l-- > stage.first_layer;) {
+void replay_backward(const Plan& plan, const Work& work, Level& level) {
+  for (std::int32_t l = work.first_layer + work.layer_count; l-- > work.first_layer;) {
     const auto [in, out] = layer_of(plan, l);
-    const std::int64_t result = tensor_bytes(work.rows * out);
+    const std::int64_t result = result_bytes(plan, work.rows * out);
     level.take(result);  // gradient before the ReLU
     const bool input_gradient = l > 0;
-    if (input_gradient) level.take(tensor_bytes(work.rows * in));
+    if (input_gradient) level.take(result_bytes(plan, work.rows * in));
     const std::int64_t gradients = tensor_bytes(in * out) + tensor_bytes(out);
+    const std::int64_t in_half = cast_bytes(plan, l);  // as large as the copies: the gradients before their cast
+    level.take(in_half);
     level.take(gradients);
+    level.give(2 * in_half);
     // Measured (PyTorch 2.11): what the ReLU's backward has used, its result and both gradients, is still there while the
     // Linear's gradients are made.
     level.give(3 * result);
-    if (work.accumulate) level.give(gradients);
+    // Added to what is there, or copied into a bucket that is the gradient.
+    if (work.accumulate || plan.spec.bucket_views) level.give(gradients);
+  }
+}
+
+/// The gradient of the loss in fp32, and what its mean takes on the way.
+void replay_loss(const Plan& plan, std::int64_t numbers, Level& level) {
+  const std::int64_t in_fp32 = is_amp(plan.spec.dtype) ? tensor_bytes(numbers) : 0;
+  level.take(in_fp32 + 2 * tensor_bytes(numbers));
+  level.give(2 * tensor_bytes(numbers));
+  level.take(tensor_bytes(numbers));
+  if (is_amp(plan.spec.dtype)) level.take(result_bytes(plan, numbers));
+  if (is_amp(plan.spec.dtype)) level.give(in_fp32 + tensor_bytes(numbers));
+}
+
+/// DDP's buckets, which last for the whole training.
+std::int64_t bucket_bytes(const Plan& plan) {
+  if (plan.spec.strategy != Strategy::ddp) return 0;
+  std::int64_t bytes = 0;
+  for (const GradientBucket& bucket : plan.buckets) bytes += allocated_bytes(bucket.bytes);
+  return bytes;
+}
+
+/// What nn.DataParallel does beside forwards and backwards. Parameters of replicas last from their broadcast to the end of
+/// the step, gradients of replicas to their reduction.
+void replay_exchange(const Plan& plan, const Task& task, const Work& work, Level& level) {
+  const std::int64_t bytes = allocated_bytes(work.bytes);
+  const bool root = task.worker == 0;
+  switch (task.kind) {
+    case TaskKind::scatter:
+      if (work.receives) level.take(bytes);
+      break;
+    case TaskKind::gather:
+      if (work.receives && task.part == 1) level.take(tensor_bytes(plan.spec.batch * plan.spec.model.layers.back().out_features));
+      break;
+    case TaskKind::broadcast:
+      level.take(root && work.tensors == 1 ? 0 : bytes);
+      if (root && work.tensors > 1) level.give(bytes);
+      break;
+    case TaskKind::reduce:
+      level.take((work.tensors > 1 ? bytes : 0) + (root ? bytes : 0));
+      if (work.tensors > 1) level.give(bytes);
+      break;
+    case TaskKind::loss: replay_loss(plan, work.bytes / kBytesPerNumber, level); break;
+    default: break;
   }
 }
 
 std::vector<std::int64_t> replay_autograd(const Plan& plan) {
   std::vector<Level> levels(plan.stages.size());
   for (std::size_t s = 0; s < levels.size(); ++s) {
-    levels[s].take(parameter_bytes(plan, plan.stages[s], 1) + optimizer_bytes(plan, plan.stages[s]) + data_bytes(plan, s));
+    levels[s].take(data_bytes(plan, s) + bucket_bytes(plan));
+    if (plan.spec.strategy == Strategy::dp && s > 0) continue;  // its parameters come with the broadcast
+    levels[s].take(parameter_bytes(plan, plan.stages[s], 1) + optimizer_bytes(plan, plan.stages[s]));
   }
   for (const Task& task : plan.graph.tasks) {
     const Work& work = plan.graph.works[task.work];
@@ -115,17 +180,13 @@ std::vector<std::int64_t> replay_autograd(const Plan& plan) {
     const std::int64_t in = work.rows * layer_of(plan, stage.first_layer).in_features;
     const std::int64_t out = work.rows * layer_of(plan, stage.first_layer + stage.layer_count - 1).out_features;
     switch (task.kind) {
-      case TaskKind::forward: replay_forward(plan, stage, work.rows, levels[s]); break;
+      case TaskKind::forward: replay_forward(plan, work, levels[s]); break;
       case TaskKind::receive_forward: levels[s].take(tensor_bytes(in)); break;
       case TaskKind::receive_backward: levels[s].take(tensor_bytes(out)); break;
       case TaskKind::send_backward: levels[s].give(2 * tensor_bytes(in)); break;  // the gradient, and what had arrived
       case TaskKind::backward:
-        if (work.loss) {
-          levels[s].take(2 * tensor_bytes(out));  // squared errors, and their mean's way there
-          levels[s].give(2 * tensor_bytes(out));
-          levels[s].take(tensor_bytes(out));  // the gradient
-        }
-        replay_backward(plan, stage, work, levels[s]);
+        if (work.loss) replay_loss(plan, out, levels[s]);
+        replay_backward(plan, work, levels[s]);
         break;
       case TaskKind::optimizer:
         if (plan.spec.optimizer == Optimizer::adam) {  // roots of the second moments, for a moment
@@ -133,7 +194,7 @@ std::vector<std::int64_t> replay_autograd(const Plan& plan) {
           levels[s].give(parameter_bytes(plan, stage, 1));
         }
         break;
-      default: break;
+      default: replay_exchange(plan, task, work, levels[s]); break;
     }
   }
   std::vector<std::int64_t> peaks;
@@ -153,9 +214,9 @@ std::int64_t allocated_bytes(std::int64_t bytes) {
 
 std::vector<std::int64_t> predict_memory_bytes(const Plan& plan, const WorkspaceBytes& workspace) {
   std::vector<std::int64_t> bytes;
-  if (plan.spec.workers == Workers::one) {
+  if (plan.spec.workers == Workers::one || is_data_parallel(plan.spec)) {
     bytes = replay_autograd(plan);
-    for (std::int64_t& of_gpu : bytes) of_gpu += workspace.autograd;
+    for (std::size_t g = 0; g < bytes.size(); ++g) bytes[g] += bytes[g] > 0 ? workspace.autograd : 0;
     return bytes;
   }
   const bool split = std::any_of(plan.graph.works.begin(), plan.graph.works.end(),

@@ -3,9 +3,9 @@
 //   GPU 0   F0 F1 .. .. .. .. B0 B0 B1 B1       step 10 ms: busy 6, communication 0, idle 4
 //   GPU 1   .. F0 F1 B0 B0 B1 B1 .. .. ..       useful (F and B) 12 of 2 x 10 ms: bubble fraction 0.4
 //
-//   busy          a compute task of the GPU runs (forward, backward, optimizer)
-//   communication a transfer that the GPU issues runs, and no compute task of it does; a send or receive that waits for
-//                 the other end does not run yet
+//   busy          a compute task of the GPU runs (forward, backward, loss, copies of gradients, optimizer)
+//   communication a transfer that the GPU issues, or a collective, runs, and no compute task of it does; a send, receive or
+//                 collective that waits for another GPU does not run yet
 //   idle          the rest; busy + communication + idle is the step, to the nanosecond
 //   useful        the length of the forward and backward tasks: no optimizer, no transfer
 //   bubble        1 - useful / (GPUs x step)
@@ -30,6 +30,7 @@ struct GpuMetrics {
   std::int64_t comm_ns = 0;
   std::int64_t idle_ns = 0;
   std::int64_t useful_ns = 0;
+  std::int64_t collective_ns = 0;  // of comm_ns: a collective, no transfer
   double bubble_fraction = 0;  // 1 - useful / step
   // The idle time by when it is: they add up to idle_ns.
   std::int64_t idle_before_ns = 0;   // before the first task
@@ -42,9 +43,11 @@ struct GpuMetrics {
 struct RunMetrics {
   std::int64_t step_ns = 0;  // of the timeline
   double bubble_fraction = 0;
-  double throughput_samples_per_s = 0;  // batch / median step time
+  double throughput_samples_per_s = 0;  // batch x rounds / median step time
   std::int64_t transfer_count = 0;
   std::int64_t transfer_bytes = 0;
+  std::int64_t collective_count = 0;
+  std::int64_t collective_bytes = 0;
   std::int64_t parameters = 0;
   std::vector<GpuMetrics> gpus;
 };
@@ -55,9 +58,12 @@ std::int64_t step_ns(const RunResult& run);
 /// Throws std::logic_error if the run has no spans, or its spans name GPUs that it does not have.
 RunMetrics compute_metrics(const RunResult& run);
 
-/// The spans, with each send and receive that have a counterpart beginning when both ends are there: what is before is
-/// waiting. In the order of the timeline.
+/// The spans, with each send and receive that have a counterpart, and each collective, beginning when all ends are there:
+/// what is before is waiting. In the order of the timeline.
 std::vector<Span> without_waiting(const Timeline& timeline);
+
+/// Its name in words: with its stage, counted in its replica, if the GPU holds several.
+std::string span_name(const RunResult& run, const Span& span, bool with_stage);
 
 /// For each GPU: does it hold more than one stage (then names of its tasks carry the stage).
 std::vector<bool> holds_several_stages(const RunResult& run);

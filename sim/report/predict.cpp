@@ -58,14 +58,14 @@ double bound_ms(const Plan& plan, const PricedWork& priced) {
 
 PricedWork price_plan(const Plan& plan, const CostProfile* profile) {
   const RunSpec& spec = plan.spec;
-  return spec.synthetic ? PricedWork{price_synthetic(plan, *spec.synthetic), {}, 0} : price(plan, *profile);
+  return spec.synthetic ? PricedWork{price_synthetic(plan, *spec.synthetic), {}, 0, {}} : price(plan, *profile);
 }
 
 PlannedStep plan_step(const Plan& plan, const CostProfile* profile) {
   PlannedStep step;
   step.priced = price_plan(plan, profile);
   step.timeline =
-      make_timeline(plan.graph, static_cast<std::int32_t>(plan.stages.size()), run(plan.graph, step.priced.costs));
+      make_timeline(plan.graph, static_cast<std::int32_t>(plan.stages.size()), run(plan.graph, step.priced.costs, &step.priced.shared));
   step.timeline.step_ns += step.priced.step_overhead_ns;
   step.peak_memory_bytes = predict_memory_bytes(plan, plan.spec.synthetic ? WorkspaceBytes{} : workspaces(*profile));
   return step;

@@ -19,9 +19,11 @@ using nlohmann::json;
 using nlohmann::ordered_json;
 
 // In the order of TaskKind.
-constexpr std::array<const char*, 10> kKinds = {"forward",      "backward",      "backward_input",  "backward_weight",
+constexpr std::array<const char*, kTaskKinds> kKinds = {"forward",      "backward",      "backward_input",  "backward_weight",
                                                 "recompute",    "optimizer",     "send_forward",    "send_backward",
-                                                "receive_forward", "receive_backward"};
+                                                "receive_forward", "receive_backward", "all_reduce", "broadcast",
+                                                "reduce", "scatter", "gather", "bucket_copy_in",
+                                                "bucket_copy_out", "loss", "sleep"};
 constexpr double kLargestMs = 1e13;
 constexpr double kLargestUs = 1e16;
 constexpr std::int64_t kLargestBytes = std::int64_t{1} << 62;
@@ -70,19 +72,22 @@ ordered_json stage_to_json(const Stage& stage) {
   return {{"gpu", stage.worker},
           {"first_layer", stage.first_layer},
           {"layer_count", stage.layer_count},
+          {"replica", stage.replica},
           {"slots", stage.slots},
           {"live_microbatches", stage.live_microbatches}};
 }
 
-ordered_json span_to_json(const Span& span, bool with_stage) {
-  return {{"name", task_name(span.kind, span.stage, span.microbatch, with_stage)},
-          {"kind", kKinds[static_cast<std::size_t>(span.kind)]},
-          {"worker", span.worker},
-          {"stage", span.stage},
-          {"microbatch", span.microbatch},
-          {"stream", to_string(span.stream)},
-          {"start_us", to_us(span.start_ns)},
-          {"end_us", to_us(span.end_ns)}};
+ordered_json span_to_json(const RunResult& run, const Span& span, bool with_stage) {
+  ordered_json out = {{"name", span_name(run, span, with_stage)},
+                      {"kind", kKinds[static_cast<std::size_t>(span.kind)]},
+                      {"worker", span.worker},
+                      {"stage", span.stage},
+                      {"microbatch", span.microbatch},
+                      {"stream", to_string(span.stream)},
+                      {"start_us", to_us(span.start_ns)},
+                      {"end_us", to_us(span.end_ns)}};
+  if (span.part > 0) out["part"] = span.part;
+  return out;
 }
 
 ordered_json step_time_to_json(const StepTime& time) {
@@ -127,11 +132,13 @@ ordered_json without_spans(const RunResult& run) {
   out["model"] = model_to_json(run.spec, metrics.parameters);
   out["transfers"] = {{"count", metrics.transfer_count}, {"bytes", metrics.transfer_bytes}};
   out["transfers"]["each_bytes"] = run.transfer_bytes;
-  out["collectives"] = {{"count", 0}, {"bytes", 0}};
+  out["collectives"] = {{"count", metrics.collective_count}, {"bytes", metrics.collective_bytes}};
+  if (!run.collective_bytes.empty()) out["collectives"]["each_bytes"] = run.collective_bytes;
   out["gpus"] = ordered_json::array();
   for (std::size_t g = 0; g < metrics.gpus.size(); ++g) out["gpus"].push_back(gpu_to_json(metrics.gpus[g], run, g));
   out["stages"] = ordered_json::array();
   for (const Stage& stage : run.stages) out["stages"].push_back(stage_to_json(stage));
+  if (run.replica_rows.size() > 1) out["replica_rows"] = run.replica_rows;
   out["microbatch_rows"] = run.microbatch_rows;
   out["timeline_step_us"] = to_us(run.timeline.step_ns);
   out["spans"] = ordered_json::array();
@@ -161,7 +168,7 @@ void write_json_lines(std::ostream& out, const RunResult& run) {
       out << "[";
       for (std::size_t i = 0; i < run.timeline.spans.size(); ++i) {
         const Span& span = run.timeline.spans[i];
-        out << (i == 0 ? "\n  " : ",\n  ") << span_to_json(span, several[static_cast<std::size_t>(span.worker)]).dump();
+        out << (i == 0 ? "\n  " : ",\n  ") << span_to_json(run, span, several[static_cast<std::size_t>(span.worker)]).dump();
       }
       out << "]";
     } else {
@@ -221,6 +228,11 @@ std::vector<Stage> read_stages(const JsonPlace& place, const RunSpec& spec) {
   for (std::size_t i = 0; i < place.array().size(); ++i) {
     const JsonPlace in = place.at(i);
     Stage stage;
+    if (in.has("replica")) {
+      const std::int64_t now = stages.empty() ? 0 : stages.back().replica;
+      stage.replica = static_cast<std::int32_t>(in.at("replica").whole(now, now + (next_layer == depth ? 1 : 0)));
+      if (stage.replica > now) next_layer = 0;
+    }
     stage.worker = static_cast<std::int32_t>(in.at("gpu").whole(0, spec.gpus - 1));
     stage.first_layer = static_cast<std::int32_t>(in.at("first_layer").whole(next_layer, next_layer));
     stage.layer_count = static_cast<std::int32_t>(in.at("layer_count").whole(1, depth - next_layer));
@@ -233,24 +245,41 @@ std::vector<Stage> read_stages(const JsonPlace& place, const RunSpec& spec) {
     throw InputError(place.name(), std::to_string(next_layer) + " layers in all",
                      std::to_string(depth) + ", the depth");
   }
+  if (stages.back().replica + 1 != replica_count(spec)) {
+    throw InputError(place.name(), std::to_string(stages.back().replica + 1) + " replicas", std::to_string(replica_count(spec)) + ", as in config");
+  }
   return stages;
 }
 
-std::vector<std::int64_t> read_rows(const JsonPlace& place, const RunSpec& spec) {
+/// Samples that add up to `sum`, each at least `least`.
+std::vector<std::int64_t> read_rows(const JsonPlace& place, std::int64_t sum, std::int64_t least, const char* what) {
   std::vector<std::int64_t> rows;
-  std::int64_t left = spec.batch;
+  std::int64_t left = sum;
   for (std::size_t i = 0; i < place.array().size(); ++i) {
-    rows.push_back(place.at(i).whole(1, left));
+    rows.push_back(place.at(i).whole(least, left));
     left -= rows.back();
   }
-  if (left != 0) {
-    throw InputError(place.name(), std::to_string(spec.batch - left) + " samples in all",
-                     std::to_string(spec.batch) + ", the batch");
+  if (left != 0) throw InputError(place.name(), std::to_string(sum - left) + " samples in all", std::to_string(sum) + ", " + what);
+  return rows;
+}
+
+std::vector<std::int64_t> read_replica_rows(const JsonPlace& root, const RunSpec& spec) {
+  if (replica_count(spec) == 1) return {spec.batch};
+  const JsonPlace place = root.at("replica_rows");
+  const std::vector<std::int64_t> rows = read_rows(place, spec.batch, 0, "the batch");
+  if (static_cast<std::int64_t>(rows.size()) != replica_count(spec)) {
+    throw InputError(place.name(), std::to_string(rows.size()) + " replicas", std::to_string(replica_count(spec)) + ", as in config");
   }
   return rows;
 }
 
-std::vector<std::int64_t> read_transfers(const JsonPlace& place) {
+/// Transfers or collectives.
+std::vector<std::int64_t> read_bytes(const JsonPlace& place) {
+  if (!place.has("each_bytes")) {  // none
+    place.at("count").whole(0, 0);
+    place.at("bytes").whole(0, 0);
+    return {};
+  }
   const JsonPlace each = place.at("each_bytes").array();
   std::vector<std::int64_t> bytes;
   std::int64_t sum = 0;
@@ -328,6 +357,7 @@ Timeline read_timeline(const JsonPlace& root, const RunResult& run) {
     span.stage = static_cast<std::int32_t>(in.at("stage").whole(0, timeline.stages - 1));
     span.microbatch = static_cast<std::int32_t>(
         in.at("microbatch").whole(-1, static_cast<std::int64_t>(run.microbatch_rows.size()) - 1));
+    if (in.has("part")) span.part = static_cast<std::uint16_t>(in.at("part").whole(0, UINT16_MAX));
     span.start_ns = read_us(in.at("start_us"), 0, timeline.step_ns);
     span.end_ns = read_us(in.at("end_us"), span.start_ns, timeline.step_ns);
     timeline.spans.push_back(span);
@@ -358,7 +388,7 @@ nlohmann::ordered_json to_json(const RunResult& run) {
   ordered_json out = without_spans(run);
   const std::vector<bool> several = holds_several_stages(run);
   for (const Span& span : run.timeline.spans) {
-    out["spans"].push_back(span_to_json(span, several[static_cast<std::size_t>(span.worker)]));
+    out["spans"].push_back(span_to_json(run, span, several[static_cast<std::size_t>(span.worker)]));
   }
   return out;
 }
@@ -372,8 +402,10 @@ RunResult run_from_json(const nlohmann::json& document, const std::string& place
   run.step_time = read_step_time(root.at("step_time_ms"));
   if (root.has("bound_ms")) run.bound_ms = root.at("bound_ms").number(0, kLargestMs);
   run.stages = read_stages(root.at("stages"), run.spec);
-  run.microbatch_rows = read_rows(root.at("microbatch_rows"), run.spec);
-  run.transfer_bytes = read_transfers(root.at("transfers"));
+  run.replica_rows = read_replica_rows(root, run.spec);
+  run.microbatch_rows = read_rows(root.at("microbatch_rows"), run.replica_rows.front() * run.spec.accum, 1, "those of the first replica");
+  run.transfer_bytes = read_bytes(root.at("transfers"));
+  run.collective_bytes = read_bytes(root.at("collectives"));
   run.peak_memory_bytes = read_memory(root.at("gpus"), run.spec);
   run.live = read_live(root.at("gpus"));
   run.timeline = read_timeline(root, run);

@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "sim/spec/schedule.hpp"
+#include "sim/spec/words.hpp"
 
 namespace pdl {
 namespace {
@@ -37,6 +38,13 @@ std::string strategy_of_name(const RunSpec& spec) {
   return "pp-" + stem + (find_schedule(stem) || stem == kAutoSchedule ? "-file" : "");
 }
 
+std::string in_name(double number) {
+  std::string text = to_text(number);
+  std::replace(text.begin(), text.end(), '.', 'p');
+  std::erase(text, '+');
+  return text;
+}
+
 }  // namespace
 
 std::string run_name(const RunSpec& spec) {
@@ -44,6 +52,17 @@ std::string run_name(const RunSpec& spec) {
                      std::to_string(spec.batch) + "_mb" + std::to_string(spec.microbatches) + "_" + to_string(spec.dtype) +
                      "_" + to_string(spec.optimizer) + "_" + to_string(spec.transport) + "_" + to_string(spec.workers);
   if (spec.recompute) name += "_recompute";
+  if (spec.dp > 1) name += "_dp" + std::to_string(spec.dp);
+  if (spec.accum > 1) name += "_accum" + std::to_string(spec.accum);
+  if (spec.no_sync) name += "_nosync";
+  const RunSpec usual_spec;
+  if (spec.bucket_bytes != usual_spec.bucket_bytes) name += "_bucket" + std::to_string(spec.bucket_bytes);
+  if (spec.first_bucket_bytes != usual_spec.first_bucket_bytes) name += "_first" + std::to_string(spec.first_bucket_bytes);
+  if (spec.bucket_views) name += "_views";
+  if (spec.delay_ms > 0) name += "_delay" + in_name(spec.delay_ms);
+  if (spec.straggler) name += "_straggler" + std::to_string(spec.straggler->rank) + "-" + in_name(spec.straggler->ms);
+  if (spec.loss_scale != usual_spec.loss_scale) name += "_scale" + in_name(spec.loss_scale);
+  if (spec.hosts > 1) name += "_hosts" + std::to_string(spec.hosts);
   const Schedule* schedule = named_schedule(spec);
   const bool usually_overlap = schedule && schedule->steps_overlap;
   if (steps_overlap(spec) != usually_overlap) name += usually_overlap ? "_barrier" : "_overlap";

@@ -28,12 +28,14 @@ struct StepTime {
 struct RunResult {
   RunSpec spec;
   std::vector<Stage> stages;
-  std::vector<std::int64_t> microbatch_rows;
+  std::vector<std::int64_t> replica_rows;     // as Plan has them
+  std::vector<std::int64_t> microbatch_rows;  // as Plan has them
   std::vector<LiveActivations> live;  // by GPU; empty in runs written before it was known
   bool measured = false;
   StepTime step_time;
   Timeline timeline;                            // of the predicted step, or of the measured step nearest to the median
   std::vector<std::int64_t> transfer_bytes;     // of every transfer of the step, in the order of the plan
+  std::vector<std::int64_t> collective_bytes;   // of every collective of the step, once however many GPUs take part
   std::vector<std::int64_t> peak_memory_bytes;  // one a GPU; empty: not known
   /// Predicted runs: the step of the same order with its compute costs alone, no transfers, no host, no optimizer: what
   /// the schedule itself costs.

@@ -55,7 +55,7 @@ std::string gpu_table(const RunResult& run, const RunMetrics& metrics, std::size
   }
   const std::size_t hidden = metrics.gpus.size() - rows.size();
   return to_text(table) + (hidden == 0 ? "" : "(" + std::to_string(hidden) + " GPUs are not shown; --json has all)\n") +
-         "communication: a transfer and no computation; idle: neither; the three add up to the step\n";
+         "communication: a transfer or collective and no computation; idle: neither; the three add up to the step\n";
 }
 
 std::string step_time_text(const RunResult& run) {
@@ -75,7 +75,8 @@ std::string totals(const RunResult& run, const RunMetrics& metrics) {
          " samples/s\n" + "bubble       " + percent(metrics.bubble_fraction) +
          " of the time of all GPUs is not forward or backward work\n" + "transfers    " + transfers + "\n" +
          "parameters   " + grouped(metrics.parameters) + " in " + std::to_string(run.spec.model.layers.size()) +
-         " layers\n";
+         " layers\n" +
+         (metrics.collective_count == 0 ? "" : "collectives  " + grouped(metrics.collective_count) + ", " + decimal_bytes(metrics.collective_bytes) + " in all\n");
 }
 
 }  // namespace

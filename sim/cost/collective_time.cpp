@@ -1,0 +1,99 @@
+#include "sim/cost/collective_time.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "sim/spec/error.hpp"
+
+namespace pdl {
+namespace {
+
+/// What an algorithm sends, in buffers, and in how many steps one after another.
+struct Algorithm {
+  double volume = 0;
+  double steps = 0;
+};
+
+Algorithm ring(const std::string& operation, double n) {
+  if (operation == "all_reduce") return {2 * (n - 1) / n, 2 * (n - 1)};
+  if (operation == "broadcast" || operation == "reduce") return {1, n - 1};
+  return {(n - 1) / n, n - 1};
+}
+
+Algorithm tree(const std::string& operation, double n) {
+  if (operation == "all_reduce") return {2, 2 * std::log2(n)};
+  if (operation == "broadcast" || operation == "reduce") return {1, std::log2(n)};
+  return ring(operation, n);
+}
+
+}  // namespace
+
+CollectiveTime CollectiveTimes::at(const Collective& collective) {
+  if (collective.ranks <= 1 || collective.bytes == 0) return {};
+  if (collective.hosts <= 1) {
+    const Parts parts = on_one_host(collective, collective.ranks);
+    return {parts.latency_ns + parts.volume_ns, parts.blocks};
+  }
+  const std::int64_t local = collective.ranks / collective.hosts;
+  const Parts inside = local > 1 ? on_one_host(collective, local) : Parts{};
+  const Parts between = between_hosts(collective);
+  notices_.say("extrapolated: " + collective.operation + " over " + std::to_string(collective.hosts) + " hosts, from the bandwidth and latency given for their network");
+  return {inside.latency_ns + between.latency_ns + std::max(inside.volume_ns, between.volume_ns), inside.blocks};
+}
+
+const MeasuredCurve& CollectiveTimes::nearest_group(const Collective& collective) const {
+  const std::int64_t ranks = collective.ranks / std::max<std::int64_t>(collective.hosts, 1);
+  const MeasuredCurve* nearest = nullptr;
+  const auto far = [&](const MeasuredCurve& measured) {
+    return std::abs(std::log(static_cast<double>(measured.key.ranks) / static_cast<double>(ranks)));
+  };
+  for (const MeasuredCurve& measured : profile_.of(Probe::collective)) {
+    const MeasuredKey& key = measured.key;
+    if (key.operation != collective.operation || key.transport != collective.transport || key.ranks < 2) continue;
+    if (!nearest || far(measured) <= far(*nearest)) nearest = &measured;  // of equals the larger group
+  }
+  if (nearest) return *nearest;
+  throw InputError("profile " + profile_.name, "no " + collective.operation + " by " + collective.transport,
+                   "one: pdl-calibrate measures it on two GPUs or more (or --from-nccl-tests FILE)");
+}
+
+CollectiveTimes::Parts CollectiveTimes::on_one_host(const Collective& collective, std::int64_t ranks) {
+  const MeasuredCurve& measured = nearest_group(collective);
+  const CurveReading reading = read(measured.curve, collective.bytes);
+  const std::vector<Kernel>& kernels = nearest_point(measured.curve, collective.bytes).kernels;
+  Parts parts;
+  parts.blocks = kernels.empty() ? 0 : kernels.front().blocks;
+  parts.latency_ns = std::min(reading.time_ns, measured.curve.points.front().time_ns);
+  for (const CurvePoint& point : measured.curve.points) parts.latency_ns = std::min(parts.latency_ns, point.time_ns);
+  parts.volume_ns = reading.time_ns - parts.latency_ns;
+  if (reading.extrapolated()) {
+    notices_.extrapolated("bytes of " + collective.operation + " " + collective.transport, collective.bytes,
+                          measured.curve.least(), measured.curve.largest());
+  }
+  if (measured.key.ranks == ranks) return parts;
+  notices_.say("extrapolated: " + collective.operation + " of " + std::to_string(ranks) + " ranks from " +
+               std::to_string(measured.key.ranks) + " measured, by the byte counts of ring and tree");
+  const Algorithm known = ring(collective.operation, static_cast<double>(measured.key.ranks));
+  const auto scaled = [&](const Algorithm& algorithm) {
+    Parts scaled_parts = parts;
+    scaled_parts.latency_ns *= algorithm.steps / known.steps;
+    scaled_parts.volume_ns *= algorithm.volume / known.volume;
+    return scaled_parts;
+  };
+  const Parts by_ring = scaled(ring(collective.operation, static_cast<double>(ranks)));
+  const Parts by_tree = scaled(tree(collective.operation, static_cast<double>(ranks)));
+  return by_ring.latency_ns + by_ring.volume_ns <= by_tree.latency_ns + by_tree.volume_ns ? by_ring : by_tree;
+}
+
+CollectiveTimes::Parts CollectiveTimes::between_hosts(const Collective& collective) {
+  const auto hosts = static_cast<double>(collective.hosts);
+  const auto parts = [&](const Algorithm& algorithm) {
+    return Parts{algorithm.steps * collective.network_latency_ns,
+                 algorithm.volume * static_cast<double>(collective.bytes) / collective.network_bytes_per_s * 1e9, 0};
+  };
+  const Parts by_ring = parts(ring(collective.operation, hosts));
+  const Parts by_tree = parts(tree(collective.operation, hosts));
+  return by_ring.latency_ns + by_ring.volume_ns <= by_tree.latency_ns + by_tree.volume_ns ? by_ring : by_tree;
+}
+
+}  // namespace pdl

@@ -1,0 +1,68 @@
+// Time of a collective for any number of GPUs and hosts, from the groups that a profile has.
+//
+//   CollectiveTimes times(profile, notices);
+//   times.at({.operation = "all_reduce", .transport = "nccl", .ranks = 8, .bytes = 64 << 20})
+//
+// Groups that were measured: their curve over bytes. Other sizes of a group on one host: the nearest measured one, its
+// latency L (its smallest time) and the rest V of its time scaled by the counts of the algorithms, whichever is faster
+// (NCCL chooses between them in the same way):
+//
+//                              wire bytes of a rank, ring   steps, ring   wire bytes, tree   steps, tree
+//   all_reduce                 2 (n-1)/n x bytes            2 (n-1)       2 x bytes          2 log2 n
+//   broadcast, reduce          bytes                        n-1           bytes              log2 n
+//   all_gather, reduce_scatter (n-1)/n x bytes              n-1           -                  -
+//
+// (nccl-tests, doc/PERFORMANCE.md; NCCL 2.28's double binary trees.) Several hosts: inside a host as above, between hosts a
+// ring or a tree over the hosts with the bandwidth of a host's network; both go on at the same time, so the volumes take
+// the longer of the two, latencies add up. Every such time is marked as extrapolated.
+//
+// Units: bytes are those of the whole buffer, nanoseconds.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "sim/cost/cost_profile.hpp"
+#include "sim/cost/notices.hpp"
+
+namespace pdl {
+
+struct Collective {
+  std::string operation;
+  std::string transport;
+  std::int64_t ranks = 1;
+  std::int64_t bytes = 0;
+  std::int64_t hosts = 1;  // divides ranks
+  double network_bytes_per_s = 0;
+  double network_latency_ns = 0;
+};
+
+struct CollectiveTime {
+  double device_ns = 0;
+  std::int64_t blocks = 0;  // multiprocessors that it holds; 0: not known
+};
+
+class CollectiveTimes {
+ public:
+  /// Both must outlive this.
+  CollectiveTimes(const CostProfile& profile, Notices& notices) : profile_(profile), notices_(notices) {}
+
+  /// None for one rank. Throws InputError naming the profile if it has no such operation.
+  CollectiveTime at(const Collective& collective);
+
+ private:
+  struct Parts {
+    double latency_ns = 0;
+    double volume_ns = 0;
+    std::int64_t blocks = 0;
+  };
+
+  const MeasuredCurve& nearest_group(const Collective& collective) const;
+  Parts on_one_host(const Collective& collective, std::int64_t ranks);
+  static Parts between_hosts(const Collective& collective);
+
+  const CostProfile& profile_;
+  Notices& notices_;
+};
+
+}  // namespace pdl
