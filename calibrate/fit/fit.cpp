@@ -28,6 +28,7 @@ struct Measurements {
   std::vector<double> issue_ns;
   std::vector<Kernel> kernels;
   std::int64_t warmup = 0;
+  std::int64_t calls = 0;  // that the times are means of
 };
 
 /// Things of one kind that happened to several samples: told once, with how many and the first of them by key.
@@ -98,7 +99,7 @@ void add_sample(const Sample& sample, Measurements& all, Tallies& tallies) {
   const double factor = ns_per_unit(sample.unit);
   std::vector<double> times = after_warmup(sample.values, sample.warmup, factor);
   all.warmup += sample.warmup;
-  if (sample.warmup == 0) {
+  if (sample.warmup == 0 && sample.calls_before == 0) {
     tallies.no_warmup.add(sample.key);
     if (times.size() > 1 && times.front() > kSlowFirst * median({times.begin() + 1, times.end()})) {
       tallies.slow_first.add(sample.key);
@@ -106,6 +107,7 @@ void add_sample(const Sample& sample, Measurements& all, Tallies& tallies) {
       all.warmup += 1;
     }
   }
+  all.calls += static_cast<std::int64_t>(times.size()) * sample.calls_a_value;
   all.times_ns.insert(all.times_ns.end(), times.begin(), times.end());
   const std::vector<double> issue = after_warmup(sample.issue_values, sample.warmup, factor);
   all.issue_ns.insert(all.issue_ns.end(), issue.begin(), issue.end());
@@ -130,7 +132,7 @@ CurvePoint make_point(const MeasuredKey& key, Measurements& measured, Tallies& t
   point.warmup = measured.warmup;
   if (!measured.issue_ns.empty()) point.issue_ns = to_picoseconds(median(measured.issue_ns));
   point.kernels = measured.kernels;
-  if (point.count == 1) tallies.single.add(key);
+  if (measured.calls == 1) tallies.single.add(key);
   const double spread = (point.p75_ns - point.p25_ns) / point.time_ns;
   if (spread > kWideSpread) tallies.spread.add(key, percent_text(spread));
   return point;

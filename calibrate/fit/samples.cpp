@@ -51,7 +51,9 @@ Sample read_sample(const JsonPlace& place) {
   const Probe probe = read_probe(place.at("probe"));
   Words known = key_fields(probe);
   if (!size_name(probe).empty()) known.emplace_back(size_name(probe));
-  for (const char* key : {"probe", "unit", "warmup", "values", "sm_clock_mhz", "power_w"}) known.emplace_back(key);
+  for (const char* key : {"probe", "unit", "warmup", "values", "calls_before", "calls_a_value", "sm_clock_mhz", "power_w"}) {
+    known.emplace_back(key);
+  }
   if (probe != Probe::memory) known.emplace_back("issue_values");
   if (probe != Probe::memory && probe != Probe::host) known.emplace_back("kernels");
   place.object_of(known);
@@ -62,6 +64,8 @@ Sample read_sample(const JsonPlace& place) {
   if (probe != Probe::memory || place.has("warmup")) sample.warmup = place.at("warmup").whole(0, kLargestCount);
   sample.values = read_values(place.at("values"));
   if (place.has("issue_values")) sample.issue_values = read_values(place.at("issue_values"));
+  if (place.has("calls_before")) sample.calls_before = place.at("calls_before").whole(0, kLargestCount);
+  if (place.has("calls_a_value")) sample.calls_a_value = place.at("calls_a_value").whole(1, kLargestCount);
   if (place.has("kernels")) {
     const JsonPlace kernels = place.at("kernels");
     kernels.array();
@@ -80,6 +84,8 @@ ordered_json sample_json(const Sample& sample) {
   json["warmup"] = sample.warmup;
   json["values"] = sample.values;
   if (!sample.issue_values.empty()) json["issue_values"] = sample.issue_values;
+  if (sample.calls_before != 0) json["calls_before"] = sample.calls_before;
+  if (sample.calls_a_value != 1) json["calls_a_value"] = sample.calls_a_value;
   if (!sample.kernels.empty()) {
     json["kernels"] = ordered_json::array();
     for (const KernelSample& kernel : sample.kernels) {

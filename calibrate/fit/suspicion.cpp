@@ -50,6 +50,15 @@ struct Rate {
   std::string of;  // "the peak of H100 (fp32)"
 };
 
+/// Bytes that must pass between one card and the others, one way, over the bytes of the buffer, whatever the algorithm.
+/// An all-reduce by a ring moves 2 (n - 1) / n, but switches that add up (NVLS) need each card's bytes only once in each
+/// direction, and have been measured above the links' rate in terms of the ring.
+double least_share(const std::string& operation, std::int64_t ranks) {
+  const double n = static_cast<double>(ranks);
+  if (operation == "all_gather" || operation == "reduce_scatter") return (n - 1) / n;
+  return operation == "all_reduce" || operation == "broadcast" || operation == "reduce" ? 1 : 0;
+}
+
 std::optional<Rate> rate(const MeasuredKey& key, double time_ns, const CardLimits& limits) {
   const double seconds = time_ns / 1e9;
   const double size = static_cast<double>(key.size);
@@ -59,6 +68,10 @@ std::optional<Rate> rate(const MeasuredKey& key, double time_ns, const CardLimit
   }
   if (key.probe == Probe::transfer && key.transport != "gloo" && limits.link_bytes_per_s > 0) {
     return Rate{size / seconds, limits.link_bytes_per_s, "B/s", "what a link of " + limits.card + " carries one way"};
+  }
+  if (key.probe == Probe::collective && key.transport != "gloo" && key.ranks > 1 && limits.link_bytes_per_s > 0) {
+    return Rate{size * least_share(key.operation, key.ranks) / seconds, limits.link_bytes_per_s, "B/s into or out of a card",
+                "what the links of " + limits.card + " carry one way"};
   }
   // A step of SGD reads weights and gradients and writes weights, 4 bytes each.
   if (key.probe == Probe::optimizer && limits.memory_bytes_per_s > 0 && 12 * size > kBytesBeyondCaches) {

@@ -2,11 +2,13 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <filesystem>
 #include <iostream>
 #include <optional>
 
 #include "calibrate/fit/fit.hpp"
+#include "calibrate/fit/nccl_tests.hpp"
 #include "calibrate/fit/samples.hpp"
 #include "calibrate/fit/summary.hpp"
 #include "calibrate/probe/probe.hpp"
@@ -23,6 +25,7 @@ constexpr const char* kFooter =
     "Examples:\n"
     "  pdl-calibrate --gpus 4 --samples data/h100x4/samples.json --out data/h100x4/profile.json\n"
     "  pdl-calibrate --from data/h100x4/samples.json --out profile.json\n"
+    "  pdl-calibrate --from data/h100x4/samples.json --from-nccl-tests all_reduce_16.txt --out profile.json\n"
     "  pdl-calibrate --device cpu --gpus 2 --out p.json && pdl-sim --profile p.json --gpus 2 --dim 256\n"
     "Exit codes: 0 fine, 2 the input or the measurements are wrong, 3 measuring failed, 1 a bug of pdl-calibrate.";
 
@@ -31,6 +34,8 @@ struct CommandLine {
   std::string out;
   std::string samples;
   std::string from;
+  std::vector<std::string> nccl_tests;
+  NcclTestsOptions nccl_tests_options;
   std::string name;
 };
 
@@ -46,6 +51,14 @@ void add_flags(CLI::App& app, CommandLine& line) {
   app.add_option("--out", line.out, "the profile to write ('-': standard output)")->type_name("FILE")->required();
   app.add_option("--samples", line.samples, "write the raw measurements too")->type_name("FILE");
   app.add_option("--from", line.from, "fit these samples instead of measuring; needs no hardware")->type_name("FILE");
+  app.add_option("--from-nccl-tests", line.nccl_tests,
+                 "outputs of nccl-tests (all_reduce_perf ...), a test a file: collectives of any number of ranks, alone or "
+                 "added to --from; their in-place times are taken")
+      ->type_name("FILE ...");
+  app.add_option("--collective", line.nccl_tests_options.collective,
+                 "what those files measured, where they do not say: all_reduce, all_gather, broadcast, reduce, reduce_scatter")
+      ->type_name("WORD");
+  app.add_option("--ranks", line.nccl_tests_options.ranks, "how many ranks they had, where they do not say")->type_name("N");
   app.add_option("--name", line.name, "name of the profile [the folder of a profile.json, or card and count]")
       ->type_name("NAME");
   app.add_option("--device", line.probe.device, "what to measure [cuda]")->type_name("cuda|cpu");
@@ -73,14 +86,34 @@ void add_flags(CLI::App& app, CommandLine& line) {
   throw InputError("command line", "an unknown word " + word, nearest.empty() ? list_words(known) : nearest);
 }
 
+void check_nccl_tests(const CLI::App& app, const CommandLine& line) {
+  for (const char* flag : {"--collective", "--ranks"}) {
+    if (app.count(flag) > 0 && line.nccl_tests.empty()) throw InputError(flag, "it without --from-nccl-tests", "both or none");
+  }
+  const std::string& collective = line.nccl_tests_options.collective;
+  const std::vector<std::string>& known = nccl_tests_collectives();
+  if (app.count("--collective") > 0 && std::find(known.begin(), known.end(), collective) == known.end()) {
+    throw InputError("--collective", collective, list_words(known));
+  }
+  const std::int64_t ranks = line.nccl_tests_options.ranks;
+  if (app.count("--ranks") > 0 && (ranks < 2 || ranks > 1000000)) {
+    throw InputError("--ranks", std::to_string(ranks), "a whole number from 2 to 1000000");
+  }
+  for (const std::string& file : line.nccl_tests) {
+    if (file == line.out) throw InputError("--out", "the same file as --from-nccl-tests", "another file");
+  }
+}
+
 /// Numbers in range and words that fit together, before minutes are spent on measuring.
 void check(const CLI::App& app, const CommandLine& line) {
-  if (!line.from.empty()) {
+  for (const auto& [from, given] : {std::pair{"--from", !line.from.empty()}, {"--from-nccl-tests", !line.nccl_tests.empty()}}) {
     for (const std::string& flag : flags_of_probe()) {
-      if (app.count(flag) > 0)
-        throw InputError(flag, "it together with --from", "one of them: --from measures nothing");
+      if (given && app.count(flag) > 0) {
+        throw InputError(flag, std::string("it together with ") + from, std::string("one of them: ") + from + " measures nothing");
+      }
     }
   }
+  check_nccl_tests(app, line);
   const auto positive = [](const char* flag, const std::vector<std::int64_t>& values) {
     for (const std::int64_t value : values) {
       if (value < 1 || value > 1000000)
@@ -131,6 +164,14 @@ Samples measure(const CommandLine& line) {
   throw InputError("pdl-calibrate", "a build without LibTorch, which cannot measure",
                    "--from samples.json, or the full build (cmake --preset all)");
 #endif
+}
+
+Samples read_samples(const CommandLine& line) {
+  Samples samples = line.from.empty() ? Samples{} : load_samples(line.from);
+  for (const std::string& file : line.nccl_tests) {
+    add_nccl_tests(load_nccl_tests(file, line.nccl_tests_options), file, samples);
+  }
+  return samples;
 }
 
 std::string range_text(const FitSummaryRow& row) {
@@ -198,8 +239,8 @@ void run_command_line(int argc, char** argv) {
   check_writable("--out", line.out);
   check_writable("--samples", line.samples);
 
-  const Samples samples = line.from.empty() ? measure(line) : load_samples(line.from);
-  const std::string place = !line.from.empty() ? line.from : !line.samples.empty() ? line.samples : "samples";
+  const Samples samples = line.from.empty() && line.nccl_tests.empty() ? measure(line) : read_samples(line);
+  const std::string place = !line.from.empty() ? line.from : !line.nccl_tests.empty() ? line.nccl_tests.front() : !line.samples.empty() ? line.samples : "samples";
   const CostProfile profile = fit(samples, place, name_of(line));
   save_profile(profile, line.out);
   print_summary(profile, line.out == "-" ? std::cerr : std::cout);

@@ -86,6 +86,11 @@ std::array<Description, kProbes> make_descriptions() {
         text_field("implementation", &Key::implementation, implementations, Presence::optional),
         text_field("dtype", &Key::dtype, dtypes, Presence::optional)}},
       {"bucket", "parameters", {text_field("operation", &Key::operation, {"copy_in", "copy_out", "join"})}},
+      {"overlap",
+       "bytes",
+       {text_field("name", &Key::name, {"compute", "communication"}), text_field("operation", &Key::operation, {}), transport,
+        whole_field("ranks", &Key::ranks, 1, kMillion), dtype, whole_field("in", &Key::in, 1, kLargestWidth),
+        whole_field("out", &Key::out, 1, kLargestWidth), whole_field("rows", &Key::rows, 1, kMillion)}},
   }};
 }
 
@@ -176,8 +181,9 @@ std::string describe(const MeasuredKey& key) {
     if (key.accumulate) text += " accumulate";
     if (!key.input_gradient) text += " without input gradient";
     if (key.layers > 0) text += " in a stage of " + std::to_string(key.layers);
-    if (key.probe == Probe::layer) text += " " + std::to_string(key.in) + "x" + std::to_string(key.out);
+    if (key.probe == Probe::layer || key.probe == Probe::overlap) text += " " + std::to_string(key.in) + "x" + std::to_string(key.out);
   }
+  if (key.rows > 0) text += ", rows " + std::to_string(key.rows);
   if (key.size > 0) text += ", " + std::string(size_name(key.probe)) + " " + std::to_string(key.size);
   return text;
 }

@@ -23,7 +23,13 @@ constexpr std::int64_t kLargestCount = std::int64_t{1} << 40;
 
 /// The section of the file that holds the curves or constants of a probe.
 constexpr std::array<const char*, kProbes> kSections = {"layers",    "losses",      "optimizers", "zero_grads",
-                                                        "transfers", "collectives", "host",       "memory"};
+                                                        "transfers", "collectives", "host",       "memory",
+                                                        "buckets",   "overlaps"};
+
+/// Sections that older profiles lack: written where there is something in them.
+bool may_be_absent(Probe probe) {
+  return probe == Probe::bucket || probe == Probe::overlap;
+}
 
 const char* section(Probe probe) {
   return kSections[static_cast<std::size_t>(probe)];
@@ -267,7 +273,10 @@ ordered_json to_json(const CostProfile& profile) {
   json["name"] = profile.name;
   json["units"] = {{"time", "us"}, {"size", "bytes"}};
   json["environment"] = profile.environment;
-  for (const char* name : kSections) json[name] = ordered_json::array();
+  for (int i = 0; i < kProbes; ++i) {
+    const auto probe = static_cast<Probe>(i);
+    if (!may_be_absent(probe) || !profile.of(probe).empty()) json[section(probe)] = ordered_json::array();
+  }
   for (const MeasuredCurve& curve : profile.curves) json[section(curve.key.probe)].push_back(curve_json(curve));
   for (const HostTime& host : profile.host) json[section(Probe::host)].push_back(host_json(host));
   for (const MemoryConstant& memory : profile.memory) json[section(Probe::memory)].push_back(memory_json(memory));
@@ -289,6 +298,7 @@ CostProfile profile_from_json(const nlohmann::json& document, const std::string&
   const ProfileReader reader(read_units(root.at("units")));
   for (int i = 0; i < kProbes; ++i) {
     const auto probe = static_cast<Probe>(i);
+    if (may_be_absent(probe) && !root.has(section(probe))) continue;
     const JsonPlace entries = root.at(section(probe));
     entries.array();
     for (std::size_t e = 0; e < entries.size(); ++e) {

@@ -1,0 +1,58 @@
+// Reads what the programs of nccl-tests print, as samples of collectives.
+//
+//   # Collective test starting: all_reduce_perf
+//   # nThread 1 nGpus 2 minBytes 8 maxBytes 134217728 step: 2(factor) warmup iters: 5 iters: 20 agg iters: 1 ...
+//   #  Rank  0 Group  0 Pid   8756 on   node1 device  0 [0000:1b:00] NVIDIA H100 80GB HBM3
+//   #  Rank  1 ...
+//   #                                                       out-of-place                       in-place
+//   #       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong
+//   #        (B)    (elements)                               (us)  (GB/s)  (GB/s)            (us)  (GB/s)  (GB/s)
+//          1024           256     float     sum      -1    16.94    0.06    0.06      0    16.17    0.06    0.06      0
+//   # Out of bounds values : 0 OK
+//   # Avg bus bandwidth    : 0.06
+//
+// Source: NVIDIA/nccl-tests, src/util.cu (writeResultHeader, writeBenchmarkLineBody), and its older forms: without
+// "Collective test starting", without the column root, with a column error in the place of #wrong, with the prefix that
+// mpirun --tag-output puts before a line. Bytes are nccl-tests' own: of the whole buffer, the larger of what a rank
+// gives and what it gets. The time taken is the in-place one, as training calls its collectives. Units: us.
+// Not here: the sizes that the files do not hold, several data types or operations in one file (refused), JSON reports.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "calibrate/fit/samples.hpp"
+
+namespace pdl {
+
+/// What the text may not say. Where it does, both must agree.
+struct NcclTestsOptions {
+  std::string collective;   // all_reduce, all_gather, broadcast, reduce, reduce_scatter; empty: from the text
+  std::int64_t ranks = 0;   // 0: from the text
+};
+
+struct NcclTests {
+  std::string collective;
+  std::int64_t ranks = 0;
+  std::string card;                    // as the lines of the ranks name it; empty: they do not
+  std::int64_t rows_without_bytes = 0; // rows of 0 bytes (small sizes of all_gather), which measure nothing
+  bool checked = false;                // results were verified (#wrong), not "N/A"
+  std::vector<Sample> samples;         // ascending bytes
+};
+
+/// all_reduce, all_gather, broadcast, reduce, reduce_scatter.
+const std::vector<std::string>& nccl_tests_collectives();
+
+/// Throws InputError that names `place` and the line, what was found and what was expected: no header, no unit, no row,
+/// a row that is cut off or in between other text, sizes not ascending, a time that is not positive and finite, a wrong
+/// result, rates that contradict the time, the ranks or the operation, an end without "Out of bounds values".
+NcclTests parse_nccl_tests(const std::string& text, const std::string& place, const NcclTestsOptions& options = {});
+
+/// Reads a file of at most 64 MiB. Throws InputError as above, or if it cannot be read.
+NcclTests load_nccl_tests(const std::string& path, const NcclTestsOptions& options = {});
+
+/// Adds the samples, and to the environment under "nccl_tests" what was read. Without samples before: the device, card
+/// and count too. Throws InputError if the card is not the one of the samples.
+void add_nccl_tests(const NcclTests& tests, const std::string& place, Samples& samples);
+
+}  // namespace pdl
