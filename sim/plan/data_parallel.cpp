@@ -13,37 +13,44 @@ constexpr std::int64_t kBytesPerNumber = 4;
 class Replicas {
  protected:
   explicit Replicas(const Plan& plan) : plan_(plan), spec_(plan.spec) {
-    while (used_ < std::ssize(plan.replica_rows) && rows(used_) > 0) ++used_;
+    while (used_ < std::ssize(plan.replica_rows) && plan.replica_rows[static_cast<std::size_t>(used_)] > 0) ++used_;
   }
 
-  std::int64_t rows(std::int32_t replica) const { return plan_.replica_rows[static_cast<std::size_t>(replica)]; }
+  /// Of a micro-batch: without a slicing of its part, all of what the replica has.
+  std::int64_t rows(std::int32_t replica, std::int32_t microbatch) const {
+    if (spec_.microbatches > 1) return plan_.microbatch_rows[static_cast<std::size_t>(microbatch)];
+    return plan_.replica_rows[static_cast<std::size_t>(replica)];
+  }
+
+  /// Of all rounds.
+  std::int32_t microbatches() const { return static_cast<std::int32_t>(plan_.microbatch_rows.size()); }
 
   std::int32_t layers() const { return static_cast<std::int32_t>(spec_.model.layers.size()); }
 
   std::uint32_t compute_stream(std::int32_t replica) const { return stream_of(replica, StreamRole::compute, 0); }
 
   TaskId add(const Work& work, std::uint32_t stream, std::uint32_t host, std::uint32_t group, std::int32_t replica,
-             std::int32_t round, std::size_t part = 0) {
-    return builder_.add_task({builder_.add_work(work), stream, host, group, replica, replica, round, work.kind,
+             std::int32_t microbatch, std::size_t part = 0) {
+    return builder_.add_task({builder_.add_work(work), stream, host, group, replica, replica, microbatch, work.kind,
                               static_cast<std::uint16_t>(part)});
   }
 
-  TaskId add_layers(TaskKind kind, std::int32_t replica, std::uint32_t host, std::int32_t round, std::int32_t first,
+  TaskId add_layers(TaskKind kind, std::int32_t replica, std::uint32_t host, std::int32_t microbatch, std::int32_t first,
                     std::int32_t count, std::size_t part = 0) {
     Work work;
     work.kind = kind;
     work.implementation = Implementation::autograd;
     work.first_layer = first;
     work.layer_count = count;
-    if (kind != TaskKind::optimizer) work.rows = rows(replica);
-    work.accumulate = kind == TaskKind::backward && round > 0 && spec_.strategy == Strategy::ddp;
+    if (kind != TaskKind::optimizer) work.rows = rows(replica, microbatch);
+    work.accumulate = kind == TaskKind::backward && microbatch > 0 && spec_.strategy == Strategy::ddp;
     work.input_gradient = !(kind == TaskKind::backward && first == 0);
     work.loss = kind == TaskKind::backward && spec_.strategy == Strategy::ddp && first + count == layers();
-    return add(work, compute_stream(replica), host, kNone, replica, round, part);
+    return add(work, compute_stream(replica), host, kNone, replica, microbatch, part);
   }
 
-  void add_sleep(double ms, std::uint32_t host, std::int32_t replica, std::int32_t round) {
-    if (ms > 0) add(sleep_work(ms), kNone, host, kNone, replica, round);
+  void add_sleep(double ms, std::uint32_t host, std::int32_t replica, std::int32_t microbatch) {
+    if (ms > 0) add(sleep_work(ms), kNone, host, kNone, replica, microbatch);
   }
 
   void add_straggler(std::int32_t replica, std::uint32_t host) {
@@ -73,10 +80,10 @@ class DistributedStep : Replicas {
   explicit DistributedStep(const Plan& plan) : Replicas(plan) {}
 
   TaskGraph build() && {
-    groups_.assign(plan_.buckets.size() * static_cast<std::size_t>(spec_.accum), kNone);
+    groups_.assign(plan_.buckets.size() * plan_.microbatch_rows.size(), kNone);
     for (std::int32_t replica = 0; replica < used_; ++replica) {
       add_straggler(replica, host_of(replica));
-      for (std::int32_t round = 0; round < spec_.accum; ++round) add_round(replica, round);
+      for (std::int32_t m = 0; m < microbatches(); ++m) add_microbatch(replica, m);
       add_layers(TaskKind::optimizer, replica, host_of(replica), -1, 0, layers());
     }
     return std::move(builder_).build(static_cast<std::uint32_t>(used_), static_cast<std::uint32_t>(used_));
@@ -85,13 +92,15 @@ class DistributedStep : Replicas {
  private:
   static std::uint32_t host_of(std::int32_t replica) { return static_cast<std::uint32_t>(replica); }
 
-  void add_round(std::int32_t replica, std::int32_t round) {
+  void add_microbatch(std::int32_t replica, std::int32_t microbatch) {
     const std::uint32_t host = host_of(replica);
-    add_layers(TaskKind::forward, replica, host, round, 0, layers());
-    add_sleep(spec_.delay_ms, host, replica, round);
-    const bool exchanges = !spec_.no_sync || round + 1 == spec_.accum;
+    add_layers(TaskKind::forward, replica, host, microbatch, 0, layers());
+    add_sleep(spec_.delay_ms, host, replica, microbatch);
+    const auto in_round = static_cast<std::int32_t>(microbatches() / spec_.accum);
+    const bool ends_round = (microbatch + 1) % in_round == 0;
+    const bool exchanges = ends_round && (!spec_.no_sync || microbatch + 1 == microbatches());
     if (!exchanges) {
-      add_layers(TaskKind::backward, replica, host, round, 0, layers());
+      add_layers(TaskKind::backward, replica, host, microbatch, 0, layers());
       return;
     }
     std::vector<TaskId> reduced;
@@ -99,35 +108,35 @@ class DistributedStep : Replicas {
     for (std::size_t b = 0; b < plan_.buckets.size(); ++b) {
       const GradientBucket& bucket = plan_.buckets[b];
       if (bucket.lowest_layer < above) {
-        last_backward_ = add_layers(TaskKind::backward, replica, host, round, bucket.lowest_layer, above - bucket.lowest_layer, b);
+        last_backward_ = add_layers(TaskKind::backward, replica, host, microbatch, bucket.lowest_layer, above - bucket.lowest_layer, b);
         above = bucket.lowest_layer;
       }
-      reduced.push_back(add_exchange(replica, round, b));
+      reduced.push_back(add_exchange(replica, microbatch, b));
     }
     if (spec_.bucket_views) return wait_for_all(reduced);
     for (std::size_t b = 0; b < plan_.buckets.size(); ++b) {
-      const TaskId copy = add(moved(TaskKind::bucket_copy_out, plan_.buckets[b]), compute_stream(replica), host, kNone, replica, round, b);
+      const TaskId copy = add(moved(TaskKind::bucket_copy_out, plan_.buckets[b]), compute_stream(replica), host, kNone, replica, microbatch, b);
       if (reduced[b] != kNone) builder_.add_edge(reduced[b], copy);
       join_pending(copy);
     }
   }
 
   /// The copy into the bucket and its all-reduce; kNone with one GPU.
-  TaskId add_exchange(std::int32_t replica, std::int32_t round, std::size_t b) {
+  TaskId add_exchange(std::int32_t replica, std::int32_t microbatch, std::size_t b) {
     const std::uint32_t host = host_of(replica);
     TaskId full = last_backward_;
     if (!spec_.bucket_views) {
-      full = add(moved(TaskKind::bucket_copy_in, plan_.buckets[b]), compute_stream(replica), host, kNone, replica, round, b);
+      full = add(moved(TaskKind::bucket_copy_in, plan_.buckets[b]), compute_stream(replica), host, kNone, replica, microbatch, b);
     }
     if (used_ == 1) return kNone;
-    std::uint32_t& group = groups_[b * static_cast<std::size_t>(spec_.accum) + static_cast<std::size_t>(round)];
+    std::uint32_t& group = groups_[b * plan_.microbatch_rows.size() + static_cast<std::size_t>(microbatch)];
     if (group == kNone) group = builder_.add_group();
-    const TaskId task = add(moved(TaskKind::all_reduce, plan_.buckets[b]), stream_of(replica, StreamRole::collective, 0), host, group, replica, round, b);
+    const TaskId task = add(moved(TaskKind::all_reduce, plan_.buckets[b]), stream_of(replica, StreamRole::collective, 0), host, group, replica, microbatch, b);
     builder_.add_edge(full, task);
     return task;
   }
 
-  /// Where nothing is copied back, what comes next waits: the next round's forward, or the optimizer.
+  /// Where nothing is copied back, what comes next waits: the next microbatch's forward, or the optimizer.
   void wait_for_all(const std::vector<TaskId>& reduced) { pending_ = reduced; }
 
   void join_pending(TaskId task) {
@@ -137,16 +146,16 @@ class DistributedStep : Replicas {
     pending_.clear();
   }
 
-  TaskId add_layers(TaskKind kind, std::int32_t replica, std::uint32_t host, std::int32_t round, std::int32_t first,
+  TaskId add_layers(TaskKind kind, std::int32_t replica, std::uint32_t host, std::int32_t microbatch, std::int32_t first,
                     std::int32_t count, std::size_t part = 0) {
-    const TaskId task = Replicas::add_layers(kind, replica, host, round, first, count, part);
+    const TaskId task = Replicas::add_layers(kind, replica, host, microbatch, first, count, part);
     join_pending(task);
     return task;
   }
 
   TaskId last_backward_ = kNone;
   std::vector<TaskId> pending_;
-  std::vector<std::uint32_t> groups_;  // by bucket and round
+  std::vector<std::uint32_t> groups_;  // by bucket and micro-batch
 };
 
 class SingleProcessStep : Replicas {
@@ -155,74 +164,76 @@ class SingleProcessStep : Replicas {
 
   TaskGraph build() && {
     for (std::int32_t replica = 0; replica < used_; ++replica) add_straggler(replica, static_cast<std::uint32_t>(replica));
-    for (std::int32_t round = 0; round < spec_.accum; ++round) add_round(round);
+    for (std::int32_t m = 0; m < microbatches(); ++m) add_microbatch(m);
     add_layers(TaskKind::optimizer, 0, main_, -1, 0, layers());
     return std::move(builder_).build(static_cast<std::uint32_t>(spec_.gpus), main_ + 1);
   }
 
  private:
-  void add_round(std::int32_t round) {
+  void add_microbatch(std::int32_t microbatch) {
+    std::int64_t all_rows = 0;
+    for (std::int32_t r = 0; r < used_; ++r) all_rows += rows(r, microbatch);
     const std::int64_t in = spec_.model.layers.front().in_features, out = spec_.model.layers.back().out_features;
-    add_slices(TaskKind::scatter, round, in, false);
-    add_chunks(TaskKind::broadcast, round);
+    add_slices(TaskKind::scatter, microbatch, in, false);
+    add_chunks(TaskKind::broadcast, microbatch);
     std::vector<TaskId> forwards;
     for (std::int32_t r = 0; r < used_; ++r) {
-      forwards.push_back(add_layers(TaskKind::forward, r, static_cast<std::uint32_t>(r), round, 0, layers()));
+      forwards.push_back(add_layers(TaskKind::forward, r, static_cast<std::uint32_t>(r), microbatch, 0, layers()));
       for (const TaskId before : on_gpu_[r]) builder_.add_edge(before, forwards.back());
     }
     on_gpu_.clear();
     next_waits_for_ = forwards;  // the threads of the GPUs have ended
-    add_slices(TaskKind::gather, round, out, true);
-    Work loss = moved(TaskKind::loss, spec_.batch * out * kBytesPerNumber);
-    loss.rows = spec_.batch;
+    add_slices(TaskKind::gather, microbatch, out, true);
+    Work loss = moved(TaskKind::loss, all_rows * out * kBytesPerNumber);
+    loss.rows = all_rows;
     loss.first_layer = layers() - 1;
     loss.layer_count = 1;
-    const TaskId lost = add(loss, compute_stream(0), main_, kNone, 0, round);
+    const TaskId lost = add(loss, compute_stream(0), main_, kNone, 0, microbatch);
     join(lost);
-    add_sleep(spec_.delay_ms, main_, 0, round);
-    add_slices(TaskKind::scatter, round, out, true);
+    add_sleep(spec_.delay_ms, main_, 0, microbatch);
+    add_slices(TaskKind::scatter, microbatch, out, true);
     std::vector<TaskId> backwards;
     for (std::int32_t r = 0; r < used_; ++r) {
-      backwards.push_back(add_layers(TaskKind::backward, r, static_cast<std::uint32_t>(r), round, 0, layers()));
+      backwards.push_back(add_layers(TaskKind::backward, r, static_cast<std::uint32_t>(r), microbatch, 0, layers()));
       builder_.add_edge(lost, backwards.back());
       for (const TaskId before : on_gpu_[r]) builder_.add_edge(before, backwards.back());
     }
     on_gpu_.clear();
     next_waits_for_ = backwards;
-    add_chunks(TaskKind::reduce, round);
+    add_chunks(TaskKind::reduce, microbatch);
     on_gpu_.clear();
-    if (round > 0) {
+    if (microbatch > 0) {
       Work sum = moved(TaskKind::bucket_copy_out, parameters(spec_.model) * kBytesPerNumber, 2 * spec_.model.layers.size());
       sum.accumulate = true;
-      add(sum, compute_stream(0), main_, kNone, 0, round);
+      add(sum, compute_stream(0), main_, kNone, 0, microbatch);
     }
   }
 
   /// One copy after another between GPU 0 and the others; each joins both compute streams.
-  void add_slices(TaskKind kind, std::int32_t round, std::int64_t width, bool results) {
+  void add_slices(TaskKind kind, std::int32_t microbatch, std::int64_t width, bool results) {
     for (std::int32_t r = 1; r < used_; ++r) {
       // Under autocast the outputs, and their gradients, are half.
       const bool half = is_amp(spec_.dtype) && results;
-      Work work = moved(kind, rows(r) * width * (half ? kBytesPerNumber / 2 : kBytesPerNumber));
-      work.rows = rows(r);
+      Work work = moved(kind, rows(r, microbatch) * width * (half ? kBytesPerNumber / 2 : kBytesPerNumber));
+      work.rows = rows(r, microbatch);
       work.from_worker = kind == TaskKind::scatter ? 0 : r;
       work.to_worker = kind == TaskKind::scatter ? r : 0;
       const std::uint32_t group = builder_.add_group();
       for (const std::int32_t at : {work.from_worker, work.to_worker}) {
         work.receives = at == work.to_worker;
-        const TaskId task = add(work, compute_stream(at), main_, group, at, round, static_cast<std::size_t>(r));
+        const TaskId task = add(work, compute_stream(at), main_, group, at, microbatch, static_cast<std::size_t>(r));
         join(task);
         on_gpu_[at].push_back(task);
       }
     }
   }
 
-  void add_chunks(TaskKind kind, std::int32_t round) {
+  void add_chunks(TaskKind kind, std::int32_t microbatch) {
     if (used_ == 1) return;
     for (std::size_t c = 0; c < plan_.buckets.size(); ++c) {
       const std::uint32_t group = builder_.add_group();
       for (std::int32_t r = 0; r < used_; ++r) {
-        const TaskId task = add(moved(kind, plan_.buckets[c]), compute_stream(r), main_, group, r, round, c);
+        const TaskId task = add(moved(kind, plan_.buckets[c]), compute_stream(r), main_, group, r, microbatch, c);
         join(task);
         on_gpu_[r] = {task};  // the stream has the rest in order
       }

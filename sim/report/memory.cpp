@@ -173,9 +173,16 @@ std::vector<std::int64_t> replay_autograd(const Plan& plan) {
     if (plan.spec.strategy == Strategy::dp && s > 0) continue;  // its parameters come with the broadcast
     levels[s].take(parameter_bytes(plan, plan.stages[s], 1) + optimizer_bytes(plan, plan.stages[s]));
   }
+  std::vector<std::int64_t> lasting;  // DataParallel: what outlives a round
+  for (const Level& level : levels) lasting.push_back(level.now);
+  std::vector<std::int32_t> microbatch(levels.size(), 0);
   for (const Task& task : plan.graph.tasks) {
     const Work& work = plan.graph.works[task.work];
     const auto s = static_cast<std::size_t>(task.stage);
+    if (plan.spec.strategy == Strategy::dp && task.microbatch > microbatch[s]) {
+      levels[s].now = lasting[s] + (s == 0 ? parameter_bytes(plan, plan.stages[s], 1) : 0);
+      microbatch[s] = task.microbatch;
+    }
     const Stage& stage = plan.stages[s];
     const std::int64_t in = work.rows * layer_of(plan, stage.first_layer).in_features;
     const std::int64_t out = work.rows * layer_of(plan, stage.first_layer + stage.layer_count - 1).out_features;

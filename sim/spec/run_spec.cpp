@@ -252,16 +252,6 @@ std::string default_schedule(const Given& given, Strategy strategy) {
   return workers && workers->value == "one" ? "gpipe" : "1f1b";
 }
 
-/// A replica takes its part of the batch whole; further slices are rounds.
-void read_one_microbatch(const Given& given, RunSpec& spec) {
-  const SettingValue* s = find(given, "microbatches");
-  if (s && spec.microbatches != 1) {
-    throw InputError(s->place, s->value + " micro-batches with strategy " + to_string(spec.strategy),
-                     "1: each GPU takes its part of the batch whole (several backwards a step: --accum)");
-  }
-  spec.microbatches = 1;
-}
-
 /// gpus = pp x dp: two of them give the third.
 void read_gpus(const Given& given, RunSpec& spec) {
   const SettingValue* gpus = find(given, "gpus");
@@ -296,7 +286,8 @@ void read_strategy(const Given& given, RunSpec& spec) {
                        "strategy pp (dp and ddp: a replica a GPU, --gpus says how many)");
     }
   }
-  if (is_data_parallel(spec)) read_one_microbatch(given, spec);
+  // A replica takes its part of the batch whole.
+  if (is_data_parallel(spec) && !find(given, "microbatches")) spec.microbatches = 1;
   spec.schedule = default_schedule(given, spec.strategy);
   read_schedule(given, spec);
   if (schedule && spec.strategy != Strategy::pp && schedule->value != "naive") {
@@ -479,7 +470,12 @@ void read_precision(const Given& given, RunSpec& spec) {
 void check_replicas(const Given& given, const RunSpec& spec) {
   const std::int64_t replicas = replica_count(spec);
   const SettingValue* s = find(given, "batch") ? find(given, "batch") : find(given, "gpus") ? find(given, "gpus") : find(given, "dp");
-  if (replicas == 1 || spec.strategy == Strategy::dp) return;
+  if (replicas == 1) return;
+  if (is_data_parallel(spec) && spec.microbatches > 1 && spec.batch % replicas != 0) {
+    throw InputError(s ? s->place : "batch", std::to_string(spec.batch) + " samples for " + std::to_string(replicas) + " replicas that cut them into micro-batches",
+                     "a batch that is a multiple of it");
+  }
+  if (spec.strategy == Strategy::dp) return;
   if (spec.batch < replicas) {
     throw InputError(s ? s->place : "batch", std::to_string(spec.batch) + " samples for " + std::to_string(replicas) + " replicas",
                      "at least one sample for every replica");
@@ -619,6 +615,7 @@ std::string describe(const RunSpec& spec) {
   text += ", batch " + std::to_string(spec.batch);
   if (spec.accum > 1) text += " x " + std::to_string(spec.accum) + " rounds" + (spec.no_sync ? " (no_sync)" : "");
   if (!is_data_parallel(spec)) text += " in " + std::to_string(spec.microbatches) + " micro-batch" + (spec.microbatches == 1 ? "" : "es");
+  if (is_data_parallel(spec) && spec.microbatches > 1) text += " in " + std::to_string(spec.microbatches) + " micro-batches";
   text += ", " + to_string(spec.dtype) + ", " + to_string(spec.optimizer) + "; " +
           to_string(spec.strategy);
   if (spec.strategy == Strategy::pp) text += " " + spec.schedule;

@@ -1,0 +1,87 @@
+// Collectives of any number of GPUs and hosts from those that were measured.
+#include "sim/cost/collective_time.hpp"
+
+#include "sim/spec/error.hpp"
+#include "tests/sim/cost/profile_builder.hpp"
+#include "tests/support/catch.hpp"
+
+using namespace pdl;
+
+namespace {
+
+constexpr std::int64_t kMB = 1'000'000;
+
+/// latency 10 us, and on 4 GPUs 1.5 times the bytes at 150 GB/s: 10 us a megabyte.
+CostProfile profile() {
+  ProfileBuilder builder;
+  MeasuredKey key;
+  key.probe = Probe::collective;
+  key.operation = "all_reduce";
+  key.transport = "nccl";
+  key.ranks = 4;
+  ProfileBuilder::Points points = {{1, 10}};
+  for (std::int64_t bytes = kMB; bytes <= 1024 * kMB; bytes *= 2) points.push_back({bytes, 10 + 10.0 * static_cast<double>(bytes) / kMB});
+  builder.add(key, points);
+  return builder.done();
+}
+
+struct Asked {
+  CostProfile known = profile();
+  Notices notices;
+
+  double us(std::int64_t ranks, std::int64_t bytes, std::int64_t hosts = 1, double gb_per_s = 50, double latency_us = 5) {
+    CollectiveTimes times(known, notices);
+    return times.at({"all_reduce", "nccl", ranks, bytes, hosts, gb_per_s * 1e9, latency_us * 1e3}).device_ns / 1e3;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("groups that were measured are their curve, without a word") {
+  Asked asked;
+  CHECK(asked.us(4, 64 * kMB) == Approx(650));
+  CHECK(asked.notices.texts().empty());
+  CHECK(asked.us(1, 64 * kMB) == 0);
+}
+
+TEST_CASE("other groups by the byte counts of ring and tree, and it is said") {
+  Asked asked;
+  // Ring of 8: bytes 2 x 7/8 against 2 x 3/4, steps 14 against 6. Small: a tree of 3 levels, 6 steps, wins.
+  CHECK(asked.us(8, 1024 * kMB) == Approx(10 * 14 / 6. + 10240 * (7 / 8.) / (3 / 4.)));
+  CHECK(asked.us(8, 1) == Approx(10 * 6 / 6.));
+  CHECK(asked.us(2, 1024 * kMB) == Approx(10 * 2 / 6. + 10240 * (1 / 2.) / (3 / 4.)));
+  // 1,024 GPUs: a ring's 2,046 steps lose against a tree's 20 up to large sizes.
+  CHECK(asked.us(1024, 64 * kMB) == Approx(10 * 20 / 6. + 640 * 1 / (3 / 4.)));
+  REQUIRE(asked.notices.texts().size() == 3);
+  CHECK_THAT(asked.notices.texts().front(), ContainsSubstring("extrapolated: all_reduce of 8 ranks from 4 measured"));
+}
+
+TEST_CASE("several hosts: the longer of the inside and the network, latencies of both") {
+  Asked asked;
+  // 2 hosts x 4: the network moves 2 x 1/2 x 1,024 MB at 50 GB/s, 20.48 ms, in two steps of 5 us; inside 10.24 ms.
+  CHECK(asked.us(8, 1024 * kMB, 2) == Approx(10 + 2 * 5 + 20480));
+  // A network that is faster than the inside.
+  CHECK(asked.us(8, 1024 * kMB, 2, 5000) == Approx(10 + 2 * 5 + 10240));
+  CHECK_THAT(asked.notices.texts().front(), ContainsSubstring("2 hosts"));
+}
+
+TEST_CASE("times of collectives grow with bytes, from one byte to a terabyte, for any group") {
+  for (const std::int64_t ranks : {2, 3, 4, 8, 1024}) {
+    Asked asked;
+    double last = 0;
+    for (std::int64_t bytes = 1; bytes <= std::int64_t{1} << 40; bytes *= 4) {
+      const double us = asked.us(ranks, bytes);
+      CAPTURE(ranks, bytes);
+      CHECK(us > 0);
+      CHECK(us >= last);
+      last = us;
+    }
+  }
+}
+
+TEST_CASE("a profile without the collective is refused by name") {
+  Asked asked;
+  CollectiveTimes times(asked.known, asked.notices);
+  CHECK_THROWS_AS(times.at({"broadcast", "nccl", 4, 1024}), InputError);
+  CHECK_THROWS_AS(times.at({"all_reduce", "gloo", 4, 1024}), InputError);
+}
