@@ -15,6 +15,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <functional>
 #include <set>
 #include <string_view>
 #include <thread>
@@ -22,6 +23,7 @@
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include "runtime/comm/peer_lost.hpp"
+#include "runtime/comm/store_meeting.hpp"
 #include "sim/spec/error.hpp"
 
 namespace pdl {
@@ -53,11 +55,18 @@ std::optional<int> first_number(std::initializer_list<const char*> names) {
   return std::nullopt;
 }
 
+/// Several runs may use the store of one torchrun, one after another: keys carry the number of its restart.
+std::string prefix() {
+  const char* restart = std::getenv("TORCHELASTIC_RESTART_COUNT");
+  return std::string("pdl/") + (restart ? restart : "0");
+}
+
 std::vector<std::uint8_t> bytes_of(const std::string& text) { return {text.begin(), text.end()}; }
 std::string text_of(const std::vector<std::uint8_t>& bytes) { return {bytes.begin(), bytes.end()}; }
 
 /// The same on all processes of a host, different on every host and after every start.
-std::string boot_id() {
+std::string host_id() {
+  if (const char* name = std::getenv("PDL_HOST")) return std::string("named ") + name;
   std::ifstream file("/proc/sys/kernel/random/boot_id");
   std::string id;
   std::getline(file, id);
@@ -134,19 +143,20 @@ struct Rendezvous::Watch {
     for (const pollfd& peer : peers) close(peer.fd);
   }
 
-  void start(const Shared* shared, int size) {
+  /// `all_leaving`: nobody needs the others any more.
+  void start(std::function<bool()> all_leaving) {
     stop = eventfd(0, EFD_CLOEXEC);
     peers.push_back({stop, POLLIN, 0});
-    thread = std::thread([this, shared, size] { run(shared, size); });
+    thread = std::thread([this, all_leaving = std::move(all_leaving)] { run(all_leaving); });
   }
 
-  void run(const Shared* shared, int size) {
+  void run(const std::function<bool()>& all_leaving) {
     while (true) {
       if (poll(peers.data(), peers.size(), -1) < 0 && errno != EINTR) return;
       if (peers.back().revents) return;
       for (std::size_t i = 0; i + 1 < peers.size(); ++i) {
         if (!peers[i].revents) continue;
-        if (shared->leaving.load() == size) return;
+        if (all_leaving()) return;
         std::fprintf(stderr, "pdl-run: worker %d has died\n", ranks[i]);
         std::fflush(stderr);
         std::_Exit(kExitCannotRun);
@@ -157,24 +167,18 @@ struct Rendezvous::Watch {
 
 Rendezvous::Rendezvous(const ProcessRank& process) : process_(process) {
   const bool server = process_.rank == 0 && !process_.store_exists;
-  // Several runs may use the store of one torchrun, one after another: keys carry the number of its restart.
-  const char* restart = std::getenv("TORCHELASTIC_RESTART_COUNT");
-  store_ = c10::make_intrusive<c10d::PrefixStore>(std::string("pdl/") + (restart ? restart : "0"),
-                                                  open_store(process_.address, process_.port, server));
+  store_ = c10::make_intrusive<c10d::PrefixStore>(prefix(), open_store(process_.address, process_.port, server));
   store_->setTimeout(kJoinTimeout);
   try {
     const std::string rank = std::to_string(process_.rank);
-    store_->set("host/" + rank, bytes_of(boot_id()));
+    store_->set("host/" + rank, bytes_of(host_id()));
     store_->set("process/" + rank, bytes_of(std::to_string(getpid())));
-    std::set<std::string> hosts;
+    std::vector<std::string> host_of_rank;
     for (int r = 0; r < size(); ++r) {
       if (!store_->check({"host/" + std::to_string(r)})) store_->wait({"host/" + std::to_string(r)});
-      hosts.insert(text_of(store_->get("host/" + std::to_string(r))));
+      host_of_rank.push_back(text_of(store_->get("host/" + std::to_string(r))));
     }
-    if (hosts.size() > 1) {
-      throw InputError("--workers", "processes on " + std::to_string(hosts.size()) + " hosts", "one host");
-    }
-    share_memory();
+    meet(host_of_rank);
   } catch (const InputError&) {
     throw;
   } catch (const CannotRun&) {
@@ -184,6 +188,43 @@ Rendezvous::Rendezvous(const ProcessRank& process) : process_(process) {
                    " workers came within " + std::to_string(kJoinTimeout.count() / 1000) + " s: " + error.what());
   }
   store_->setTimeout(kResultTimeout);
+}
+
+void Rendezvous::meet(const std::vector<std::string>& host_of_rank) {
+  hosts_ = static_cast<int>(std::set<std::string>(host_of_rank.begin(), host_of_rank.end()).size());
+  if (hosts_ == 1) {
+    share_memory();
+  } else {
+    const bool server = process_.rank == 0 && !process_.store_exists;
+    const auto watching = c10::make_intrusive<c10d::PrefixStore>(prefix(), open_store(process_.address, process_.port, false));
+    meeting_ = std::make_unique<StoreMeeting>(store_, watching, process_.rank, size(), server);
+  }
+  if (!process_.watched) watch_processes(host_of_rank);
+  if (hosts_ > 1) return;
+  // Worker 0's memory can only be opened while its file is open.
+  if (store_->add("mapped", 1) == size()) store_->set("all mapped", bytes_of("1"));
+  store_->wait({"all mapped"});
+  close(memory_file_);
+}
+
+void Rendezvous::watch_processes(const std::vector<std::string>& host_of_rank) {
+  watch_ = std::make_unique<Watch>();
+  for (int r = 0; r < size(); ++r) {
+    const auto host = [&](int rank) { return host_of_rank[static_cast<std::size_t>(rank)]; };
+    if (r == process_.rank || host(r) != host(process_.rank)) continue;
+    const int pid = std::stoi(text_of(store_->get("process/" + std::to_string(r))));
+    const int handle = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
+    // Without pidfd_open (before Linux 5.3) the launcher's own watch must do.
+    if (handle < 0 && errno == ESRCH) throw PeerLost("worker " + std::to_string(r) + " has died");
+    if (handle < 0) continue;
+    watch_->peers.push_back({handle, POLLIN, 0});
+    watch_->ranks.push_back(r);
+  }
+  if (meeting_) {
+    watch_->start([this] { return meeting_->all_leaving(); });
+  } else {
+    watch_->start([this] { return shared_->leaving.load() == size(); });
+  }
 }
 
 void Rendezvous::share_memory() {
@@ -202,25 +243,7 @@ void Rendezvous::share_memory() {
   void* memory = mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
   if (memory == MAP_FAILED) throw CannotRun(std::string("no memory shared by the workers: ") + std::strerror(errno));
   shared_ = static_cast<Shared*>(memory);
-
-  if (!process_.watched) {
-    watch_ = std::make_unique<Watch>();
-    for (int r = 0; r < size(); ++r) {
-      if (r == process_.rank) continue;
-      const int pid = std::stoi(text_of(store_->get("process/" + std::to_string(r))));
-      const int handle = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
-      // Without pidfd_open (before Linux 5.3) the launcher's own watch must do.
-      if (handle < 0 && errno == ESRCH) throw PeerLost("worker " + std::to_string(r) + " has died");
-      if (handle < 0) continue;
-      watch_->peers.push_back({handle, POLLIN, 0});
-      watch_->ranks.push_back(r);
-    }
-    watch_->start(shared_, size());
-  }
-  // Worker 0's memory can only be opened while its file is open.
-  if (store_->add("mapped", 1) == size()) store_->set("all mapped", bytes_of("1"));
-  store_->wait({"all mapped"});
-  close(file);
+  memory_file_ = file;
 }
 
 Rendezvous::~Rendezvous() {
@@ -229,6 +252,7 @@ Rendezvous::~Rendezvous() {
 }
 
 void Rendezvous::barrier() {
+  if (meeting_) return wait_in_store();
   const int round = shared_->round.load();
   if (shared_->arrived.fetch_add(1) + 1 == size()) {
     shared_->arrived.store(0);
@@ -245,6 +269,14 @@ void Rendezvous::barrier() {
   }
 }
 
+void Rendezvous::wait_in_store() {
+  try {
+    meeting_->barrier();
+  } catch (const std::exception& error) {
+    throw PeerLost("worker " + std::to_string(process_.rank) + " lost the others: " + error.what());
+  }
+}
+
 std::vector<std::string> Rendezvous::gather(const std::string& key, const std::string& text) {
   std::vector<std::string> all;
   try {
@@ -258,6 +290,7 @@ std::vector<std::string> Rendezvous::gather(const std::string& key, const std::s
 }
 
 void Rendezvous::finish() {
+  if (meeting_) return meeting_->finish();
   shared_->leaving.fetch_add(1);
   while (shared_->leaving.load() < size()) std::this_thread::sleep_for(std::chrono::microseconds(200));
 }

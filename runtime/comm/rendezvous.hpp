@@ -6,9 +6,10 @@
 //   rendezvous.gather("times", text);                     // worker 0 gets everybody's
 //   rendezvous.finish();                                  // nobody leaves before all are done
 //
-// All processes are on one host: they share a steady clock and a page of memory. A key-value store (c10d::TCPStore)
-// carries what is not urgent. When a worker dies, the others end: the process that started them sees to it; where that is
-// not pdl-run, every worker watches the others itself.
+// On one host they share a steady clock and a page of memory; a key-value store (c10d::TCPStore) carries what is not
+// urgent. On several hosts the store does all (runtime/comm/store_meeting.hpp) and there is no common clock. When a worker
+// dies, the others end: the process that started them sees to it; where that is not pdl-run, every worker watches the
+// others itself.
 #pragma once
 
 #include <cstdint>
@@ -20,6 +21,8 @@
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
 namespace pdl {
+
+class StoreMeeting;
 
 struct ProcessRank {
   int rank = 0;
@@ -39,8 +42,7 @@ std::optional<ProcessRank> process_rank(int default_port);
 
 class Rendezvous {
  public:
-  /// Returns when all have joined. Throws InputError if the port is in use or the workers are on several hosts,
-  /// CannotRun if not all of them come within 25 s.
+  /// Returns when all have joined. Throws InputError if the port is in use, CannotRun if not all of them come within 25 s.
   explicit Rendezvous(const ProcessRank& process);
   ~Rendezvous();
   Rendezvous(const Rendezvous&) = delete;
@@ -50,6 +52,11 @@ class Rendezvous {
   int size() const { return process_.world_size; }
   const c10::intrusive_ptr<c10d::Store>& store() const { return store_; }
 
+  /// How many hosts the workers are on. A host is known by its boot id, or by the environment variable PDL_HOST where that
+  /// is set: containers of one machine that do not see each other's processes.
+  int hosts() const { return hosts_; }
+
+  /// On one host all leave it within microseconds of each other.
   void barrier();
 
   /// Worker 0 gets the text of every worker, by rank; the others get nothing. `key` is used once.
@@ -61,11 +68,17 @@ class Rendezvous {
   struct Shared;  // the page of memory
   struct Watch;
 
+  void meet(const std::vector<std::string>& host_of_rank);
   void share_memory();
+  void wait_in_store();
+  void watch_processes(const std::vector<std::string>& host_of_rank);
 
   ProcessRank process_;
   c10::intrusive_ptr<c10d::Store> store_;
-  Shared* shared_ = nullptr;
+  int hosts_ = 1;
+  Shared* shared_ = nullptr;                // on one host
+  int memory_file_ = -1;
+  std::unique_ptr<StoreMeeting> meeting_;  // on several
   std::unique_ptr<Watch> watch_;
 };
 

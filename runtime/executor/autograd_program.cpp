@@ -4,12 +4,16 @@
 #include <torch/cuda.h>
 
 #include <limits>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "runtime/executor/devices.hpp"
+#include "runtime/executor/host_sleep.hpp"
 #include "runtime/measure/span_recorder.hpp"
+#include "runtime/model/autocast.hpp"
 #include "runtime/model/autograd_model.hpp"
+#include "runtime/model/grad_scaler.hpp"
 #include "runtime/model/initial_values.hpp"
 #include "sim/spec/error.hpp"
 
@@ -18,11 +22,12 @@ namespace {
 
 /// One thing that the thread does.
 struct Action {
-  enum class Kind { forward, transfer, backward, optimizer } kind = Kind::forward;
+  enum class Kind { sleep, forward, transfer, backward } kind = Kind::forward;
   int stage = 0;  // transfer: where the activation comes from; backward: the last stage
   int microbatch = 0;
   TaskId task = kNone;      // transfer: the send
   TaskId receiver = kNone;  // transfer
+  std::int64_t sleep_ns = 0;
 };
 
 /// The tasks of one stage inside a micro-batch's call of backward().
@@ -34,7 +39,8 @@ struct BackwardTasks {
 
 struct Script {
   std::vector<Action> actions;
-  std::vector<std::vector<BackwardTasks>> backward;  // by micro-batch, by stage
+  std::vector<std::vector<BackwardTasks>> backward;  // by micro-batch of all rounds, by stage
+  std::vector<TaskId> optimizer;                     // by stage, after all other actions
 };
 
 /// Reads the order of a graph as a program of one thread.
@@ -43,6 +49,7 @@ class ScriptReader {
   explicit ScriptReader(const Plan& plan)
       : graph_(plan.graph), last_stage_(static_cast<int>(plan.stages.size()) - 1) {
     script_.backward.assign(plan.microbatch_rows.size(), std::vector<BackwardTasks>(plan.stages.size()));
+    script_.optimizer.assign(plan.stages.size(), kNone);
     reached_.assign(plan.microbatch_rows.size(), 0);
   }
 
@@ -59,7 +66,12 @@ class ScriptReader {
   void read_action() {
     const TaskId id = next_;
     const Task& task = graph_.tasks[id];
+    require(!optimizes_ || task.kind == TaskKind::optimizer, "after an optimizer");
     switch (task.kind) {
+      case TaskKind::sleep:
+        script_.actions.push_back({Action::Kind::sleep, task.stage, 0, id, kNone, graph_.works[task.work].sleep_ns});
+        ++next_;
+        break;
       case TaskKind::forward:
         require(reached_[task.microbatch] == 2 * task.stage, "before its input has come");
         script_.actions.push_back({Action::Kind::forward, task.stage, task.microbatch, id, kNone});
@@ -80,7 +92,8 @@ class ScriptReader {
         read_backward(task.microbatch);
         break;
       case TaskKind::optimizer:
-        script_.actions.push_back({Action::Kind::optimizer, task.stage, 0, id, kNone});
+        optimizes_ = true;
+        script_.optimizer[static_cast<std::size_t>(task.stage)] = id;
         ++next_;
         break;
       default: require(false, "where autograd cannot run it: a backward is one call through all stages");
@@ -122,6 +135,7 @@ class ScriptReader {
   const TaskGraph& graph_;
   int last_stage_;
   TaskId next_ = 0;
+  bool optimizes_ = false;
   std::vector<int> reached_;  // by micro-batch: 2 x stage: its input is there; 2 x stage + 1: its output
   Script script_;
 };
@@ -143,19 +157,22 @@ struct HostCopy : torch::autograd::Function<HostCopy> {
 class AutogradProgram : public StepProgram {
  public:
   AutogradProgram(const Plan& plan, const RuntimeOptions& options)
-      : script_(ScriptReader(plan).read()), batch_(plan.spec.batch) {
+      : script_(ScriptReader(plan).read()), dtype_(plan.spec.dtype), batch_(plan.spec.batch), rounds_(plan.spec.accum) {
     set_up_libtorch(plan.spec.dtype, options.device);
     for (const Stage& stage : plan.stages) {
       const at::Device device = device_of(options, stage.worker);
       stages_.emplace_back(plan, static_cast<int>(stages_.size()), device, options);
     }
     const std::vector<Layer>& layers = plan.spec.model.layers;
+    // The same data in every round.
+    const std::vector<std::int64_t> rows = microbatch_rows(plan.spec);
     inputs_ = make_input(batch_, layers.front().in_features, stages_.front().device(), options.seed)
-                  .split_with_sizes(plan.microbatch_rows);
+                  .split_with_sizes(rows);
     targets_ = make_target(batch_, layers.back().out_features, stages_.back().device(), options.seed)
-                   .split_with_sizes(plan.microbatch_rows);
-    activations_.resize(inputs_.size());
-    losses_.resize(inputs_.size());
+                   .split_with_sizes(rows);
+    activations_.resize(plan.microbatch_rows.size());
+    losses_.resize(plan.microbatch_rows.size());
+    if (dtype_ == Dtype::amp_fp16) scaler_.emplace(plan.spec.loss_scale, stages_.back().device());
     synchronize();
   }
 
@@ -163,12 +180,13 @@ class AutogradProgram : public StepProgram {
     for (AutogradStage& stage : stages_) stage.zero_grad();
     for (const Action& action : script_.actions) {
       switch (action.kind) {
+        case Action::Kind::sleep: sleep_host(action.sleep_ns, action.task, recorder); break;
         case Action::Kind::forward: forward(action, recorder); break;
         case Action::Kind::transfer: transfer(action, recorder); break;
         case Action::Kind::backward: backward(action, recorder); break;
-        case Action::Kind::optimizer: optimizer(action, recorder); break;
       }
     }
+    optimizer(recorder);
     synchronize();
   }
 
@@ -178,6 +196,12 @@ class AutogradProgram : public StepProgram {
       sum += loss.defined() ? loss.item<double>() : std::numeric_limits<double>::quiet_NaN();
     }
     return sum;
+  }
+
+  bool skipped() const override { return skipped_; }
+
+  std::optional<double> loss_scale() const override {
+    return scaler_ ? std::optional(scaler_->current_scale()) : std::nullopt;
   }
 
   std::vector<torch::Tensor> parameters() override {
@@ -192,14 +216,18 @@ class AutogradProgram : public StepProgram {
 
  private:
   void forward(const Action& action, SpanRecorder* recorder) {
-    const auto [kind, stage, m, task, none] = action;
+    const int stage = action.stage, m = action.microbatch;
+    const TaskId task = action.task;
     at::Tensor& x = activations_[m];
-    if (stage == 0) x = inputs_[m];
+    if (stage == 0) x = inputs_[static_cast<std::size_t>(m) % inputs_.size()];
     if (recorder) {
       if (stage > 0) mark_start_of_gradient_transfer(x, stage, m, *recorder);
       recorder->begin(task);
     }
-    x = stages_[stage].forward(std::move(x));
+    {
+      const Autocast autocast(dtype_, stages_[stage].device().type());
+      x = stages_[stage].forward(std::move(x));
+    }
     if (recorder) {
       recorder->end(task);
       if (stage + 1 < static_cast<int>(stages_.size())) mark_end_of_gradient_transfer(x, stage, m, *recorder);
@@ -223,16 +251,30 @@ class AutogradProgram : public StepProgram {
   void backward(const Action& action, SpanRecorder* recorder) {
     const int m = action.microbatch;
     if (recorder) recorder->begin(action.task);
-    const at::Tensor loss = microbatch_loss(std::exchange(activations_[m], {}), targets_[m], batch_);
-    loss.backward();
+    at::Tensor loss;
+    {
+      const at::Tensor& target = targets_[static_cast<std::size_t>(m) % targets_.size()];
+      const Autocast autocast(dtype_, target.device().type());
+      loss = microbatch_loss(std::exchange(activations_[m], {}), target, batch_, rounds_);
+    }
+    (scaler_ ? scaler_->scale(loss) : loss).backward();
     if (recorder) recorder->end(script_.backward[m].front().backward);
     losses_[m] = loss.detach();
   }
 
-  void optimizer(const Action& action, SpanRecorder* recorder) {
-    if (recorder) recorder->begin(action.task);
-    stages_[action.stage].optimizer_step();
-    if (recorder) recorder->end(action.task);
+  /// One optimizer of all stages: with a scaler, all gradients are looked at before any parameter is changed.
+  void optimizer(SpanRecorder* recorder) {
+    for (std::size_t s = 0; scaler_ && s < stages_.size(); ++s) {
+      if (recorder) recorder->begin(script_.optimizer[s]);
+      scaler_->unscale(stages_[s].gradients());
+    }
+    skipped_ = scaler_ && scaler_->found_inf();
+    for (std::size_t s = 0; s < stages_.size(); ++s) {
+      if (recorder && !scaler_) recorder->begin(script_.optimizer[s]);
+      if (!skipped_) stages_[s].optimizer_step();
+      if (scaler_ && s + 1 == stages_.size()) scaler_->update();  // on the GPU of the last stage
+      if (recorder) recorder->end(script_.optimizer[s]);
+    }
   }
 
   // In a recorded step the backward of a micro-batch is cut into its tasks by hooks on the tensors at the boundaries of
@@ -271,8 +313,11 @@ class AutogradProgram : public StepProgram {
   }
 
   Script script_;
-  std::int64_t batch_;
+  Dtype dtype_;
+  std::int64_t batch_, rounds_;
   std::vector<AutogradStage> stages_;
+  std::optional<GradScaler> scaler_;  // amp-fp16
+  bool skipped_ = false;
   std::vector<at::Tensor> inputs_, targets_;  // by micro-batch
   std::vector<at::Tensor> activations_;       // by micro-batch: what its last forward or transfer gave
   std::vector<at::Tensor> losses_;            // by micro-batch, of the last step

@@ -9,6 +9,8 @@
 //   option B        F0 -> F0  F1 -> F1  B0 <- B0  B1 <- B1      all forwards, then all backwards
 //   option C        F0 -> F0  F1 -> F1  B0 <- B0 ...            F0, then F_i B_(i-1), then the last B
 //
+// and so for every accumulation round: the losses of each are divided by the number of rounds, the optimizer steps once. With
+// mixed precision forwards and losses run under autocast; with amp-fp16 the optimizer is GradScaler's, of all GPUs together.
 // A forward task is the layers of a stage on its GPU; an arrow is `.to(device)`; the backward of a micro-batch through
 // all stages, loss first, is one call of loss.backward(), in which autograd's own thread of each GPU issues. Everything
 // runs on the default stream of each GPU. On CPU all "GPUs" are the CPU, and an arrow is a copy both ways.

@@ -70,6 +70,14 @@ std::vector<std::string> device_warnings([[maybe_unused]] const Plan& plan,
   return warnings;
 }
 
+std::string card_name([[maybe_unused]] int device_index) {
+#if PDL_CUDA
+  return at::cuda::getDeviceProperties(static_cast<c10::DeviceIndex>(device_index))->name;
+#else
+  return {};
+#endif
+}
+
 std::int64_t peak_memory_bytes([[maybe_unused]] int device_index) {
 #if PDL_CUDA
   const auto stats = c10::cuda::CUDACachingAllocator::getDeviceStats(static_cast<c10::DeviceIndex>(device_index));

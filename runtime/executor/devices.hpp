@@ -24,6 +24,9 @@ void set_up_libtorch(Dtype dtype, DeviceKind device);
 /// What makes this host slower than it need be: pairs of GPUs whose copies go over the host's memory.
 std::vector<std::string> device_warnings(const Plan& plan, const RuntimeOptions& options);
 
+/// "NVIDIA H100 80GB HBM3"; empty in a build without CUDA.
+std::string card_name(int device_index);
+
 /// The largest number of bytes that LibTorch has had allocated on a GPU since reset_peak_memory().
 std::int64_t peak_memory_bytes(int device_index);
 

@@ -17,8 +17,9 @@ namespace pdl {
 namespace {
 
 struct Interval {
-  std::int64_t begin_ns = 0;  // of the host's steady clock
+  std::int64_t begin_ns = 0;  // of the host's steady clock, or since the barrier
   std::int64_t end_ns = 0;
+  bool skipped = false;       // its gradients were not finite
 };
 
 struct RecordedInterval {
@@ -30,17 +31,19 @@ struct RecordedInterval {
 struct Record {
   std::vector<Interval> steps;
   std::vector<RecordedInterval> recorded;
-  std::vector<double> losses;                   // empty: this process does not hold the last stage
+  std::vector<double> losses;                   // empty: this process holds no last stage; else its part of each
+  std::vector<std::int64_t> skipped;            // steps, by their place in `losses`
   std::vector<std::int64_t> peak_memory_bytes;  // of its own workers; empty on CPU
+  std::vector<std::string> cards;               // of its own workers; empty on CPU
 };
 
 double to_ms(const Interval& interval) { return static_cast<double>(interval.end_ns - interval.begin_ns) / 1e6; }
 
-nlohmann::json to_json(const Interval& interval) { return {interval.begin_ns, interval.end_ns}; }
-Interval interval_from(const nlohmann::json& json) { return {json[0], json[1]}; }
+nlohmann::json to_json(const Interval& interval) { return {interval.begin_ns, interval.end_ns, interval.skipped}; }
+Interval interval_from(const nlohmann::json& json) { return {json[0], json[1], json[2]}; }
 
 std::string pack(const Record& record) {
-  nlohmann::json json = {{"losses", record.losses}, {"memory", record.peak_memory_bytes}};
+  nlohmann::json json = {{"losses", record.losses}, {"memory", record.peak_memory_bytes}, {"cards", record.cards}};
   json["steps"] = nlohmann::json::array();
   for (const Interval& step : record.steps) json["steps"].push_back(to_json(step));
   json["recorded"] = nlohmann::json::array();
@@ -58,6 +61,7 @@ Record unpack(const std::string& text) {
   Record record;
   record.losses = json["losses"].get<std::vector<double>>();
   record.peak_memory_bytes = json["memory"].get<std::vector<std::int64_t>>();
+  record.cards = json["cards"].get<std::vector<std::string>>();
   for (const auto& step : json["steps"]) record.steps.push_back(interval_from(step));
   for (const auto& packed : json["recorded"]) {
     RecordedInterval recorded{interval_from(packed[0]), {}};
@@ -87,7 +91,12 @@ void join(Record& into, const Record& other) {
     recorded.tasks.clock_uncertainty_us =
         std::max(recorded.tasks.clock_uncertainty_us, other.recorded[i].tasks.clock_uncertainty_us);
   }
-  if (!other.losses.empty()) into.losses = other.losses;
+  if (into.losses.empty()) {
+    into.losses = other.losses;
+  } else {
+    for (std::size_t i = 0; i < other.losses.size(); ++i) into.losses[i] += other.losses[i];
+  }
+  into.cards.insert(into.cards.end(), other.cards.begin(), other.cards.end());
   into.peak_memory_bytes.insert(into.peak_memory_bytes.end(), other.peak_memory_bytes.begin(),
                                 other.peak_memory_bytes.end());
 }
@@ -97,7 +106,7 @@ class Stopwatch {
   Stopwatch(const Plan& plan, const RuntimeOptions& options, StepProgram& program, Rendezvous* rendezvous)
       : program_(program),
         rendezvous_(rendezvous),
-        holds_loss_(options.is_local(plan.stages.back().worker)) {}
+        holds_loss_(holds_a_last_stage(plan, options)) {}
 
   Interval step(SpanRecorder* recorder) {
     if (rendezvous_) rendezvous_->barrier();
@@ -105,13 +114,24 @@ class Stopwatch {
     interval.begin_ns = steady_now_ns();
     program_.step(recorder);
     interval.end_ns = steady_now_ns();
+    interval.skipped = program_.skipped();
+    if (interval.skipped) skipped_.push_back(steps_);
+    ++steps_;
     if (holds_loss_) keep_loss();
     return interval;
   }
 
   const std::vector<double>& losses() const { return losses_; }
+  const std::vector<std::int64_t>& skipped() const { return skipped_; }
 
  private:
+  static bool holds_a_last_stage(const Plan& plan, const RuntimeOptions& options) {
+    for (std::size_t s = 0; s < plan.stages.size(); ++s) {
+      if (is_last_stage(plan.stages, s) && options.is_local(plan.stages[s].worker)) return true;
+    }
+    return false;
+  }
+
   void keep_loss() {
     losses_.push_back(program_.loss());
     if (!std::isfinite(losses_.back())) {
@@ -122,7 +142,9 @@ class Stopwatch {
   StepProgram& program_;
   Rendezvous* rendezvous_;
   bool holds_loss_;
+  std::int64_t steps_ = 0;
   std::vector<double> losses_;
+  std::vector<std::int64_t> skipped_;
 };
 
 /// The recorded step whose time is nearest to the median of the recorded steps.
@@ -165,7 +187,36 @@ std::vector<double> overlapping_steps_ms(const Plan& plan, const Record& record)
   return ms;
 }
 
-RunResult make_result(const Plan& plan, const Record& record, nlohmann::json environment) {
+/// Without the steps that the scaler skipped: they are shorter, and no training. Throws CannotRun if no step is left.
+Record taken_steps(Record record) {
+  const std::size_t measured = record.steps.size(), recorded = record.recorded.size();
+  std::erase_if(record.steps, [](const Interval& step) { return step.skipped; });
+  std::erase_if(record.recorded, [](const RecordedInterval& step) { return step.step.skipped; });
+  const auto refuse = [](const std::string& steps) {
+    throw CannotRun("all " + steps + " steps were skipped, because gradients were not finite in fp16: a lower --loss-scale or more "
+                    "--warmup steps, or amp-bf16");
+  };
+  if (record.steps.empty()) refuse(std::to_string(measured) + " measured");
+  if (record.recorded.empty()) refuse(std::to_string(recorded) + " recorded");
+  return record;
+}
+
+std::vector<std::string> warnings_of(const Record& record, const Rendezvous* rendezvous) {
+  std::vector<std::string> warnings;
+  for (std::size_t w = 1; w < record.cards.size(); ++w) {
+    if (record.cards[w] == record.cards[0]) continue;
+    warnings.push_back("mixed cards: GPU 0 is a " + record.cards[0] + ", GPU " + std::to_string(w) + " a " + record.cards[w] +
+                       "; a step takes as long as the slowest");
+  }
+  if (rendezvous && rendezvous->hosts() > 1) {
+    warnings.push_back("the clocks of " + std::to_string(rendezvous->hosts()) +
+                       " hosts are not compared: the times of each worker count from when it left the barrier before the step");
+  }
+  return warnings;
+}
+
+RunResult make_result(const Plan& plan, const Record& all, nlohmann::json environment) {
+  const Record record = taken_steps(all);
   RunResult result = begin_result(plan);
   result.measured = true;
   const std::vector<double> steps_ms = steps_overlap(plan.spec) ? overlapping_steps_ms(plan, record) : milliseconds_of(record, false);
@@ -181,7 +232,36 @@ RunResult make_result(const Plan& plan, const Record& record, nlohmann::json env
                    {{"step_time_ms", recorded_ms},
                     {"overhead_fraction", recorded_ms / quartiles(milliseconds_of(record, false)).median - 1},
                     {"clock_uncertainty_us", step.tasks.clock_uncertainty_us}}}};
+  if (plan.spec.dtype == Dtype::amp_fp16) {
+    result.extra["skipped_steps"] = all.steps.size() - record.steps.size();
+    result.extra["skipped"] = record.skipped;
+  }
   return result;
+}
+
+/// Without a clock that all processes share: from the barrier that this one left just before the step.
+void count_from_start(RecordedInterval& recorded) {
+  const std::int64_t start_ns = recorded.step.begin_ns;
+  recorded.step.begin_ns -= start_ns;
+  recorded.step.end_ns -= start_ns;
+  for (TaskTimes& task : recorded.tasks.times) {
+    if (task.end_ns == 0) continue;  // of another process
+    task.start_ns -= start_ns;
+    task.end_ns = std::max<std::int64_t>(1, task.end_ns - start_ns);
+  }
+}
+
+void count_from_start(Record& record) {
+  for (Interval& step : record.steps) step = {0, step.end_ns - step.begin_ns, step.skipped};
+  for (RecordedInterval& recorded : record.recorded) count_from_start(recorded);
+}
+
+std::vector<std::string> cards(const Plan& plan, const RuntimeOptions& options) {
+  std::vector<std::string> names;
+  for (int worker = 0; options.device == DeviceKind::cuda && worker < static_cast<int>(plan.graph.workers); ++worker) {
+    if (options.is_local(worker)) names.push_back(card_name(options.device_index(worker)));
+  }
+  return names;
 }
 
 std::vector<std::int64_t> peak_memory(const Plan& plan, const RuntimeOptions& options) {
@@ -223,12 +303,18 @@ RunResult measure(const Plan& plan, const RuntimeOptions& options, StepProgram& 
     record.recorded.push_back({step, recorder.recorded()});
   }
   record.losses = stopwatch.losses();
+  record.skipped = stopwatch.skipped();
   record.peak_memory_bytes = peak_memory(plan, options);
+  record.cards = cards(plan, options);
+  if (rendezvous && rendezvous->hosts() > 1) count_from_start(record);
   if (rendezvous) {
     const std::vector<std::string> all = rendezvous->gather("record", pack(record));
     for (std::size_t r = 1; r < all.size(); ++r) join(record, unpack(all[r]));
   }
-  return make_result(plan, record, environment);
+  RunResult result = make_result(plan, record, environment);
+  if (const std::optional<double> scale = program.loss_scale()) result.extra["loss_scale"] = *scale;
+  for (std::string& warning : warnings_of(record, rendezvous)) result.warnings.push_back(std::move(warning));
+  return result;
 }
 
 }  // namespace pdl

@@ -10,9 +10,12 @@
 //                     time of the worker that is at it longest, by its spans
 //
 // Where workers are processes, all of them wait for each other before a step (Rendezvous::barrier); the step is from the
-// first that starts to the last whose device is idle, on the clock that they share. Extra facts of the run:
+// first that starts to the last whose device is idle, on the clock that they share. On several hosts there is no such
+// clock: every worker's times count from when it left that barrier. Extra facts of the run:
 //
 //   extra.losses        one number a step, warm-up and recorded steps included
+//   extra.skipped_steps, extra.skipped, extra.loss_scale     amp-fp16: measured steps whose gradients were not finite, which
+//                       are no part of any statistic; all such steps, by their place in extra.losses; the scale at the end
 //   extra.recording     step_time_ms (median of the recorded steps), overhead_fraction (against the measured median),
 //                       clock_uncertainty_us (of the recorded step that is the timeline)
 //
@@ -40,7 +43,8 @@ struct Quartiles {
 Quartiles quartiles(std::vector<double> values);
 
 /// `command`: goes into the environment. With `rendezvous` (workers are processes; options.rank is this one), only the
-/// result of worker 0 is complete. Throws CannotRun, naming the step, if the loss is not a finite number.
+/// result of worker 0 is complete. Throws CannotRun, naming the step, if the loss is not a finite number; and if every
+/// measured or every recorded step was skipped: there is no time of a step then.
 RunResult measure(const Plan& plan, const RuntimeOptions& options, StepProgram& program, const std::string& command,
                   Rendezvous* rendezvous);
 

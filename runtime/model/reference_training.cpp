@@ -41,27 +41,69 @@ std::unique_ptr<torch::optim::Optimizer> make_optimizer(const RunSpec& spec, dou
   return std::make_unique<torch::optim::SGD>(parameters, torch::optim::SGDOptions(learning_rate));
 }
 
+class PlainTraining {
+ public:
+  PlainTraining(const RunSpec& spec, const RuntimeOptions& options, at::Device device)
+      : parameters_(initial_parameters(spec, options.seed, device)),
+        batch_(make_batch(spec.batch, spec.model.layers.front().in_features, spec.model.layers.back().out_features, device,
+                          options.seed)) {
+    for (const at::Tensor& parameter : parameters_) parameter.requires_grad_(true);
+    optimizer_ = make_optimizer(spec, options.learning_rate, parameters_);
+  }
+
+  /// The loss, of the parameters before the step. With `skip` they stay as they are.
+  double step(bool skip) {
+    optimizer_->zero_grad();
+    at::Tensor x = batch_.input;
+    for (std::size_t l = 0; l < parameters_.size(); l += 2) x = at::relu(at::linear(x, parameters_[l], parameters_[l + 1]));
+    const at::Tensor loss = at::mse_loss(x, batch_.target);
+    if (!skip) {
+      loss.backward();
+      optimizer_->step();
+    }
+    return loss.item<double>();
+  }
+
+  const std::vector<at::Tensor>& parameters() const { return parameters_; }
+
+ private:
+  std::vector<at::Tensor> parameters_;
+  Batch batch_;
+  std::unique_ptr<torch::optim::Optimizer> optimizer_;
+};
+
 /// Euclidean.
 double length(const at::Tensor& tensor) { return tensor.to(at::kDouble).norm().item<double>(); }
 
 }  // namespace
 
 std::vector<at::Tensor> train_reference(const RunSpec& spec, const RuntimeOptions& options, at::Device device, int steps) {
-  const std::vector<at::Tensor> parameters = initial_parameters(spec, options.seed, device);
-  for (const at::Tensor& parameter : parameters) parameter.requires_grad_(true);
-  const Batch batch = make_batch(spec.batch, spec.model.layers.front().in_features, spec.model.layers.back().out_features,
-                                 device, options.seed);
-  const auto optimizer = make_optimizer(spec, options.learning_rate, parameters);
-  for (int step = 0; step < steps; ++step) {
-    optimizer->zero_grad();
-    at::Tensor x = batch.input;
-    for (std::size_t l = 0; l < parameters.size(); l += 2) x = at::relu(at::linear(x, parameters[l], parameters[l + 1]));
-    at::mse_loss(x, batch.target).backward();
-    optimizer->step();
-  }
+  PlainTraining training(spec, options, device);
+  for (int step = 0; step < steps; ++step) static_cast<void>(training.step(/*skip=*/false));
   std::vector<at::Tensor> result;
-  for (const at::Tensor& parameter : parameters) result.push_back(parameter.detach().to(at::kCPU));
+  for (const at::Tensor& parameter : training.parameters()) result.push_back(parameter.detach().to(at::kCPU));
   return result;
+}
+
+std::vector<double> reference_losses(const RunSpec& spec, const RuntimeOptions& options, at::Device device, int steps,
+                                     const std::vector<std::int64_t>& skipped) {
+  PlainTraining training(spec, options, device);
+  std::vector<double> losses;
+  for (int step = 0; step < steps; ++step) {
+    losses.push_back(training.step(std::find(skipped.begin(), skipped.end(), step) != skipped.end()));
+  }
+  return losses;
+}
+
+LossAgreement compare_losses(const std::vector<double>& losses, const std::vector<double>& expected) {
+  LossAgreement agreement;
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    const double difference = std::abs(losses.at(i) - expected[i]) / std::abs(expected[i]);
+    // A loss that is no number is no agreement either.
+    if (!(difference <= agreement.relative_difference)) agreement.relative_difference = difference;
+  }
+  agreement.equal = agreement.relative_difference <= kLossTolerance;
+  return agreement;
 }
 
 Agreement compare_parameters(const RunSpec& spec, const RuntimeOptions& options, at::Device device,

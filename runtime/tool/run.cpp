@@ -1,4 +1,5 @@
 // pdl-run without a subcommand: one training, measured.
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
@@ -39,11 +40,34 @@ struct RunFlags {
     return values;
   }
 
+  bool has(const std::string& name) const {
+    const std::vector<SettingValue> values = given();
+    return std::any_of(values.begin(), values.end(), [&](const SettingValue& setting) { return setting.name == name; });
+  }
+
   std::vector<std::unique_ptr<OnceFlag>> settings;
   RuntimeFlags runtime;
   OnceFlag json;
   Switch check;
 };
+
+/// What was typed, and what goes without saying: on CPU gradients are exchanged by Gloo; a process of a group knows how
+/// many there are.
+std::vector<SettingValue> complete(std::vector<SettingValue> values, DeviceKind device, std::optional<int> port) {
+  const auto has = [&](const std::string& name, const std::string& value = "") {
+    return std::any_of(values.begin(), values.end(), [&](const SettingValue& setting) {
+      return setting.name == name && (value.empty() || setting.value == value);
+    });
+  };
+  const bool ddp = has("strategy", "ddp");
+  if (ddp && device == DeviceKind::cpu && !has("transport")) values.push_back({"transport", "gloo", "--transport"});
+  if ((ddp || has("workers", "process")) && !has("gpus")) {
+    if (const auto process = process_rank(port.value_or(kDefaultMasterPort))) {
+      values.push_back({"gpus", std::to_string(process->world_size), "--gpus"});
+    }
+  }
+  return values;
+}
 
 /// What was typed, for the record. Where the result goes is no part of what was measured.
 std::string command_text(const std::vector<std::string>& arguments) {
@@ -81,9 +105,23 @@ void show(const RunResult& run, const std::optional<std::string>& json) {
   if (json != "-") std::cout << terminal_view(run, style);
 }
 
+/// On how many hosts the workers are: as many as was said, or, where nothing was, as many as there are.
+void check_hosts(RunSpec& spec, int hosts, bool given) {
+  if (hosts > 1 && spec.strategy != Strategy::ddp) {
+    throw InputError("--workers", "processes on " + std::to_string(hosts) + " hosts", "one host, or --strategy ddp");
+  }
+  if (given && spec.hosts != hosts) {
+    throw InputError("--hosts", std::to_string(spec.hosts), std::to_string(hosts) + ": the workers are on so many hosts");
+  }
+  if (spec.gpus % hosts != 0) {
+    throw InputError("--gpus", std::to_string(spec.gpus) + " on " + std::to_string(hosts) + " hosts", "as many on each");
+  }
+  spec.hosts = hosts;
+}
+
 /// One worker of several. A failure ends the process at once: the others may hang in what they wait for, and so might
 /// the destructors here.
-int run_worker(const Plan& plan, RuntimeOptions options, const ProcessRank& process, const RunFlags& flags,
+int run_worker(Plan plan, RuntimeOptions options, const ProcessRank& process, const RunFlags& flags,
                const std::string& command) {
   options.rank = process.rank;
   // A launcher may show each process a GPU of its own, or all of them.
@@ -97,6 +135,7 @@ int run_worker(const Plan& plan, RuntimeOptions options, const ProcessRank& proc
   try {
     check_run(plan, options);
     Rendezvous rendezvous(process);
+    check_hosts(plan.spec, rendezvous.hosts(), flags.has("hosts"));
     const RunResult run = run_once(plan, options, command, &rendezvous, flags.check.on());
     if (process.rank == 0) show(run, flags.json.value());
     rendezvous.finish();
@@ -113,9 +152,9 @@ int run_worker(const Plan& plan, RuntimeOptions options, const ProcessRank& proc
 }
 
 int run_command(const RunFlags& flags, const std::vector<std::string>& arguments) {
-  const RunSpec spec = parse_run_spec(flags.given());
   const RuntimeOptions options = flags.runtime.options();
   const std::optional<int> port = flags.runtime.port();
+  const RunSpec spec = parse_run_spec(complete(flags.given(), options.device, port));
   const bool check = flags.check.on();
   const auto json = flags.json.value();
   const Plan plan = make_plan(spec);

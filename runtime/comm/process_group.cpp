@@ -1,0 +1,117 @@
+#include "runtime/comm/process_group.hpp"
+
+#include <chrono>
+#include <cstdlib>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <c10/util/Exception.h>
+
+#include "sim/spec/error.hpp"
+
+#if PDL_CUDA
+#include <c10/cuda/CUDAGuard.h>
+#include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
+#endif
+
+#if PDL_GLOO
+#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
+#endif
+
+namespace pdl {
+namespace {
+
+// A step on a slow CPU may take minutes. A dead worker is noticed by other means.
+constexpr std::chrono::minutes kLongestStep{30};
+
+using c10d::Work;
+using Tensors = std::vector<at::Tensor>;
+
+/// What the Reducer calls of a backend, handed on.
+class WatchedBackend : public c10d::Backend {
+ public:
+  WatchedBackend(c10::intrusive_ptr<c10d::Backend> inner, AllReduceWatcher* watcher)
+      : Backend(inner->getRank(), inner->getSize()), inner_(std::move(inner)), watcher_(watcher) {}
+
+  const std::string getBackendName() const override { return inner_->getBackendName(); }
+
+  c10::intrusive_ptr<Work> allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) override {
+    if (watcher_) watcher_->before_all_reduce();
+    auto work = inner_->allreduce(tensors, options);
+    if (watcher_) watcher_->after_all_reduce(work);
+    return work;
+  }
+
+  c10::intrusive_ptr<Work> broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) override {
+    return inner_->broadcast(tensors, options);
+  }
+
+  c10::intrusive_ptr<Work> barrier(const c10d::BarrierOptions& options) override { return inner_->barrier(options); }
+
+  void shutdown() override { inner_->shutdown(); }
+  void abort() override { inner_->abort(); }
+
+ private:
+  c10::intrusive_ptr<c10d::Backend> inner_;
+  AllReduceWatcher* watcher_;
+};
+
+c10::intrusive_ptr<c10d::Backend> make_nccl([[maybe_unused]] const Membership& membership) {
+#if PDL_CUDA
+  const c10::cuda::CUDAGuard guard(membership.device);
+  auto options = c10d::ProcessGroupNCCL::Options::create();
+  options->timeout = kLongestStep;
+  auto nccl = c10::make_intrusive<c10d::ProcessGroupNCCL>(membership.store, membership.rank, membership.size, options);
+  nccl->setBoundDeviceId(membership.device);
+  nccl->eagerConnectSingleDevice(membership.device);
+  return nccl;
+#else
+  throw CannotRun("this program was built without NCCL");
+#endif
+}
+
+c10::intrusive_ptr<c10d::Backend> make_gloo([[maybe_unused]] const Membership& membership) {
+#if PDL_GLOO
+  using Gloo = c10d::ProcessGroupGloo;
+  auto options = Gloo::Options::create(kLongestStep);
+  if (membership.one_host) {
+    options->devices.push_back(Gloo::createDeviceForHostname("127.0.0.1"));
+  } else if (const char* interface = std::getenv("GLOO_SOCKET_IFNAME")) {
+    options->devices.push_back(Gloo::createDeviceForInterface(interface));
+  } else {
+    options->devices.push_back(Gloo::createDefaultDevice());
+  }
+  options->threads = 1;  // one operation after another, as on a stream
+  return c10::make_intrusive<Gloo>(membership.store, membership.rank, membership.size, options);
+#else
+  throw CannotRun("this program was built without Gloo (Debian: libgloo-dev)");
+#endif
+}
+
+}  // namespace
+
+c10::intrusive_ptr<c10d::ProcessGroup> make_process_group(const Membership& membership, AllReduceWatcher* watcher) {
+  using Group = c10d::ProcessGroup;
+  const bool cuda = membership.device.is_cuda();
+  const auto type = cuda ? Group::BackendType::NCCL : Group::BackendType::GLOO;
+  auto group = c10::make_intrusive<Group>(membership.store, membership.rank, membership.size);
+  const c10::intrusive_ptr<c10d::Backend> backend =
+      c10::make_intrusive<WatchedBackend>(cuda ? make_nccl(membership) : make_gloo(membership), watcher);
+  group->setBackend(membership.device.type(), type, backend);
+  group->setDefaultBackend(type);
+  return group;
+}
+
+void leave(c10d::ProcessGroup& group, c10::DeviceType device) { group.getBackend(device)->shutdown(); }
+
+bool is_loss_of_peer(const std::exception& error) {
+  if (dynamic_cast<const c10::DistError*>(&error)) return true;
+  const std::string text = error.what();
+  for (const char* sign : {"gloo/", "Connection closed by peer", "Connection reset by peer", "Broken pipe"}) {
+    if (text.find(sign) != std::string::npos) return true;
+  }
+  return false;
+}
+
+}  // namespace pdl

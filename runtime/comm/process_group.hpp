@@ -1,0 +1,43 @@
+// The process group of data-parallel workers: c10d over NCCL on GPUs, over Gloo on CPU, as torch.distributed makes it. Who
+// wants to know when all-reduces are called watches them.
+//
+//   auto group = make_process_group({store, rank, size, device, /*one_host=*/true}, &watcher);
+//   c10d::Reducer reducer(..., group, ...);
+//   leave(*group, device.type());                  // all members at once
+//
+// What is called through the group runs on streams (NCCL) or threads (Gloo) of its own, one operation after another.
+#pragma once
+
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+namespace pdl {
+
+/// Told of every all-reduce, on the thread that calls it.
+class AllReduceWatcher {
+ public:
+  virtual ~AllReduceWatcher() = default;
+  virtual void before_all_reduce() = 0;
+  /// It has been issued.
+  virtual void after_all_reduce(const c10::intrusive_ptr<c10d::Work>& work) = 0;
+};
+
+struct Membership {
+  c10::intrusive_ptr<c10d::Store> store;
+  int rank = 0;
+  int size = 1;
+  c10::Device device = c10::kCPU;  // of this member
+  bool one_host = true;
+};
+
+/// Returns when all have come. `watcher` (or null) lives as long as the group. Throws CannotRun in a build without what
+/// the device needs.
+c10::intrusive_ptr<c10d::ProcessGroup> make_process_group(const Membership& membership, AllReduceWatcher* watcher);
+
+/// Ends the connections, on all members at about the same time.
+void leave(c10d::ProcessGroup& group, c10::DeviceType device);
+
+/// True if this is what NCCL, Gloo or the store say when another member is gone.
+bool is_loss_of_peer(const std::exception& error);
+
+}  // namespace pdl

@@ -1,0 +1,313 @@
+#include "runtime/executor/ddp_program.hpp"
+
+#include <torch/autograd.h>
+#include <torch/cuda.h>
+#include <torch/csrc/autograd/utils/lambda_post_hook.h>
+#include <torch/csrc/autograd/variable.h>
+#include <torch/csrc/distributed/c10d/reducer.hpp>
+
+#include <chrono>
+#include <limits>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "runtime/comm/peer_lost.hpp"
+#include "runtime/comm/process_group.hpp"
+#include "runtime/executor/ddp_recording.hpp"
+#include "runtime/executor/devices.hpp"
+#include "runtime/executor/host_sleep.hpp"
+#include "runtime/measure/span_recorder.hpp"
+#include "runtime/model/autocast.hpp"
+#include "runtime/model/autograd_model.hpp"
+#include "runtime/model/grad_scaler.hpp"
+#include "runtime/model/initial_values.hpp"
+#include "sim/spec/error.hpp"
+
+#if PDL_CUDA
+#include <c10/cuda/CUDAFunctions.h>
+#endif
+
+namespace pdl {
+namespace {
+
+/// One thing that the thread does.
+struct Action {
+  enum class Kind { sleep, forward, backward, optimizer } kind = Kind::sleep;
+  int microbatch = 0;  // of all rounds
+  TaskId task = kNone;
+  std::int64_t sleep_ns = 0;
+};
+
+struct Script {
+  std::vector<Action> actions;
+  std::vector<ExchangeTasks> exchanges;  // by micro-batch of all rounds
+};
+
+/// Reads the tasks of one worker in their order.
+Script read_script(const Plan& plan, int worker) {
+  const std::size_t buckets = plan.buckets.size();
+  const std::vector<TaskId> none(buckets, kNone);
+  Script script;
+  script.exchanges.assign(plan.microbatch_rows.size(), {none, none, none, none});
+  for (TaskId t = 0; t < plan.graph.tasks.size(); ++t) {
+    const Task& task = plan.graph.tasks[t];
+    if (task.worker != worker) continue;
+    const int microbatch = std::max(task.microbatch, 0);
+    ExchangeTasks& tasks = script.exchanges.at(static_cast<std::size_t>(microbatch));
+    switch (task.kind) {
+      case TaskKind::sleep:
+        script.actions.push_back({Action::Kind::sleep, microbatch, t, plan.graph.works[task.work].sleep_ns});
+        break;
+      case TaskKind::forward: script.actions.push_back({Action::Kind::forward, microbatch, t}); break;
+      case TaskKind::backward:
+        if (script.actions.back().kind != Action::Kind::backward) {
+          script.actions.push_back({Action::Kind::backward, microbatch, t});
+        }
+        tasks.backward.at(task.part) = t;
+        break;
+      case TaskKind::bucket_copy_in: tasks.copy_in.at(task.part) = t; break;
+      case TaskKind::all_reduce: tasks.all_reduce.at(task.part) = t; break;
+      case TaskKind::bucket_copy_out: tasks.copy_out.at(task.part) = t; break;
+      case TaskKind::optimizer: script.actions.push_back({Action::Kind::optimizer, microbatch, t}); break;
+      default: throw CannotRun("the DDP program: found " + task_name(task.kind, task.stage, task.microbatch, true));
+    }
+  }
+  return script;
+}
+
+at::Device device_of(const RuntimeOptions& options) {
+  if (options.device == DeviceKind::cpu) return at::Device(at::kCPU);
+  return at::Device(at::kCUDA, static_cast<at::DeviceIndex>(options.device_index(options.rank)));
+}
+
+std::vector<std::vector<std::size_t>> indices_of(const std::vector<GradientBucket>& buckets) {
+  std::vector<std::vector<std::size_t>> indices;
+  for (const GradientBucket& bucket : buckets) indices.push_back(bucket.tensors);
+  return indices;
+}
+
+std::vector<std::size_t> sizes_of(const std::vector<GradientBucket>& buckets) {
+  std::vector<std::size_t> sizes;
+  for (const GradientBucket& bucket : buckets) sizes.push_back(bucket.tensors.size());
+  return sizes;
+}
+
+class DdpProgram : public StepProgram {
+ public:
+  DdpProgram(const Plan& plan, const RuntimeOptions& options, const c10::intrusive_ptr<c10d::Store>& store,
+             bool one_host)
+      : spec_(plan.spec),
+        rank_(options.rank),
+        device_(device_of(options)),
+        buckets_(indices_of(plan.buckets)),
+        script_(read_script(plan, rank_)),
+        recording_(device_, sizes_of(plan.buckets)) {
+    set_up_libtorch(spec_.dtype, options.device);
+#if PDL_CUDA
+    if (device_.is_cuda()) c10::cuda::set_device(device_.index());
+#endif
+    take_slice(plan, options.seed);
+    stage_.emplace(plan, rank_, device_, options);
+    if (spec_.dtype == Dtype::amp_fp16) scaler_.emplace(spec_.loss_scale, device_);
+    watch_gradients();
+    try {
+      group_ = make_process_group({store, rank_, static_cast<int>(spec_.gpus), device_, one_host}, &recording_);
+    } catch (const std::exception& error) {
+      lose(error);
+    }
+    const std::vector<at::Tensor> parameters = stage_->parameters();
+    reducer_ = std::make_shared<c10d::Reducer>(
+        parameters, buckets_, group_, std::vector<bool>(parameters.size(), false), spec_.bucket_bytes,
+        /*find_unused_parameters=*/false, spec_.bucket_views, std::unordered_map<std::size_t, std::string>{},
+        spec_.first_bucket_bytes, /*skip_all_reduce_unused_params=*/false, /*use_python_reducer=*/false,
+        std::vector<std::int64_t>{});
+    losses_.resize(plan.microbatch_rows.size());
+    synchronize();
+  }
+
+  ~DdpProgram() override {
+    try {
+      reducer_.reset();
+      if (group_ && !lost_) leave(*group_, device_.type());
+    } catch (...) {
+      // The run is over and its results have been handed out; there is nobody to tell.
+    }
+  }
+
+  void step(SpanRecorder* recorder) override {
+    try {
+      stage_->zero_grad();
+      for (const Action& action : script_.actions) execute(action, recorder);
+      synchronize();
+    } catch (const std::exception& error) {
+      lose(error);
+    }
+  }
+
+  double loss() override {
+    double sum = 0;
+    for (const at::Tensor& loss : losses_) {
+      sum += loss.defined() ? loss.item<double>() : std::numeric_limits<double>::quiet_NaN();
+    }
+    return sum / static_cast<double>(spec_.gpus);
+  }
+
+  bool skipped() const override { return skipped_; }
+
+  std::optional<double> loss_scale() const override {
+    return scaler_ ? std::optional(scaler_->current_scale()) : std::nullopt;
+  }
+
+  std::vector<torch::Tensor> parameters() override {
+    std::vector<torch::Tensor> copies;
+    for (const at::Tensor& parameter : stage_->parameters()) {
+      copies.push_back(parameter.detach().to(at::kCPU, parameter.scalar_type(), false, /*copy=*/true));
+    }
+    return copies;
+  }
+
+ private:
+  /// The samples of this replica; the memory of the others' is given back.
+  void take_slice(const Plan& plan, std::uint64_t seed) {
+    std::int64_t first = 0;
+    for (int r = 0; r < rank_; ++r) first += plan.replica_rows[static_cast<std::size_t>(r)];
+    const std::int64_t rows = plan.replica_rows[static_cast<std::size_t>(rank_)];
+    const std::vector<Layer>& layers = spec_.model.layers;
+    const std::vector<std::int64_t> cuts = spec_.microbatches > 1 ? microbatch_rows(spec_) : std::vector<std::int64_t>{rows};
+    const auto slice = [&](const at::Tensor& batch) { return batch.narrow(0, first, rows).clone().split_with_sizes(cuts); };
+    inputs_ = slice(make_input(spec_.batch, layers.front().in_features, device_, seed));
+    targets_ = slice(make_target(spec_.batch, layers.back().out_features, device_, seed));
+  }
+
+  /// Behind the accumulation of the gradient that fills a bucket, before the Reducer looks at it: hooks are called in the
+  /// order in which they were added.
+  void watch_gradients() {
+    const std::vector<at::Tensor> parameters = stage_->parameters();
+    for (std::size_t b = 0; b < buckets_.size(); ++b) {
+      accumulators_.push_back(torch::autograd::impl::grad_accumulator(parameters[buckets_[b].back()]));
+      accumulators_.back()->add_post_hook(std::make_unique<torch::autograd::utils::LambdaPostHook>(
+          [this, b](const torch::autograd::variable_list& outputs, const torch::autograd::variable_list&) {
+            recording_.bucket_filled(b);
+            return outputs;
+          }));
+    }
+  }
+
+  void execute(const Action& action, SpanRecorder* recorder) {
+    switch (action.kind) {
+      case Action::Kind::sleep: return sleep_host(action.sleep_ns, action.task, recorder);
+      case Action::Kind::forward: return forward(action, recorder);
+      case Action::Kind::backward: return backward(action, recorder);
+      case Action::Kind::optimizer: return optimizer(action, recorder);
+    }
+  }
+
+  bool exchanges(int microbatch) const {
+    const bool ends_round = (static_cast<std::size_t>(microbatch) + 1) % inputs_.size() == 0;
+    return ends_round && (!spec_.no_sync || microbatch + 1 == std::ssize(losses_));
+  }
+
+  /// The same data in every round.
+  std::size_t data_of(int microbatch) const { return static_cast<std::size_t>(microbatch) % inputs_.size(); }
+
+  void forward(const Action& action, SpanRecorder* recorder) {
+    if (exchanges(action.microbatch)) reducer_->prepare_for_forward();
+    if (reducer_->should_rebuild_buckets() && reducer_->rebuild_buckets()) check_buckets();
+    if (recorder) recorder->begin(action.task);
+    {
+      const Autocast autocast(spec_.dtype, device_.type());
+      output_ = stage_->forward(inputs_[data_of(action.microbatch)]);
+    }
+    if (recorder) recorder->end(action.task);
+    if (exchanges(action.microbatch)) reducer_->prepare_for_backward({});
+  }
+
+  /// The Reducer's buckets are those of the plan, or a recorded step would tell of others.
+  void check_buckets() const {
+    const std::vector<at::Tensor> parameters = stage_->parameters();
+    const std::vector<c10d::GradBucket> made = reducer_->get_grad_buckets(/*return_zero_tensors=*/false);
+    bool equal = made.size() == buckets_.size();
+    for (std::size_t b = 0; equal && b < made.size(); ++b) {
+      const std::vector<at::Tensor> tensors = made[b].getParameters();
+      equal = tensors.size() == buckets_[b].size();
+      for (std::size_t i = 0; equal && i < tensors.size(); ++i) equal = tensors[i].is_same(parameters[buckets_[b][i]]);
+    }
+    TORCH_CHECK(equal, "the Reducer has made other buckets than the plan");
+  }
+
+  void backward(const Action& action, SpanRecorder* recorder) {
+    const bool cut = exchanges(action.microbatch);
+    const ExchangeTasks& tasks = script_.exchanges[static_cast<std::size_t>(action.microbatch)];
+    if (recorder) cut ? recording_.begin(tasks, *recorder) : recorder->begin(action.task);
+    at::Tensor loss;
+    {
+      const Autocast autocast(spec_.dtype, device_.type());
+      // Gradients are averaged over the replicas: a slice of an equal share of the batch weighs 1.
+      const double weight = static_cast<double>(output_.size(0) * spec_.gpus) / static_cast<double>(spec_.batch * spec_.accum);
+      loss = weighted_loss(std::exchange(output_, {}), targets_[data_of(action.microbatch)], weight);
+    }
+    (scaler_ ? scaler_->scale(loss) : loss).backward();
+    if (recorder) cut ? recording_.end() : recorder->end(action.task);
+    losses_[static_cast<std::size_t>(action.microbatch)] = loss.detach();
+  }
+
+  void optimizer(const Action& action, SpanRecorder* recorder) {
+    if (recorder) recorder->begin(action.task);
+    if (scaler_) scaler_->unscale(stage_->gradients());
+    skipped_ = scaler_ && scaler_->found_inf();
+    if (!skipped_) stage_->optimizer_step();
+    if (scaler_) scaler_->update();
+    if (recorder) recorder->end(action.task);
+  }
+
+  void synchronize() const {
+    if (device_.is_cuda()) torch::cuda::synchronize(device_.index());
+  }
+
+  /// In a handler: what was thrown, or what it is the consequence of.
+  [[noreturn]] void lose(const std::exception& error) {
+    if (!is_loss_of_peer(error)) throw;
+    lost_ = true;
+    throw PeerLost("worker " + std::to_string(rank_) + " lost the others: " + error.what());
+  }
+
+  RunSpec spec_;
+  int rank_;
+  at::Device device_;
+  std::vector<std::vector<std::size_t>> buckets_;
+  Script script_;
+  DdpRecording recording_;
+  std::optional<AutogradStage> stage_;
+  std::optional<GradScaler> scaler_;
+  std::vector<std::shared_ptr<torch::autograd::Node>> accumulators_;  // those with a hook of ours
+  c10::intrusive_ptr<c10d::ProcessGroup> group_;
+  std::shared_ptr<c10d::Reducer> reducer_;
+  std::vector<at::Tensor> inputs_, targets_;  // by micro-batch of a round
+  at::Tensor output_;
+  std::vector<at::Tensor> losses_;  // by micro-batch of all rounds, of the last step
+  bool skipped_ = false;
+  bool lost_ = false;
+};
+
+}  // namespace
+
+void check_ddp_plan(const Plan& plan, const RuntimeOptions& options) {
+  const RunSpec& spec = plan.spec;
+  if (spec.synthetic) throw InputError("--tf", "synthetic costs", "none: a measured run takes the time it takes");
+  if (spec.strategy != Strategy::ddp) throw InputError("--strategy", to_string(spec.strategy), "ddp for a DDP program");
+  check_devices(spec, options);
+  const bool cuda = options.device == DeviceKind::cuda;
+  if (spec.transport == (cuda ? Transport::nccl : Transport::gloo)) return;
+  throw InputError("--transport", to_string(spec.transport) + (cuda ? " on GPUs" : " on CPU") + " with strategy ddp",
+                   cuda ? "nccl" : "gloo");
+}
+
+std::unique_ptr<StepProgram> make_ddp_program(const Plan& plan, const RuntimeOptions& options,
+                                              const c10::intrusive_ptr<c10d::Store>& store, bool one_host) {
+  check_ddp_plan(plan, options);
+  return std::make_unique<DdpProgram>(plan, options, store, one_host);
+}
+
+}  // namespace pdl

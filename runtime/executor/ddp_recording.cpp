@@ -1,0 +1,214 @@
+#include "runtime/executor/ddp_recording.hpp"
+
+#include <ATen/record_function.h>
+
+#include <condition_variable>
+#include <cstring>
+#include <deque>
+#include <mutex>
+#include <string>
+
+#include "runtime/measure/span_recorder.hpp"
+
+#if PDL_CUDA
+#include <ATen/cuda/CUDAEvent.h>
+#include <c10/cuda/CUDAGuard.h>
+#endif
+
+namespace pdl {
+namespace {
+
+/// The copies from the buckets back into the gradients, which the Reducer makes one tensor after another, bucket after
+/// bucket, waiting for each bucket's all-reduce before its first.
+class CopiesBack {
+ public:
+  explicit CopiesBack(std::vector<std::size_t> bucket_sizes) : sizes_(std::move(bucket_sizes)) {}
+
+  /// On the thread that will make them.
+  void expect(const std::vector<TaskId>& tasks, SpanRecorder& recorder) {
+    tasks_ = &tasks;
+    recorder_ = &recorder;
+    bucket_ = copied_ = 0;
+    current = this;
+  }
+
+  /// Those that were not seen begin and end here.
+  void end() {
+    for (; tasks_ && bucket_ < sizes_.size(); ++bucket_, copied_ = 0) {
+      const TaskId task = (*tasks_)[bucket_];
+      if (task == kNone) continue;
+      if (copied_ == 0) recorder_->begin(task);
+      recorder_->end(task);
+    }
+    tasks_ = nullptr;
+    if (current == this) current = nullptr;
+  }
+
+  /// Callbacks for every operator of LibTorch in this process.
+  static std::unique_ptr<at::ObserverContext> operator_begins(const at::RecordFunction& function) {
+    if (current && is_copy(function)) current->copy_begins();
+    return nullptr;
+  }
+  static void operator_ends(const at::RecordFunction& function, at::ObserverContext*) {
+    if (current && is_copy(function)) current->copy_ends();
+  }
+
+ private:
+  static bool is_copy(const at::RecordFunction& function) { return std::strcmp(function.name(), "aten::copy_") == 0; }
+
+  TaskId task() const { return tasks_ && bucket_ < sizes_.size() ? (*tasks_)[bucket_] : kNone; }
+
+  void copy_begins() {
+    if (copied_ == 0 && task() != kNone) recorder_->begin(task());
+  }
+
+  void copy_ends() {
+    if (!tasks_ || bucket_ == sizes_.size()) return;
+    if (++copied_ < sizes_[bucket_]) return;
+    if (task() != kNone) recorder_->end(task());
+    ++bucket_;
+    copied_ = 0;
+  }
+
+  static thread_local CopiesBack* current;
+
+  std::vector<std::size_t> sizes_;
+  const std::vector<TaskId>* tasks_ = nullptr;
+  SpanRecorder* recorder_ = nullptr;
+  std::size_t bucket_ = 0;
+  std::size_t copied_ = 0;  // of the bucket
+};
+
+thread_local CopiesBack* CopiesBack::current = nullptr;
+
+/// All-reduces of Gloo, which end on a thread of Gloo, one after another: each begins when it has been called and the one
+/// before it has ended.
+class GlooSpans {
+ public:
+  void call(TaskId task, SpanRecorder& recorder) {
+    const std::lock_guard lock(mutex_);
+    recorder_ = &recorder;
+    if (under_way_.empty()) recorder.begin(task);
+    under_way_.push_back(task);
+  }
+
+  void ended() {
+    {
+      const std::lock_guard lock(mutex_);
+      recorder_->end(under_way_.front());
+      under_way_.pop_front();
+      if (!under_way_.empty()) recorder_->begin(under_way_.front());
+    }
+    changed_.notify_all();
+  }
+
+  void wait_for_all() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return under_way_.empty(); });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  SpanRecorder* recorder_ = nullptr;
+  std::deque<TaskId> under_way_;
+};
+
+}  // namespace
+
+struct DdpRecording::State {
+  State(c10::Device on, std::vector<std::size_t> sizes) : device(on), copies_back(std::move(sizes)) {
+#if PDL_CUDA
+    if (device.is_cuda()) beside = c10::cuda::getStreamFromPool(false, device.index());
+#endif
+  }
+
+  void begin(TaskId task) const {
+    if (task != kNone) recorder->begin(task);
+  }
+  void end(TaskId task) const {
+    if (task != kNone) recorder->end(task);
+  }
+
+  c10::Device device;
+  CopiesBack copies_back;
+  GlooSpans gloo;
+  const ExchangeTasks* tasks = nullptr;
+  SpanRecorder* recorder = nullptr;  // null: this backward is not recorded
+  std::size_t bucket = 0;            // the next one to be reduced
+  at::CallbackHandle operators = 0;
+#if PDL_CUDA
+  std::optional<c10::cuda::CUDAStream> beside;
+#endif
+};
+
+DdpRecording::DdpRecording(c10::Device device, std::vector<std::size_t> bucket_sizes)
+    : state_(std::make_unique<State>(device, std::move(bucket_sizes))) {}
+
+DdpRecording::~DdpRecording() = default;
+
+void DdpRecording::begin(const ExchangeTasks& tasks, SpanRecorder& recorder) {
+  state_->tasks = &tasks;
+  state_->recorder = &recorder;
+  state_->bucket = 0;
+  state_->operators =
+      at::addGlobalCallback(at::RecordFunctionCallback(&CopiesBack::operator_begins, &CopiesBack::operator_ends)
+                                .scopes({at::RecordScope::FUNCTION}));
+  state_->begin(tasks.backward.front());
+}
+
+void DdpRecording::bucket_filled(std::size_t bucket) {
+  if (!state_->recorder) return;
+  state_->end(state_->tasks->backward[bucket]);
+  state_->begin(state_->tasks->copy_in[bucket]);
+}
+
+void DdpRecording::before_all_reduce() {
+  if (!state_->recorder) return;
+  state_->end(state_->tasks->copy_in[state_->bucket]);
+  const TaskId task = state_->tasks->all_reduce[state_->bucket];
+  if (task == kNone) return;
+#if PDL_CUDA
+  if (state_->beside) {
+    at::cuda::CUDAEvent called;
+    called.record(c10::cuda::getCurrentCUDAStream(state_->device.index()));
+    called.block(*state_->beside);
+    return state_->recorder->begin(task, state_->beside->stream());
+  }
+#endif
+  state_->gloo.call(task, *state_->recorder);
+}
+
+// GCC 12 takes a guard inside LibTorch's inlined addCallback for uninitialised.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+void DdpRecording::after_all_reduce(const c10::intrusive_ptr<c10d::Work>& work) {
+  if (!state_->recorder) return;
+  const TaskId task = state_->tasks->all_reduce[state_->bucket];
+#if PDL_CUDA
+  if (task != kNone && state_->beside) {
+    const c10::cuda::CUDAStreamGuard guard(*state_->beside);
+    work->wait();  // this stream does, not the host
+    state_->recorder->end(task, state_->beside->stream());
+  }
+#endif
+  if (task != kNone && state_->device.is_cpu()) {
+    work->getFuture()->addCallback([state = state_.get()](c10::ivalue::Future&) { state->gloo.ended(); });
+  }
+  if (++state_->bucket < state_->tasks->backward.size()) {
+    state_->begin(state_->tasks->backward[state_->bucket]);
+  } else {
+    state_->copies_back.expect(state_->tasks->copy_out, *state_->recorder);
+  }
+}
+#pragma GCC diagnostic pop
+
+void DdpRecording::end() {
+  if (!state_->recorder) return;
+  at::removeCallback(state_->operators);
+  state_->copies_back.end();
+  state_->gloo.wait_for_all();
+  state_->recorder = nullptr;
+}
+
+}  // namespace pdl
