@@ -144,7 +144,8 @@ Curve make_curve(const MeasuredKey& key, std::vector<CurvePoint> points, const s
     throw InputError(place + ": " + describe(key), std::to_string(points.size()) + " sizes",
                      "at most " + std::to_string(kMostSizes));
   }
-  if (key.probe == Probe::layer) return {std::move(points), {}, std::nullopt};
+  const bool no_shape = key.probe == Probe::layer || key.probe == Probe::overlap;
+  if (no_shape) return {std::move(points), {}, std::nullopt};
   RobustCurve robust = robust_curve(std::move(points));
   Curve curve{std::move(robust.points), std::move(robust.left_out), std::nullopt};
   curve.line = fit_line(curve.points);

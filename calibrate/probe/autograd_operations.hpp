@@ -5,18 +5,24 @@
 //
 // A backward is run again and again over one kept graph of 4 layers (with input gradient) or 1 layer (without). Gradients
 // of parameters are none before it (the first micro-batch of a step takes them over) or there (later ones are added).
+// Under AMP the parameters are fp32 and every forward opens a scope of autocast of its own, so that it casts weights and
+// biases as the forward of a step does; the input is in half precision, as it comes from the layer before. The cast of the
+// model's own input is not in it.
 // Issue times are those of the calling thread, which waits while autograd's own thread issues.
 #pragma once
 
+#include <optional>
+
 #include "calibrate/probe/compute_operations.hpp"
 #include "runtime/model/autograd_model.hpp"
+#include "runtime/model/grad_scaler.hpp"
 
 namespace pdl {
 
 /// Layers dim x dim, micro-batches of `rows` samples, on the current stream of `device`.
 class AutogradOperations {
  public:
-  AutogradOperations(std::int64_t dim, std::int64_t rows, c10::Device device, const RuntimeOptions& runtime);
+  AutogradOperations(std::int64_t dim, std::int64_t rows, const std::string& dtype, c10::Device device, const RuntimeOptions& runtime);
   std::vector<ComputeOperation> layers_and_loss();
 
  private:
@@ -26,15 +32,19 @@ class AutogradOperations {
     at::Tensor input, output, output_gradient;
     void backward(bool accumulate);
   };
-  static Kept keep(std::int64_t dim, std::int64_t rows, int layers, bool input_gradient, c10::Device device,
-                   const RuntimeOptions& runtime);
+  Kept keep(int layers, bool input_gradient, const RuntimeOptions& runtime) const;
+  void loss();
 
   std::int64_t dim_, rows_;
+  std::string dtype_word_;
+  Dtype dtype_;
+  c10::Device device_;
   Kept first_, middle_;
   at::Tensor prediction_, target_;
+  std::optional<GradScaler> scaler_;
 };
 
-/// The optimizer over 1 and over 4 layers.
+/// The optimizer over 1 and over 4 layers; "unscale": what GradScaler does to their gradients before it, and its update.
 class AutogradOptimizerOperations {
  public:
   AutogradOptimizerOperations(std::int64_t dim, const std::string& optimizer, c10::Device device, const RuntimeOptions& runtime);
@@ -42,6 +52,7 @@ class AutogradOptimizerOperations {
 
  private:
   std::string optimizer_;
+  std::optional<GradScaler> scaler_;
   std::vector<std::unique_ptr<AutogradStage>> stages_;
 };
 

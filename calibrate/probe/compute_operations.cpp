@@ -5,6 +5,9 @@
 
 #include <tuple>
 
+#include "sim/spec/error.hpp"
+#include "sim/spec/words.hpp"
+
 namespace pdl {
 namespace {
 
@@ -30,14 +33,24 @@ Plan probe_plan(std::int64_t dim, std::int64_t rows, int layers, const std::stri
   return make_plan(parse_run_spec(settings));
 }
 
-MeasuredKey layer_key(std::int64_t dim, std::int64_t rows, const char* operation, bool accumulate, bool input_gradient) {
+Dtype dtype_of(const std::string& word) {
+  std::vector<std::string> known;
+  for (const Dtype dtype : {Dtype::fp32, Dtype::tf32, Dtype::amp_fp16, Dtype::amp_bf16}) {
+    if (to_string(dtype) == word) return dtype;
+    known.push_back(to_string(dtype));
+  }
+  throw InputError("--dtypes", word, list_words(known));
+}
+
+MeasuredKey layer_key(std::int64_t dim, std::int64_t rows, const std::string& dtype, const char* operation, bool accumulate,
+                      bool input_gradient) {
   MeasuredKey key;
   key.probe = Probe::layer;
   key.implementation = "pipeline";
   key.operation = operation;
   key.accumulate = accumulate;
   key.input_gradient = input_gradient;
-  key.dtype = "fp32";
+  key.dtype = dtype;
   key.in = key.out = dim;
   key.size = rows;
   return key;
@@ -52,9 +65,11 @@ MeasuredKey optimizer_key(const char* implementation, const std::string& optimiz
   return key;
 }
 
-PipelineOperations::PipelineOperations(std::int64_t dim, std::int64_t rows, c10::Device device, const RuntimeOptions& runtime)
+PipelineOperations::PipelineOperations(std::int64_t dim, std::int64_t rows, const std::string& dtype, c10::Device device,
+                                       const RuntimeOptions& runtime)
     : dim_(dim),
       rows_(rows),
+      dtype_(dtype),
       first_(make_stage(dim, rows, 1, 0, "sgd", device, runtime)),
       first_long_(make_stage(dim, rows, kMiddleLayers, 0, "sgd", device, runtime)),
       middle_(make_stage(dim, rows, kMiddleLayers, 1, "sgd", device, runtime)),
@@ -77,23 +92,23 @@ std::vector<ComputeOperation> PipelineOperations::layers_and_loss() {
   PipelineStage* first_long = first_long_.get();
   PipelineStage* middle_short = middle_short_.get();
   std::vector<ComputeOperation> list;
-  list.push_back({layer_key(dim_, rows_, "forward", false, true), kMiddleLayers, [=] { middle->forward(0); }});
-  list.push_back({layer_key(dim_, rows_, "backward_input", false, true), kMiddleLayers, [=] { middle->backward_input(0); }});
-  list.push_back({layer_key(dim_, rows_, "backward_input", false, false), 1, [=] { first->backward_input(0); }});
+  list.push_back({layer_key(dim_, rows_, dtype_, "forward", false, true), kMiddleLayers, [=] { middle->forward(0); }});
+  list.push_back({layer_key(dim_, rows_, dtype_, "backward_input", false, true), kMiddleLayers, [=] { middle->backward_input(0); }});
+  list.push_back({layer_key(dim_, rows_, dtype_, "backward_input", false, false), 1, [=] { first->backward_input(0); }});
   for (const bool accumulate : {false, true}) {
     for (const auto& [stage, input_gradient, layers] :
          {std::tuple{first, false, 1}, {first_long, false, kMiddleLayers}, {middle_short, true, 1}, {middle, true, kMiddleLayers}}) {
-      MeasuredKey key = layer_key(dim_, rows_, "backward", accumulate, input_gradient);
+      MeasuredKey key = layer_key(dim_, rows_, dtype_, "backward", accumulate, input_gradient);
       key.layers = layers;
       list.push_back({key, layers, [stage = stage, accumulate] { stage->backward(0, accumulate); }});
     }
-    list.push_back({layer_key(dim_, rows_, "backward_weight", accumulate, true), kMiddleLayers,
+    list.push_back({layer_key(dim_, rows_, dtype_, "backward_weight", accumulate, true), kMiddleLayers,
                     [=] { middle->backward_weight(0, accumulate); }});
   }
   MeasuredKey loss;
   loss.probe = Probe::loss;
   loss.implementation = "pipeline";
-  loss.dtype = "fp32";
+  loss.dtype = dtype_;
   loss.size = rows_ * dim_;
   list.push_back({loss, 1, [=] { last->loss_gradient(0); }});
   return list;
@@ -116,6 +131,28 @@ std::vector<ComputeOperation> OptimizerOperations::list() {
                           [stage = stage.get()] { stage->optimizer_step(); }});
   }
   return operations;
+}
+
+BucketOperations::BucketOperations(std::int64_t numbers, c10::Device device) {
+  const auto options = at::TensorOptions().device(device).dtype(at::kFloat);
+  gradient_ = at::randn({numbers}, options);
+  bucket_ = at::zeros({numbers}, options);
+}
+
+std::vector<ComputeOperation> BucketOperations::list() {
+  const auto key = [&](const char* operation) {
+    MeasuredKey bucket;
+    bucket.probe = Probe::bucket;
+    bucket.operation = operation;
+    bucket.size = gradient_.numel();
+    return bucket;
+  };
+  // As c10d's Reducer: a number on the CPU that takes part as a scalar.
+  const at::Tensor share = at::scalar_tensor(0.25, at::kDouble);
+  const std::vector<at::Tensor> parts = gradient_.chunk(4);
+  return {{key("copy_in"), 1, [this, share] { at::mul_out(bucket_, gradient_, share); }},
+          {key("copy_out"), 1, [this] { gradient_.copy_(bucket_); }},
+          {key("join"), 1, [parts] { at::cat(parts); }}};
 }
 
 }  // namespace pdl

@@ -26,19 +26,24 @@ struct ComputeOperation {
 /// Three stages of `layers` layers each, two micro-batches of `rows` samples.
 Plan probe_plan(std::int64_t dim, std::int64_t rows, int layers, const std::string& optimizer);
 
+/// Throws InputError for a word that is none.
+Dtype dtype_of(const std::string& word);
+
 /// Key of a layer of the pipeline program.
-MeasuredKey layer_key(std::int64_t dim, std::int64_t rows, const char* operation, bool accumulate, bool input_gradient);
+MeasuredKey layer_key(std::int64_t dim, std::int64_t rows, const std::string& dtype, const char* operation, bool accumulate, bool input_gradient);
 
 MeasuredKey optimizer_key(const char* implementation, const std::string& optimizer, const std::vector<at::Tensor>& parameters);
 
-/// Layers dim x dim, micro-batches of `rows` samples, on the current stream of `device`.
+/// Layers dim x dim, micro-batches of `rows` samples, on the current stream of `device`. `dtype`: fp32 or tf32, as LibTorch
+/// has been set up for (runtime/executor/devices.hpp).
 class PipelineOperations {
  public:
-  PipelineOperations(std::int64_t dim, std::int64_t rows, c10::Device device, const RuntimeOptions& runtime);
+  PipelineOperations(std::int64_t dim, std::int64_t rows, const std::string& dtype, c10::Device device, const RuntimeOptions& runtime);
   std::vector<ComputeOperation> layers_and_loss();
 
  private:
   std::int64_t dim_, rows_;
+  std::string dtype_;
   std::unique_ptr<PipelineStage> first_, first_long_, middle_, middle_short_, last_;
 };
 
@@ -51,6 +56,17 @@ class OptimizerOperations {
  private:
   std::string optimizer_;
   std::vector<std::unique_ptr<PipelineStage>> stages_;
+};
+
+/// What a Reducer does with gradients of `numbers` numbers beside the all-reduce, and DataParallel with chunks: a gradient
+/// into its bucket, divided by the number of GPUs; out of it again; four tensors into a flat one.
+class BucketOperations {
+ public:
+  BucketOperations(std::int64_t numbers, c10::Device device);
+  std::vector<ComputeOperation> list();
+
+ private:
+  at::Tensor gradient_, bucket_;
 };
 
 }  // namespace pdl

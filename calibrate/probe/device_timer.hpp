@@ -34,10 +34,12 @@ class DeviceTimer {
   /// Repeats `work` for about `seconds` of device time, at least 6 measured repetitions after 2 dropped ones. A short
   /// `work` is repeated inside one measurement until that takes 0.3 ms, and the time divided. `kernels`: about how many
   /// launches one `work` makes; a stream's queue holds 1,024.
-  Timed time(const std::function<void()>& work, double seconds, int kernels) const;
+  /// `sustained_seconds`: before that, work that keeps the device busy goes on for as long, and the device is not held:
+  /// a card at its power limit slows down only after a while, and recovers in any pause.
+  Timed time(const std::function<void()>& work, double seconds, int kernels, double sustained_seconds = 0) const;
 
  private:
-  Timed time_cuda(const std::function<void()>& work, double seconds, int kernels) const;
+  Timed time_cuda(const std::function<void()>& work, double seconds, int kernels, double sustained_seconds) const;
   Timed time_cpu(const std::function<void()>& work, double seconds) const;
   c10::Device device_;
 };

@@ -13,6 +13,7 @@
 #include "calibrate/probe/compute_operations.hpp"
 #include "calibrate/probe/device_timer.hpp"
 #include "calibrate/probe/kernel_trace.hpp"
+#include "runtime/executor/devices.hpp"
 #include "runtime/measure/environment.hpp"
 
 #if PDL_CUDA
@@ -24,7 +25,57 @@
 namespace pdl {
 namespace {
 
-constexpr int kLaunchesALayer = 8;  // no operation launches more for a layer
+constexpr int kLaunchesALayer = 8;     // no operation launches more for a layer,
+constexpr int kLaunchesALayerAmp = 14;  // nor under autocast
+constexpr double kSustainedSeconds = 0.06;
+
+/// What is probed with one data type.
+struct Pass {
+  std::string dtype;
+  std::vector<std::int64_t> dims;
+  std::vector<std::int64_t> pipeline_rows;  // of PipelineStage; none: no such stages
+  std::vector<std::int64_t> rows;           // of the modules under autograd
+  std::vector<std::string> optimizers;
+  std::vector<std::int64_t> buckets;        // numbers
+  double seconds = 0.06;                    // of an operation of several layers; half of it for one of one layer
+  double sustained_seconds = 0;
+  int launches_a_layer = kLaunchesALayer;
+};
+
+std::vector<std::int64_t> bucket_sizes(bool cuda) {
+  std::vector<std::int64_t> sizes;
+  const std::int64_t largest = std::int64_t{cuda ? 128 : 4} << 20;
+  for (std::int64_t size = 4096; size <= largest; size *= 4) sizes.push_back(size);
+  if (sizes.back() != largest) sizes.push_back(largest);
+  return sizes;
+}
+
+/// Optimizers and buckets, which do not depend on the data type, go with the first one.
+std::vector<Pass> passes_of(const ProbeOptions& options) {
+  std::vector<Pass> passes;
+  for (const std::string& dtype : options.dtypes) {
+    Pass pass;
+    pass.dtype = dtype;
+    pass.dims = dtype == "fp32" ? options.dims : options.tensor_core_dims;
+    pass.rows = options.rows;
+    if (!is_amp(dtype_of(dtype))) {
+      std::copy_if(options.rows.begin(), options.rows.end(), std::back_inserter(pass.pipeline_rows),
+                   [&](std::int64_t rows) { return rows >= options.least_pipeline_rows; });
+    } else {
+      pass.launches_a_layer = kLaunchesALayerAmp;
+    }
+    if (dtype != "fp32" && options.device == "cuda") {
+      pass.seconds = 0.03;
+      pass.sustained_seconds = kSustainedSeconds;
+    }
+    if (passes.empty()) {
+      pass.optimizers = options.optimizers;
+      pass.buckets = bucket_sizes(options.device == "cuda");
+    }
+    passes.push_back(std::move(pass));
+  }
+  return passes;
+}
 
 /// Makes a device current for this thread, with a stream of its own.
 class OnDevice {
@@ -50,36 +101,47 @@ c10::Device device_of(const RuntimeOptions& runtime, int worker) {
 
 /// Calls visit(operation) for everything that is probed on one device, shape after shape; buffers of a shape are freed
 /// before the next. visit_shape(fraction, what) is called before each shape.
-void for_each_operation(const ProbeOptions& options, const RuntimeOptions& runtime, c10::Device device,
+void for_each_operation(const Pass& pass, const RuntimeOptions& runtime, c10::Device device,
                         const std::function<void(const ComputeOperation&)>& visit,
                         const std::function<void(double, const std::string&)>& visit_shape) {
+  const auto work_of = [](std::int64_t dim, std::int64_t rows) { return 1 + static_cast<double>(dim * dim * rows) * 1e-10; };
   double total = 0, done = 0;
-  for (const std::int64_t dim : options.dims) {
-    for (const std::int64_t rows : options.rows) total += 1 + static_cast<double>(dim * dim * rows) * 1e-10;
+  for (const std::int64_t dim : pass.dims) {
+    for (const std::int64_t rows : pass.rows) total += work_of(dim, rows);
   }
-  for (const std::int64_t dim : options.dims) {
-    for (const std::int64_t rows : options.rows) {
-      visit_shape(done / total, "layers " + std::to_string(dim) + " x " + std::to_string(dim) + ", " + std::to_string(rows) + " rows");
-      {
+  const auto visit_all = [&](auto&& operations) {
+    for (const ComputeOperation& operation : operations) visit(operation);
+  };
+  for (const std::int64_t dim : pass.dims) {
+    for (const std::int64_t rows : pass.rows) {
+      visit_shape(done / total, "layers " + pass.dtype + " " + std::to_string(dim) + " x " + std::to_string(dim) + ", " + std::to_string(rows) + " rows");
+      if (std::find(pass.pipeline_rows.begin(), pass.pipeline_rows.end(), rows) != pass.pipeline_rows.end()) {
         const c10::InferenceMode without_autograd;
-        PipelineOperations pipeline(dim, rows, device, runtime);
-        for (const ComputeOperation& operation : pipeline.layers_and_loss()) visit(operation);
+        PipelineOperations pipeline(dim, rows, pass.dtype, device, runtime);
+        visit_all(pipeline.layers_and_loss());
       }
-      {
-        AutogradOperations autograd(dim, rows, device, runtime);
-        for (const ComputeOperation& operation : autograd.layers_and_loss()) visit(operation);
-      }
-      done += 1 + static_cast<double>(dim * dim * rows) * 1e-10;
+      AutogradOperations autograd(dim, rows, pass.dtype, device, runtime);
+      visit_all(autograd.layers_and_loss());
+      done += work_of(dim, rows);
     }
-    for (const std::string& optimizer : options.optimizers) {
+    for (const std::string& optimizer : pass.optimizers) {
       {
         const c10::InferenceMode without_autograd;
         OptimizerOperations pipeline(dim, optimizer, device, runtime);
-        for (const ComputeOperation& operation : pipeline.list()) visit(operation);
+        visit_all(pipeline.list());
       }
       AutogradOptimizerOperations autograd(dim, optimizer, device, runtime);
-      for (const ComputeOperation& operation : autograd.list()) visit(operation);
+      visit_all(autograd.list());
     }
+    if (!pass.optimizers.empty()) {
+      AutogradOptimizerOperations unscale(dim, "unscale", device, runtime);
+      visit_all(unscale.list());
+    }
+  }
+  for (const std::int64_t numbers : pass.buckets) {
+    visit_shape(1, "buckets of " + std::to_string(numbers) + " numbers");
+    BucketOperations buckets(numbers, device);
+    visit_all(buckets.list());
   }
 }
 
@@ -107,16 +169,17 @@ std::vector<KernelSample> kernels_of_a_layer(const std::vector<TracedKernel>& al
   return kernels;
 }
 
-std::vector<Sample> time_device(const ProbeOptions& options, const RuntimeOptions& runtime, int worker, const Progress& progress) {
+std::vector<Sample> time_device(const Pass& pass, const RuntimeOptions& runtime, int worker, const Progress& progress) {
   const c10::Device device = device_of(runtime, worker);
   const OnDevice on_device(device);
   const DeviceTimer timer(device);
   std::vector<Sample> samples;
   for_each_operation(
-      options, runtime, device,
+      pass, runtime, device,
       [&](const ComputeOperation& operation) {
-        const double seconds = operation.layers > 1 ? 0.06 : 0.03;
-        samples.push_back(timed_sample(operation, timer.time(operation.work, seconds, kLaunchesALayer * static_cast<int>(operation.layers))));
+        const double seconds = operation.layers > 1 ? pass.seconds : pass.seconds / 2;
+        const int launches = pass.launches_a_layer * static_cast<int>(operation.layers);
+        samples.push_back(timed_sample(operation, timer.time(operation.work, seconds, launches, pass.sustained_seconds)));
         const CardState state = read_card_state(device);
         samples.back().sm_clock_mhz = state.sm_clock_mhz;
         samples.back().power_w = state.power_w;
@@ -140,14 +203,14 @@ void merge(std::vector<Sample>& all, const std::vector<Sample>& of_device) {
   }
 }
 
-void trace_device(const ProbeOptions& options, const RuntimeOptions& runtime, std::vector<Sample>& samples, const Progress& progress) {
+void trace_device(const Pass& pass, const RuntimeOptions& runtime, std::vector<Sample>& samples, const Progress& progress) {
   if (runtime.device != DeviceKind::cuda) return;
   const c10::Device device = device_of(runtime, 0);
   const OnDevice on_device(device);
   std::map<MeasuredKey, Sample*> by_key;
   for (Sample& sample : samples) by_key[sample.key] = &sample;
   for_each_operation(
-      options, runtime, device,
+      pass, runtime, device,
       [&](const ComputeOperation& operation) {
         operation.work();  // what the first run alone launches is not the operation's
         by_key.at(operation.key)->kernels = kernels_of_a_layer(trace_kernels(operation.work), operation.layers);
@@ -155,10 +218,9 @@ void trace_device(const ProbeOptions& options, const RuntimeOptions& runtime, st
       progress);
 }
 
-}  // namespace
-
-void probe_compute(const ProbeOptions& options, const RuntimeOptions& runtime, const Collect& collect, const Progress& progress) {
-  const int workers = static_cast<int>(options.gpus);
+/// On all devices at the same time.
+std::vector<Sample> probe_pass(const Pass& pass, int workers, const RuntimeOptions& runtime, const Progress& progress) {
+  set_up_libtorch(dtype_of(pass.dtype), runtime.device);
   std::vector<std::vector<Sample>> of_workers(static_cast<std::size_t>(workers));
   std::vector<std::exception_ptr> errors(of_workers.size());
   std::vector<std::thread> threads;
@@ -168,7 +230,7 @@ void probe_compute(const ProbeOptions& options, const RuntimeOptions& runtime, c
         const Progress report = [&](double fraction, const std::string& what) {
           if (worker == 0) progress(0.85 * fraction, what);
         };
-        of_workers[worker] = time_device(options, runtime, worker, report);
+        of_workers[worker] = time_device(pass, runtime, worker, report);
       } catch (...) {
         errors[worker] = std::current_exception();
       }
@@ -180,8 +242,24 @@ void probe_compute(const ProbeOptions& options, const RuntimeOptions& runtime, c
   }
   std::vector<Sample> samples;
   for (const std::vector<Sample>& of_worker : of_workers) merge(samples, of_worker);
-  trace_device(options, runtime, samples, [&](double fraction, const std::string& what) { progress(0.85 + 0.15 * fraction, "kernels of " + what); });
-  for (Sample& sample : samples) collect(std::move(sample));
+  trace_device(pass, runtime, samples, [&](double fraction, const std::string& what) { progress(0.85 + 0.15 * fraction, "kernels of " + what); });
+  set_up_libtorch(Dtype::fp32, runtime.device);
+  return samples;
+}
+
+}  // namespace
+
+void probe_compute(const ProbeOptions& options, const RuntimeOptions& runtime, const Collect& collect, const Progress& progress) {
+  const std::vector<Pass> passes = passes_of(options);
+  // fp32 has twice the stages and no tensor cores.
+  const auto share = [](const Pass& pass) { return pass.dtype == "fp32" ? 4.0 : pass.pipeline_rows.empty() ? 1.0 : 2.0; };
+  double total = 0, done = 0;
+  for (const Pass& pass : passes) total += share(pass);
+  for (const Pass& pass : passes) {
+    const Progress of_pass = [&](double fraction, const std::string& what) { progress((done + share(pass) * fraction) / total, what); };
+    for (Sample& sample : probe_pass(pass, static_cast<int>(options.gpus), runtime, of_pass)) collect(std::move(sample));
+    done += share(pass);
+  }
 }
 
 }  // namespace pdl

@@ -6,8 +6,12 @@
 
 #include <algorithm>
 
+#include "calibrate/probe/collective_probe.hpp"
+#include "calibrate/probe/compute_operations.hpp"
+#include "calibrate/probe/data_parallel_host_probe.hpp"
 #include "calibrate/probe/host_probe.hpp"
 #include "calibrate/probe/layer_probe.hpp"
+#include "calibrate/probe/overlap_probe.hpp"
 #include "calibrate/probe/transfer_probe.hpp"
 #include "runtime/measure/environment.hpp"
 #include "sim/spec/error.hpp"
@@ -29,19 +33,26 @@ ProbeOptions resolve(ProbeOptions options) {
     if (list.empty()) list = values;
   };
   using Numbers = std::vector<std::int64_t>;
+  if (options.tensor_core_dims.empty()) options.tensor_core_dims = options.dims.empty() && cuda ? Numbers{1024, 4096, 8192} : options.dims;
+  if (options.rows.empty() && cuda && options.least_pipeline_rows == 0) options.least_pipeline_rows = 32;
   set(options.dims, cuda ? Numbers{1024, 2048, 4096, 8192} : Numbers{64, 128, 256, 512});
-  set(options.rows, cuda ? Numbers{32, 64, 128, 256, 512, 1024, 2048, 4096} : Numbers{4, 8, 16, 32, 64});
-  set(options.dtypes, std::vector<std::string>{"fp32"});
+  set(options.rows, cuda ? Numbers{8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096} : Numbers{4, 8, 16, 32, 64});
+  if (options.tensor_core_dims.empty()) options.tensor_core_dims = options.dims;
+  set(options.dtypes, cuda ? std::vector<std::string>{"fp32", "tf32", "amp-fp16", "amp-bf16"} : std::vector<std::string>{"fp32"});
   set(options.optimizers, std::vector<std::string>{"sgd", "adam"});
-  set(options.transports, cuda ? std::vector<std::string>{"copy", "nccl"} : std::vector<std::string>{"copy"});
-  if (options.dtypes != std::vector<std::string>{"fp32"}) throw InputError("--dtypes", options.dtypes.front(), "fp32");
+  set(options.transports, cuda ? std::vector<std::string>{"copy", "nccl"} : std::vector<std::string>{"copy", "gloo"});
+  for (std::size_t i = 0; i < options.dtypes.size(); ++i) {
+    if (dtype_of(options.dtypes[i]) == Dtype::tf32 && !cuda) throw InputError("--dtypes", "tf32 on CPU", "fp32: TF32 is a format of GPUs");
+    if (std::count(options.dtypes.begin(), options.dtypes.end(), options.dtypes[i]) > 1) throw InputError("--dtypes", options.dtypes[i] + " twice", "each once");
+  }
   for (const std::string& transport : options.transports) {
-    if (transport != "copy" && !(cuda && transport == "nccl")) {
-      throw InputError("--transports", transport, cuda ? "copy or nccl" : "copy");
+    if (transport != "copy" && transport != (cuda ? "nccl" : "gloo")) {
+      throw InputError("--transports", transport, cuda ? "copy or nccl" : "copy or gloo");
     }
   }
   std::sort(options.dims.begin(), options.dims.end());
   std::sort(options.rows.begin(), options.rows.end());
+  std::sort(options.tensor_core_dims.begin(), options.tensor_core_dims.end());
   return options;
 }
 
@@ -71,8 +82,11 @@ Samples probe(const ProbeOptions& given) {
     });
   };
   probe_host(options, runtime, collect, part(0, 0.02));
-  probe_transfers(options, runtime, collect, part(0.02, 0.15));
-  probe_compute(options, runtime, collect, part(0.15, 1));
+  probe_data_parallel_host(options, runtime, collect, part(0.02, 0.04));
+  probe_transfers(options, runtime, collect, part(0.04, 0.15));
+  probe_collectives(options, runtime, collect, part(0.15, 0.22));
+  probe_compute(options, runtime, collect, part(0.22, 0.97));
+  probe_overlap(options, runtime, collect, part(0.97, 1));
   return samples;
 }
 

@@ -1,4 +1,4 @@
-// Measures this host: layers, loss, optimizer, transfers, host. What pdl-calibrate does before it fits.
+// Measures this host: layers, loss, optimizer, buckets, transfers, collectives, host. What pdl-calibrate does before it fits.
 //
 //   ProbeOptions options;
 //   options.gpus = 4;
@@ -22,7 +22,9 @@ struct ProbeOptions {
   /// Empty lists: what suits the device, chosen by the probe.
   std::vector<std::int64_t> dims;       // width of square layers
   std::vector<std::int64_t> rows;       // samples of a micro-batch
-  std::vector<std::string> dtypes;      // fp32, tf32, amp-fp16, amp-bf16
+  std::vector<std::string> dtypes;      // fp32, tf32, amp-fp16, amp-bf16; the pipeline's stages have the first two only
+  std::vector<std::int64_t> tensor_core_dims;  // of all but fp32; empty: 1024, 4096, 8192 where `dims` is left open, else `dims`
+  std::int64_t least_pipeline_rows = 0;        // fewer only in the one-thread programs; 0: 32 on CUDA where `rows` is left open
   std::vector<std::string> optimizers;  // sgd, adam
   std::vector<std::string> transports;  // copy, nccl, gloo
   double max_seconds = 290;             // stops adding repetitions in time to end before it

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "calibrate/probe/device_timer.hpp"
+#include "calibrate/probe/nccl_workers.hpp"
 #include "runtime/measure/span_recorder.hpp"
 #include "sim/spec/error.hpp"
 
@@ -13,8 +14,6 @@
 #include <ATen/cuda/CUDAEvent.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
-#include <cuda_runtime.h>
-#include <nccl.h>
 #endif
 
 namespace pdl {
@@ -63,14 +62,6 @@ void probe_cpu(const ProbeOptions& options, const Collect& collect) {
 }
 
 #if PDL_CUDA
-
-void check_cuda(cudaError_t error, const char* what) {
-  if (error != cudaSuccess) throw CannotRun(std::string(what) + ": " + cudaGetErrorString(error));
-}
-
-void check_nccl(ncclResult_t result, const char* what) {
-  if (result != ncclSuccess) throw CannotRun(std::string(what) + ": " + ncclGetErrorString(result));
-}
 
 /// A stream on a device, and an event to tie it to others.
 struct Lane {
@@ -154,21 +145,6 @@ void probe_pair(Pair& pair, const char* transport, const Hop& hop, int from_work
     collect(std::move(sample));
   }
 }
-
-/// Communicators of all workers of this process.
-class NcclWorkers {
- public:
-  explicit NcclWorkers(const std::vector<int>& devices) : comms_(devices.size()) {
-    check_nccl(ncclCommInitAll(comms_.data(), static_cast<int>(devices.size()), devices.data()), "ncclCommInitAll");
-  }
-  ~NcclWorkers() {
-    for (ncclComm_t comm : comms_) ncclCommDestroy(comm);
-  }
-  ncclComm_t of(int worker) const { return comms_[static_cast<std::size_t>(worker)]; }
-
- private:
-  std::vector<ncclComm_t> comms_;
-};
 
 void probe_cuda(const ProbeOptions& options, const RuntimeOptions& runtime, const Collect& collect, const Progress& progress) {
   const int workers = static_cast<int>(options.gpus);

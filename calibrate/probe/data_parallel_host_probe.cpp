@@ -1,0 +1,254 @@
+#include "calibrate/probe/data_parallel_host_probe.hpp"
+
+#include <ATen/ATen.h>
+#include <torch/cuda.h>
+#include <torch/csrc/distributed/c10d/HashStore.hpp>
+#include <torch/csrc/distributed/c10d/reducer.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <exception>
+#include <numeric>
+#include <thread>
+
+#include "calibrate/fit/statistics.hpp"
+#include "calibrate/probe/compute_operations.hpp"
+#include "calibrate/probe/device_timer.hpp"
+#include "runtime/comm/process_group.hpp"
+#include "runtime/measure/span_recorder.hpp"
+#include "runtime/model/autograd_model.hpp"
+
+#if PDL_CUDA
+#include <ATen/cuda/CUDAEvent.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
+#endif
+
+namespace pdl {
+namespace {
+
+constexpr int kWarmup = 5;
+constexpr int kMeasurements = 50;
+constexpr int kSleeps = 20;
+constexpr std::int64_t kDim = 64;
+constexpr std::int64_t kRows = 8;
+constexpr int kLayers = 8;
+
+Sample host_sample(const char* name, std::vector<double> values, std::int64_t warmup) {
+  Sample sample;
+  sample.key.probe = Probe::host;
+  sample.key.name = name;
+  sample.key.implementation = "autograd";
+  sample.unit = "us";
+  sample.warmup = warmup;
+  sample.values = std::move(values);
+  return sample;
+}
+
+double us_since(std::int64_t begin_ns) {
+  // A clock of whole nanoseconds: nothing takes no time.
+  return static_cast<double>(std::max<std::int64_t>(steady_now_ns() - begin_ns, 1)) / 1e3;
+}
+
+c10::Device device_of(const RuntimeOptions& runtime, int worker) {
+  return runtime.device == DeviceKind::cuda ? c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(runtime.device_index(worker)))
+                                            : c10::Device(c10::kCPU);
+}
+
+void synchronize(c10::Device device) {
+  if (device.is_cuda()) torch::cuda::synchronize(device.index());
+}
+
+bool has_groups(c10::Device device) {
+#if PDL_GLOO
+  (void)device;
+  return true;
+#else
+  return device.is_cuda();
+#endif
+}
+
+/// Makes a device the current one of this thread.
+class OnDevice {
+ public:
+#if PDL_CUDA
+  explicit OnDevice(c10::Device device) {
+    if (device.is_cuda()) guard_.reset_device(device);
+  }
+
+ private:
+  c10::cuda::OptionalCUDAGuard guard_;
+#else
+  explicit OnDevice(c10::Device) {}
+#endif
+};
+
+// ---- the Reducer
+
+/// A small model, with a Reducer or without.
+class SmallBackward {
+ public:
+  SmallBackward(c10::Device device, const RuntimeOptions& runtime, const c10::intrusive_ptr<c10d::ProcessGroup>& group)
+      : device_(device), stage_(probe_plan(kDim, kRows, kLayers, "sgd"), 0, device, runtime) {
+    const auto options = at::TensorOptions().device(device).dtype(at::kFloat);
+    input_ = at::randn({kRows, kDim}, options);
+    gradient_ = at::randn({kRows, kDim}, options);
+    if (!group) return;
+    const std::vector<at::Tensor> parameters = stage_.parameters();
+    std::vector<std::size_t> all(parameters.size());
+    std::iota(all.rbegin(), all.rend(), std::size_t{0});
+    constexpr std::int64_t kAnySize = std::int64_t{1} << 30;
+    reducer_ = std::make_shared<c10d::Reducer>(
+        parameters, std::vector<std::vector<std::size_t>>{all}, group, std::vector<bool>(parameters.size(), false), kAnySize,
+        /*find_unused_parameters=*/false, /*gradient_as_bucket_view=*/true, std::unordered_map<std::size_t, std::string>{},
+        kAnySize, /*skip_all_reduce_unused_params=*/false, /*use_python_reducer=*/false, std::vector<std::int64_t>{});
+  }
+
+  double backward_us() {
+    stage_.zero_grad();
+    if (reducer_) {
+      reducer_->prepare_for_forward();
+      if (reducer_->should_rebuild_buckets()) reducer_->rebuild_buckets();
+    }
+    at::Tensor output = stage_.forward(input_);
+    if (reducer_) reducer_->prepare_for_backward({});
+    synchronize(device_);
+    const std::int64_t begin = steady_now_ns();
+    output.backward(gradient_);
+    const double us = us_since(begin);
+    synchronize(device_);
+    return us;
+  }
+
+ private:
+  c10::Device device_;
+  AutogradStage stage_;
+  at::Tensor input_, gradient_;
+  std::shared_ptr<c10d::Reducer> reducer_;
+};
+
+/// Host times of calls of allreduce, each after the one before has ended.
+std::vector<double> issue_times(c10d::ProcessGroup& group, c10::Device device, std::int64_t numbers) {
+  std::vector<at::Tensor> tensors = {at::zeros({numbers}, at::TensorOptions().device(device).dtype(at::kFloat))};
+  std::vector<double> values;
+  for (int i = 0; i < kWarmup + kMeasurements; ++i) {
+    const std::int64_t begin = steady_now_ns();
+    const auto work = group.allreduce(tensors);
+    values.push_back(us_since(begin));
+    work->wait();
+    synchronize(device);
+  }
+  return values;
+}
+
+void probe_reducer(const RuntimeOptions& runtime, const Collect& collect) {
+  const c10::Device device = device_of(runtime, 0);
+  const OnDevice on_device(device);
+  const auto group = make_process_group({c10::make_intrusive<c10d::HashStore>(), 0, 1, device, true}, nullptr);
+  {
+    std::vector<double> issue = issue_times(*group, device, kLayers * (kDim + 1) * kDim);
+    const double issue_us = median({issue.begin() + kWarmup, issue.end()});
+    SmallBackward without(device, runtime, nullptr), with(device, runtime, group);
+    std::vector<double> plain, reduced;
+    for (int i = 0; i < kWarmup + kMeasurements; ++i) {
+      plain.push_back(without.backward_us());
+      reduced.push_back(with.backward_us());
+    }
+    const double plain_us = median({plain.begin() + kWarmup, plain.end()});
+    std::vector<double> values;
+    // On a busy host a pair may differ the other way: a difference is a time, at least one nanosecond.
+    for (const double us : reduced) values.push_back(std::max((us - plain_us - issue_us) / (2 * kLayers), 1e-3));
+    collect(host_sample("reducer_hook", std::move(values), kWarmup));
+  }
+  leave(*group, device.type());
+}
+
+// ---- a collective's call
+
+/// Two ranks, a thread each: a group of one rank launches nothing.
+void probe_issue(const RuntimeOptions& runtime, const Collect& collect) {
+  constexpr std::int64_t kNumbers = 1 << 18;
+  const auto store = c10::make_intrusive<c10d::HashStore>();
+  std::vector<double> values[2];
+  std::exception_ptr errors[2];
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < 2; ++rank) {
+    threads.emplace_back([&, rank] {
+      try {
+        const c10::Device device = device_of(runtime, rank);
+        const OnDevice on_device(device);
+        const auto group = make_process_group({store, rank, 2, device, true}, nullptr);
+        values[rank] = issue_times(*group, device, kNumbers);
+        leave(*group, device.type());
+      } catch (...) {
+        errors[rank] = std::current_exception();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const std::exception_ptr& error : errors) {
+    if (error) std::rethrow_exception(error);
+  }
+  Sample sample = host_sample("collective_issue", values[0], kWarmup);
+  sample.key.transport = runtime.device == DeviceKind::cuda ? "nccl" : "gloo";
+  collect(std::move(sample));
+}
+
+// ---- GradScaler, sleeps
+
+std::vector<double> scaler_waits(c10::Device device) {
+  const at::Tensor found_inf = at::zeros({}, at::TensorOptions().device(device).dtype(at::kFloat));
+  std::vector<double> values;
+#if PDL_CUDA
+  if (device.is_cuda()) {
+    const c10::cuda::CUDAStreamGuard guard(c10::cuda::getStreamFromPool(true, device.index()));
+    const c10::cuda::CUDAStream stream = guard.current_stream();
+    at::cuda::CUDAEvent end_of_work{cudaEventDefault}, next{cudaEventDefault};
+    for (int i = 0; i < kWarmup + kMeasurements; ++i) {
+      hold_current_stream(200'000);  // the host waits in item() when the work ends
+      end_of_work.record(stream);
+      found_inf.item<double>();
+      next.record(stream);
+      stream.synchronize();
+      values.push_back(std::max(static_cast<double>(end_of_work.elapsed_time(next)) * 1e3, 1e-3));
+    }
+    return values;
+  }
+#endif
+  for (int i = 0; i < kWarmup + kMeasurements; ++i) {
+    const std::int64_t begin = steady_now_ns();
+    found_inf.item<double>();
+    values.push_back(us_since(begin));
+  }
+  return values;
+}
+
+std::vector<double> sleep_overruns() {
+  constexpr std::int64_t kSleepNs = 10'000'000;
+  std::vector<double> values;
+  for (int i = 0; i < 1 + kSleeps; ++i) {
+    const std::int64_t begin = steady_now_ns();
+    std::this_thread::sleep_for(std::chrono::nanoseconds(kSleepNs));
+    values.push_back(us_since(begin + kSleepNs));
+  }
+  return values;
+}
+
+}  // namespace
+
+void probe_data_parallel_host(const ProbeOptions& options, const RuntimeOptions& runtime, const Collect& collect,
+                              const Progress& progress) {
+  progress(0, "host of data parallelism");
+  const c10::Device device = device_of(runtime, 0);
+  if (has_groups(device)) {
+    probe_reducer(runtime, collect);
+    if (options.gpus > 1) probe_issue(runtime, collect);
+  }
+  {
+    const OnDevice on_device(device);
+    collect(host_sample("scaler_wait", scaler_waits(device), kWarmup));
+  }
+  collect(host_sample("sleep_overrun", sleep_overruns(), 1));
+}
+
+}  // namespace pdl

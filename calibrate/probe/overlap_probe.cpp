@@ -1,0 +1,208 @@
+#include "calibrate/probe/overlap_probe.hpp"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <set>
+#include <torch/cuda.h>
+
+#include "calibrate/fit/statistics.hpp"
+#include "calibrate/probe/compute_operations.hpp"
+#include "calibrate/probe/device_timer.hpp"
+#include "calibrate/probe/nccl_workers.hpp"
+#include "runtime/measure/span_recorder.hpp"
+
+#if PDL_CUDA
+#include <ATen/cuda/CUDAEvent.h>
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
+#endif
+
+namespace pdl {
+
+#if PDL_CUDA
+
+namespace {
+
+constexpr std::int64_t kMessages[] = {std::int64_t{4} << 20, std::int64_t{25} << 20, std::int64_t{128} << 20};
+constexpr double kSecondsOfEach = 0.05;
+constexpr int kMostCalls = 300;
+
+struct Shape {
+  std::int64_t dim, rows;
+  const char* dtype;
+};
+
+constexpr Shape kShapes[] = {{4096, 512, "fp32"}, {8192, 512, "fp32"}, {8192, 2048, "fp32"}, {4096, 512, "amp-bf16"}, {8192, 2048, "amp-bf16"}};
+
+/// Work that one stream does again and again, with an event after each.
+struct Track {
+  c10::cuda::CUDAStream stream;
+  std::vector<at::cuda::CUDAEvent> events;
+
+  explicit Track(int device) : stream(c10::cuda::getStreamFromPool(true, static_cast<c10::DeviceIndex>(device))) {
+    for (int i = 0; i <= kMostCalls; ++i) events.emplace_back(cudaEventDefault);
+  }
+  void record(int i) {
+    const c10::cuda::CUDAGuard guard(stream.device_index());
+    events[static_cast<std::size_t>(i)].record(stream);
+  }
+  double ms(int from, int to) { return events[static_cast<std::size_t>(from)].elapsed_time(events[static_cast<std::size_t>(to)]); }
+};
+
+struct Gpu {
+  Track compute, collective;
+  at::Tensor input, weight, bias, message;
+
+  explicit Gpu(int device) : compute(device), collective(device) {
+    message = at::zeros({kMessages[2] / 4}, at::TensorOptions().dtype(at::kFloat).device(compute.stream.device()));
+  }
+  void take(const Shape& shape) {
+    const auto type = is_amp(dtype_of(shape.dtype)) ? at::kBFloat16 : at::kFloat;
+    const auto options = at::TensorOptions().dtype(at::kFloat).device(compute.stream.device());
+    input = at::randn({shape.rows, shape.dim}, options).relu_().to(type);
+    weight = (at::randn({shape.dim, shape.dim}, options) / std::sqrt(static_cast<double>(shape.dim))).to(type);
+    bias = at::zeros({shape.dim}, options).to(type);
+  }
+};
+
+class OverlapGroup {
+ public:
+  OverlapGroup(std::vector<std::unique_ptr<Gpu>>& gpus, const std::vector<int>& devices)
+      : gpus_(gpus), ranks_(static_cast<int>(devices.size())), comms_(devices) {}
+
+  void probe(const Shape& shape, std::int64_t bytes, const Collect& collect) {
+    run(2, 2, bytes);
+    const double layer_ms = alone(true, bytes), message_ms = alone(false, bytes);
+    // As much of both as fills the same time alone; of each the part is kept in which the other still ran.
+    const auto calls = [](double ms) { return static_cast<int>(std::clamp(kSecondsOfEach * 1e3 / ms, 4.0, kMostCalls * 1.0)); };
+    const int layers = calls(layer_ms), messages = calls(message_ms);
+    run(layers, messages, bytes);
+    collect_beside("compute", shape, bytes, times(true, layers, messages), collect);
+    collect_beside("communication", shape, bytes, times(false, messages, layers), collect);
+  }
+
+ private:
+  Track& track(int rank, bool compute) {
+    Gpu& gpu = *gpus_[static_cast<std::size_t>(rank)];
+    return compute ? gpu.compute : gpu.collective;
+  }
+
+  void layer(int rank) {
+    Gpu& gpu = *gpus_[static_cast<std::size_t>(rank)];
+    const c10::cuda::CUDAStreamGuard guard(gpu.compute.stream);
+    at::linear(gpu.input, gpu.weight, gpu.bias);
+  }
+
+  void message(std::int64_t bytes) {
+    check_nccl(ncclGroupStart(), "ncclGroupStart");
+    for (int rank = 0; rank < ranks_; ++rank) {
+      float* buffer = gpus_[static_cast<std::size_t>(rank)]->message.data_ptr<float>();
+      check_nccl(ncclAllReduce(buffer, buffer, static_cast<std::size_t>(bytes / 4), ncclFloat, ncclSum, comms_.of(rank), track(rank, false).stream), "ncclAllReduce");
+    }
+    check_nccl(ncclGroupEnd(), "ncclGroupEnd");
+  }
+
+  /// Both tracks of all GPUs, issued while they are held; both wait for the same event.
+  void run(int layers, int messages, std::int64_t bytes) {
+    const at::NoGradGuard no_grad;
+    for (int rank = 0; rank < ranks_; ++rank) {
+      const c10::cuda::CUDAStreamGuard guard(track(rank, true).stream);
+      hold_current_stream(500'000 + std::int64_t{layers + messages} * ranks_ * 15'000);
+      at::cuda::CUDAEvent released{cudaEventDisableTiming};
+      released.record(track(rank, true).stream);
+      released.block(track(rank, false).stream);
+      track(rank, true).record(0);
+      track(rank, false).record(0);
+    }
+    for (int i = 1; i <= std::max(layers, messages); ++i) {
+      for (int rank = 0; i <= layers && rank < ranks_; ++rank) {
+        layer(rank);
+        track(rank, true).record(i);
+      }
+      if (i > messages) continue;
+      message(bytes);
+      for (int rank = 0; rank < ranks_; ++rank) track(rank, false).record(i);
+    }
+    for (int rank = 0; rank < ranks_; ++rank) {
+      track(rank, true).stream.synchronize();
+      track(rank, false).stream.synchronize();
+    }
+  }
+
+  double alone(bool compute, std::int64_t bytes) {
+    const int calls = 6;
+    run(compute ? calls : 0, compute ? 0 : calls, bytes);
+    return track(0, compute).ms(1, calls) / (calls - 1);
+  }
+
+  /// Of each call on `compute` or the other track, after the first, that ended before the other track did.
+  std::vector<double> times(bool compute, int calls, int others) {
+    std::vector<double> us;
+    for (int rank = 0; rank < ranks_; ++rank) {
+      const double other_end_ms = track(rank, !compute).ms(0, others);
+      for (int i = 2; i <= calls && (us.empty() || track(rank, compute).ms(0, i) < other_end_ms); ++i) us.push_back(track(rank, compute).ms(i - 1, i) * 1e3);
+    }
+    return us;
+  }
+
+  void collect_beside(const char* name, const Shape& shape, std::int64_t bytes, std::vector<double> us, const Collect& collect) {
+    Sample sample;
+    sample.key.probe = Probe::overlap;
+    sample.key.name = name;
+    sample.key.operation = "all_reduce";
+    sample.key.transport = "nccl";
+    sample.key.ranks = ranks_;
+    sample.key.dtype = shape.dtype;
+    sample.key.in = sample.key.out = shape.dim;
+    sample.key.rows = shape.rows;
+    sample.key.size = bytes;
+    sample.unit = "us";
+    sample.values = std::move(us);
+    sample.calls_before = 1;
+    collect(std::move(sample));
+  }
+
+  std::vector<std::unique_ptr<Gpu>>& gpus_;
+  int ranks_;
+  NcclWorkers comms_;
+};
+
+}  // namespace
+
+void probe_overlap(const ProbeOptions& options, const RuntimeOptions& runtime, const Collect& collect, const Progress& progress) {
+  const std::vector<std::string>& transports = options.transports;
+  const bool nccl = std::find(transports.begin(), transports.end(), "nccl") != transports.end();
+  if (runtime.device != DeviceKind::cuda || options.gpus < 2 || !nccl) return;
+  std::vector<int> devices;
+  std::vector<std::unique_ptr<Gpu>> gpus;
+  for (int worker = 0; worker < options.gpus; ++worker) {
+    devices.push_back(runtime.device_index(worker));
+    gpus.push_back(std::make_unique<Gpu>(devices.back()));
+  }
+  for (const int ranks : std::set<int>{2, static_cast<int>(options.gpus)}) {
+    OverlapGroup group(gpus, {devices.begin(), devices.begin() + ranks});
+    for (const Shape& shape : kShapes) {
+      if (std::find(options.dtypes.begin(), options.dtypes.end(), shape.dtype) == options.dtypes.end()) continue;
+      progress(ranks > 2 ? 0.5 : 0, "all_reduce of " + std::to_string(ranks) + " beside " + shape.dtype + " " + std::to_string(shape.dim) + ", " + std::to_string(shape.rows) + " rows");
+      for (int rank = 0; rank < ranks; ++rank) {
+        gpus[static_cast<std::size_t>(rank)]->take(shape);
+        torch::cuda::synchronize(devices[static_cast<std::size_t>(rank)]);
+      }
+      for (const std::int64_t bytes : kMessages) group.probe(shape, bytes, collect);
+    }
+  }
+  gpus.clear();
+  c10::cuda::CUDACachingAllocator::emptyCache();
+}
+
+#else
+
+void probe_overlap(const ProbeOptions&, const RuntimeOptions&, const Collect&, const Progress&) {}
+
+#endif
+
+}  // namespace pdl

@@ -1,0 +1,18 @@
+// Probes of compute under communication and communication under compute, on the same GPUs at the same time.
+//
+//   probe_overlap(options, runtime, collect, progress);      // samples "overlap"
+//
+//   GPU, compute     [layer][layer][layer][layer][layer][layer]        name compute: of a layer while all-reduces run
+//   GPU, collective  [all_reduce][all_reduce][all_reduce]              name communication: of an all-reduce while layers run
+//
+// Not used by predictions, which reckon with multiprocessors (sim/engine/multiprocessors.hpp): what they are held against.
+// A layer is its forward matrix product without autograd. On GPUs only. Units: microseconds in the samples.
+#pragma once
+
+#include "calibrate/probe/layer_probe.hpp"
+
+namespace pdl {
+
+void probe_overlap(const ProbeOptions& options, const RuntimeOptions& runtime, const Collect& collect, const Progress& progress);
+
+}  // namespace pdl
