@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "runtime/comm/rendezvous.hpp"
 #include "runtime/executor/devices.hpp"
@@ -29,6 +30,7 @@ struct RecordedInterval {
 
 /// What one process knows of a run.
 struct Record {
+  std::vector<Interval> warmup;
   std::vector<Interval> steps;
   std::vector<RecordedInterval> recorded;
   std::vector<double> losses;                   // empty: this process holds no last stage; else its part of each
@@ -42,10 +44,21 @@ double to_ms(const Interval& interval) { return static_cast<double>(interval.end
 nlohmann::json to_json(const Interval& interval) { return {interval.begin_ns, interval.end_ns, interval.skipped}; }
 Interval interval_from(const nlohmann::json& json) { return {json[0], json[1], json[2]}; }
 
+nlohmann::json to_json(const std::vector<Interval>& intervals) {
+  nlohmann::json json = nlohmann::json::array();
+  for (const Interval& interval : intervals) json.push_back(to_json(interval));
+  return json;
+}
+std::vector<Interval> intervals_from(const nlohmann::json& json) {
+  std::vector<Interval> intervals;
+  for (const auto& interval : json) intervals.push_back(interval_from(interval));
+  return intervals;
+}
+
 std::string pack(const Record& record) {
   nlohmann::json json = {{"losses", record.losses}, {"memory", record.peak_memory_bytes}, {"cards", record.cards}};
-  json["steps"] = nlohmann::json::array();
-  for (const Interval& step : record.steps) json["steps"].push_back(to_json(step));
+  json["warmup"] = to_json(record.warmup);
+  json["steps"] = to_json(record.steps);
   json["recorded"] = nlohmann::json::array();
   for (const RecordedInterval& recorded : record.recorded) {
     std::vector<std::int64_t> times;
@@ -62,7 +75,8 @@ Record unpack(const std::string& text) {
   record.losses = json["losses"].get<std::vector<double>>();
   record.peak_memory_bytes = json["memory"].get<std::vector<std::int64_t>>();
   record.cards = json["cards"].get<std::vector<std::string>>();
-  for (const auto& step : json["steps"]) record.steps.push_back(interval_from(step));
+  record.warmup = intervals_from(json["warmup"]);
+  record.steps = intervals_from(json["steps"]);
   for (const auto& packed : json["recorded"]) {
     RecordedInterval recorded{interval_from(packed[0]), {}};
     const auto times = packed[1].get<std::vector<std::int64_t>>();
@@ -80,6 +94,7 @@ void join(Interval& into, const Interval& other) {
 
 /// Adds what another process knows: its tasks, its losses, its devices.
 void join(Record& into, const Record& other) {
+  for (std::size_t i = 0; i < into.warmup.size(); ++i) join(into.warmup[i], other.warmup[i]);
   for (std::size_t i = 0; i < into.steps.size(); ++i) join(into.steps[i], other.steps[i]);
   for (std::size_t i = 0; i < into.recorded.size(); ++i) {
     RecordedInterval& recorded = into.recorded[i];
@@ -167,14 +182,27 @@ Timeline make_measured_timeline(const Plan& plan, const RecordedInterval& record
   return timeline;
 }
 
-std::vector<double> milliseconds_of(const Record& record, bool recorded) {
+std::vector<double> milliseconds_of(const std::vector<Interval>& intervals) {
   std::vector<double> ms;
-  if (recorded) {
-    for (const RecordedInterval& interval : record.recorded) ms.push_back(to_ms(interval.step));
-  } else {
-    for (const Interval& interval : record.steps) ms.push_back(to_ms(interval));
-  }
+  for (const Interval& interval : intervals) ms.push_back(to_ms(interval));
   return ms;
+}
+
+std::vector<double> milliseconds_of(const Record& record, bool recorded) {
+  if (!recorded) return milliseconds_of(record.steps);
+  std::vector<double> ms;
+  for (const RecordedInterval& interval : record.recorded) ms.push_back(to_ms(interval.step));
+  return ms;
+}
+
+/// Of a sample: divided by one less than the number of values. 0 of one value.
+double standard_deviation(const std::vector<double>& values) {
+  if (values.size() < 2) return 0;
+  const auto n = static_cast<double>(values.size());
+  const double mean = std::accumulate(values.begin(), values.end(), 0.0) / n;
+  double squares = 0;
+  for (const double value : values) squares += (value - mean) * (value - mean);
+  return std::sqrt(squares / (n - 1));
 }
 
 /// Where the next step would start before this one has ended: the time of the worker that is at it longest, in each
@@ -228,6 +256,8 @@ RunResult make_result(const Plan& plan, const Record& all, nlohmann::json enviro
   result.peak_memory_bytes = record.peak_memory_bytes;
   result.environment = std::move(environment);
   result.extra = {{"losses", record.losses},
+                  {"warmup_ms", milliseconds_of(record.warmup)},
+                  {"step_time_stddev_ms", standard_deviation(steps_ms)},
                   {"recording",
                    {{"step_time_ms", recorded_ms},
                     {"overhead_fraction", recorded_ms / quartiles(milliseconds_of(record, false)).median - 1},
@@ -252,6 +282,7 @@ void count_from_start(RecordedInterval& recorded) {
 }
 
 void count_from_start(Record& record) {
+  for (Interval& step : record.warmup) step = {0, step.end_ns - step.begin_ns, step.skipped};
   for (Interval& step : record.steps) step = {0, step.end_ns - step.begin_ns, step.skipped};
   for (RecordedInterval& recorded : record.recorded) count_from_start(recorded);
 }
@@ -291,7 +322,7 @@ RunResult measure(const Plan& plan, const RuntimeOptions& options, StepProgram& 
   SpanRecorder recorder(plan.graph, options);
   Stopwatch stopwatch(plan, options, program, rendezvous);
   Record record;
-  for (int i = 0; i < options.warmup; ++i) stopwatch.step(nullptr);
+  for (int i = 0; i < options.warmup; ++i) record.warmup.push_back(stopwatch.step(nullptr));
   for (int i = 0; i < options.steps; ++i) record.steps.push_back(stopwatch.step(nullptr));
   // Here, so that clocks and power are those of devices that have just worked.
   const nlohmann::json environment = describe_environment(options, static_cast<int>(plan.graph.workers), command);
