@@ -47,6 +47,9 @@ class LayerTimes {
   /// Throws InputError if nothing like it was measured.
   const std::vector<OperationTime>& at(const MeasuredKey& layer);
 
+  /// The best rate at which memory was seen to deliver, in any layer of the profile.
+  double best_bytes_per_ns() const { return best_bytes_per_ns_; }
+
   /// True if this operation was measured, of whatever shape.
   bool has(const MeasuredKey& layer) { return family(layer) != nullptr; }
 

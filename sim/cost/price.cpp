@@ -58,6 +58,9 @@ class KernelList {
     }
   }
 
+  /// Kernels added from here on slow a collective beside them by so much.
+  void slows_collectives(double by) { slows_collectives_ = by; }
+
   /// One kernel that holds so many multiprocessors.
   void add_collective(double device_ns, double issue_ns, std::int64_t multiprocessors) {
     add_kernel(device_ns, issue_ns);
@@ -92,12 +95,13 @@ class KernelList {
     device_.add(device_ns);
     issue_.add(issue_ns);
     kernels_.push_back({issue_.parts_ns.back(), device_.parts_ns.back(), kernel ? kernel->blocks : 0,
-                        kernel ? kernel->blocks_per_multiprocessor : 0});
+                        kernel ? kernel->blocks_per_multiprocessor : 0, slows_collectives_});
   }
 
   Sum device_;
   Sum issue_;
   std::vector<KernelCost> kernels_;
+  double slows_collectives_ = 0;
 };
 
 class Pricer {
@@ -123,6 +127,7 @@ class Pricer {
     if (has(TaskKind::all_reduce)) collective_issue_ns_ = host_ns("collective_issue", collective_transport(), 0, true);
     if (plan.spec.dtype == Dtype::amp_fp16) scaler_wait_ns_ = host_ns("scaler_wait", "", 0, on_gpu);
     shares_ = on_gpu && has(TaskKind::all_reduce) && profile.host_description.multiprocessors > 0;
+    if (shares_) memory_slowdown_ = memory_slowdown();
     has_receives_ = std::any_of(plan.graph.works.begin(), plan.graph.works.end(), [](const Work& work) {
       return is_receive(work.kind);
     });
@@ -205,8 +210,39 @@ class Pricer {
     time.issue_ns *= work.tensors;
     if (in) time.issue_ns = reducer_hook_ns_ * work.tensors;
     KernelList kernels;
+    kernels.slows_collectives(memory_slowdown_);  // does nothing but move memory
     kernels.add(time);
     return of_kernels(kernels);
+  }
+
+  /// What a kernel that uses all of the memory's bandwidth adds to the time of a collective beside it: from the probes of
+  /// all-reduces beside layers whose kernels are short against the all-reduce, so that it hardly waits for multiprocessors.
+  double memory_slowdown() {
+    constexpr double kShort = .25;
+    std::vector<double> slowdowns;
+    for (const MeasuredCurve& measured : profile_.of(Probe::overlap)) {
+      const MeasuredKey& key = measured.key;
+      if (key.name != "communication" || key.dtype != "fp32") continue;
+      MeasuredKey layer;
+      layer.probe = Probe::layer;
+      layer.implementation = "autograd";
+      layer.operation = "forward";
+      layer.dtype = key.dtype;
+      layer.in = key.in;
+      layer.out = key.out;
+      layer.size = key.rows;
+      if (!layers_.has(layer)) continue;
+      const double layer_ns = layers_.at(layer).front().device_ns;
+      const double share = std::min(1.0, layer_bytes(layer) / layer_ns / layers_.best_bytes_per_ns());
+      for (const CurvePoint& point : measured.curve.points) {
+        const double alone_ns = collectives_.at({key.operation, key.transport, key.ranks, point.size}).device_ns;
+        if (layer_ns > kShort * alone_ns || share < .5) continue;
+        slowdowns.push_back(std::max(0.0, (point.time_ns - layer_ns) / alone_ns - 1) / share);
+      }
+    }
+    if (slowdowns.empty()) return 0;
+    std::nth_element(slowdowns.begin(), slowdowns.begin() + std::ssize(slowdowns) / 2, slowdowns.end());
+    return slowdowns[slowdowns.size() / 2];
   }
 
   TaskCost compute(const Work& work) {
@@ -232,7 +268,10 @@ class Pricer {
       key.out = layer.out_features;
       key.size = work.rows;
       if (work.kind == TaskKind::backward && add_by_length(key, work, index, kernels)) continue;
-      for (const OperationTime& time : layers_.at(key)) kernels.add(time);
+      for (const OperationTime& time : layers_.at(key)) {
+        if (shares_) kernels.slows_collectives(memory_slowdown_ * std::min(1.0, layer_bytes(key) / time.device_ns / layers_.best_bytes_per_ns()));
+        kernels.add(time);
+      }
     }
     return of_kernels(kernels);
   }
@@ -475,6 +514,7 @@ class Pricer {
   CollectiveTimes collectives_{profile_, notices_};
   std::vector<KernelCost> kernels_;  // of the work that was priced last
   bool shares_ = false;
+  double memory_slowdown_ = 0;
   double reducer_hook_ns_ = 0;
   double collective_issue_ns_ = 0;
   double scaler_wait_ns_ = 0;

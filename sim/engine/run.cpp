@@ -1,6 +1,7 @@
 #include "sim/engine/run.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <queue>
 #include <tuple>
@@ -25,9 +26,19 @@ struct Wake {
   std::int64_t time_ns;
   std::int32_t worker;
   TaskId task;  // whose next kernel can begin, or kNone
+  std::uint32_t group = kNone;    // a collective that may have ended, if it still has this pace
+  std::uint32_t pace = 0;
   bool operator>(const Wake& other) const {
-    return std::tie(time_ns, worker, task) > std::tie(other.time_ns, other.worker, other.task);
+    return std::tie(time_ns, worker, task, group, pace) > std::tie(other.time_ns, other.worker, other.task, other.group, other.pace);
   }
+};
+
+/// A collective that all its GPUs have begun. What is left of it, alone, shrinks at the pace of its slowest GPU.
+struct Running {
+  double left_ns = 0;
+  double slowdown = 1;
+  std::int64_t since_ns = 0;
+  std::uint32_t pace = 0;  // how often the pace has changed
 };
 
 /// The compute task that a GPU with shared multiprocessors is at.
@@ -147,6 +158,7 @@ class Engine {
     next_in_group_[task] = group_first_[group];
     group_first_[group] = task;
     if (--group_waits_for_[group] > 0) return;
+    if (holds_multiprocessors(task)) return begin_collective(group, task);
     for (TaskId member = group_first_[group]; member != kNone; member = next_in_group_[member]) {
       finish(member, group_ready_ns_[group]);
     }
@@ -163,6 +175,9 @@ class Engine {
     shared_ = &shared;
     gpus_.assign(graph_.workers, Multiprocessors(shared.count));
     progress_.assign(graph_.workers, {});
+    slows_.assign(graph_.workers, 0);
+    on_gpu_.assign(graph_.workers, kNone);
+    running_.assign(graph_.groups, {});
     issue_ns_.assign(graph_.tasks.size(), 0);
   }
 
@@ -178,10 +193,52 @@ class Engine {
     look_at(worker, finished.time_ns);
   }
 
+  void begin_collective(std::uint32_t group, TaskId task) {
+    Running& collective = running_[group];
+    collective = {static_cast<double>(cost(task).device_ns), 1, group_ready_ns_[group], 0};
+    for (TaskId member = group_first_[group]; member != kNone; member = next_in_group_[member]) {
+      on_gpu_[static_cast<std::size_t>(graph_.tasks[member].worker)] = group;
+    }
+    set_pace(group, collective.since_ns);
+  }
+
+  void set_pace(std::uint32_t group, std::int64_t now_ns) {
+    Running& collective = running_[group];
+    double slowdown = 1;
+    for (TaskId member = group_first_[group]; member != kNone; member = next_in_group_[member]) {
+      slowdown = std::max(slowdown, 1 + slows_[static_cast<std::size_t>(graph_.tasks[member].worker)]);
+    }
+    if (slowdown == collective.slowdown && collective.pace > 0) return;
+    collective.left_ns = std::max(0.0, collective.left_ns - static_cast<double>(now_ns - collective.since_ns) / collective.slowdown);
+    collective.slowdown = slowdown;
+    collective.since_ns = now_ns;
+    ++collective.pace;
+    const std::int64_t end_ns = now_ns + std::llround(collective.left_ns * slowdown);
+    wakes_.push({end_ns, graph_.tasks[group_first_[group]].worker, kNone, group, collective.pace});
+  }
+
+  void end_collective(const Wake& now) {
+    if (running_[now.group].pace != now.pace) return;
+    for (TaskId member = group_first_[now.group]; member != kNone; member = next_in_group_[member]) {
+      on_gpu_[static_cast<std::size_t>(graph_.tasks[member].worker)] = kNone;
+      times_[member].end_ns = std::max(times_[member].end_ns, now.time_ns);
+      finishes_.push({times_[member].end_ns, member});
+    }
+  }
+
+  /// Another kernel, or none, runs on a GPU.
+  void beside_collectives(std::int32_t worker, double slows, std::int64_t now_ns) {
+    const auto w = static_cast<std::size_t>(worker);
+    if (slows_[w] == slows) return;
+    slows_[w] = slows;
+    if (on_gpu_[w] != kNone) set_pace(on_gpu_[w], now_ns);
+  }
+
   /// The earliest thing that happens on a shared GPU.
   void wake() {
     const Wake now = wakes_.top();
     wakes_.pop();
+    if (now.group != kNone) return end_collective(now);
     Multiprocessors& gpu = gpus_[static_cast<std::size_t>(now.worker)];
     gpu.advance(now.time_ns);
     if (now.task != kNone) add_grid(gpu, now);
@@ -196,6 +253,7 @@ class Engine {
     Progress& progress = progress_[static_cast<std::size_t>(now.worker)];
     if (progress.task != now.task) progress = {now.task, 0};
     const KernelCost& kernel = kernels(now.task)[progress.kernel];
+    beside_collectives(now.worker, kernel.slows_collectives, now.time_ns);
     gpu.add({now.task, kernel.blocks, kernel.blocks_per_multiprocessor, kernel.device_ns, false}, now.time_ns);
   }
 
@@ -212,6 +270,7 @@ class Engine {
 
   void next_kernel(std::int32_t worker, TaskId task, std::int64_t now_ns) {
     Progress& progress = progress_[static_cast<std::size_t>(worker)];
+    beside_collectives(worker, 0, now_ns);
     if (++progress.kernel == kernels(task).size()) {
       times_[task].end_ns = std::max(times_[task].end_ns, now_ns);
       finishes_.push({times_[task].end_ns, task});
@@ -227,6 +286,9 @@ class Engine {
   const SharedMultiprocessors* shared_ = nullptr;
   std::vector<Multiprocessors> gpus_;    // by worker
   std::vector<Progress> progress_;       // by worker
+  std::vector<double> slows_;            // by worker: what its kernel adds to the time of a collective
+  std::vector<std::uint32_t> on_gpu_;    // by worker: the group of the collective that runs there
+  std::vector<Running> running_;         // by group
   std::vector<std::int64_t> issue_ns_;   // by task: its host begins to issue it
   std::priority_queue<Wake, std::vector<Wake>, std::greater<>> wakes_;
   bool hosts_matter_ = false;

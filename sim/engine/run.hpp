@@ -6,7 +6,9 @@
 //
 // Where collectives run beside compute (SharedMultiprocessors), the compute tasks of those GPUs run kernel by kernel, their
 // thread blocks on multiprocessors (sim/engine/multiprocessors.hpp): a collective waits for as many as it needs, and
-// the next kernel has so many fewer. Not modelled: sharing of memory bandwidth, of links.
+// the next kernel has so many fewer. A collective goes at the pace of the GPU where what runs beside it slows it most
+// (KernelCost::slows_collectives), which is looked at again whenever a kernel there begins or ends. Not modelled: sharing of
+// links, kernels slowed by a collective's use of memory.
 #pragma once
 
 #include <cstdint>

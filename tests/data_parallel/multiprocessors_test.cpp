@@ -78,6 +78,21 @@ TEST_CASE("a collective waits for the wave that holds the multiprocessors, and g
   CHECK(gpu.ended() == std::vector<std::uint32_t>{2});
 }
 
+TEST_CASE("a collective beside kernels that use the memory goes slower while they run") {
+  // Layers of 1 ms, all-reduces of 400 us, which take 1.5 times as long beside a layer. Bucket 0: beside the backward of layer 0
+  // to its end, 600 us. Bucket 1: after everything, 400 us.
+  KernelCost kernel{0, 1'000'000, 8, 1};
+  kernel.slows_collectives = .5;
+  const Shared shared("--strategy ddp --gpus 2 --depth 2 --dim 4096 --batch 8 --bucket-views 1", kernel, {0, 400'000, 24, 1});
+  const TaskTimes first = shared.of(TaskKind::all_reduce, 0), second = shared.of(TaskKind::all_reduce, 1);
+  CHECK(first.end_ns - first.start_ns == 600'000);
+  CHECK(second.end_ns - second.start_ns == 400'000);
+  // Of an all-reduce of 1 ms, 667 us are done when the kernel ends: 333 us are left.
+  const Shared longer("--strategy ddp --gpus 2 --depth 2 --dim 4096 --batch 8 --bucket-views 1", kernel, {0, 1'000'000, 24, 1});
+  const TaskTimes reduce = longer.of(TaskKind::all_reduce, 0);
+  CHECK(reduce.end_ns - reduce.start_ns == 1'333'333);
+}
+
 TEST_CASE("blocks that are not known share nothing; a kernel alone takes its time to the nanosecond") {
   for (const std::int64_t blocks : {0, 1, 131, 132, 133, 1000, 4097}) {
     for (const std::int64_t at_once : {1, 3}) {
