@@ -5,133 +5,24 @@
 #include <cmath>
 #include <map>
 
-#include "sim/spec/schedule.hpp"
+#include "sim/spec/data_parallel_words.hpp"
 #include "sim/spec/error.hpp"
+#include "sim/spec/schedule.hpp"
+#include "sim/spec/setting_words.hpp"
 #include "sim/spec/words.hpp"
 
 namespace pdl {
+
+using namespace setting_words;
+
 namespace {
 
-constexpr std::int64_t kMillion = 1'000'000;
 constexpr std::int64_t kLargestBatch = 1'000'000'000;
 constexpr double kLargestCostMs = 1e9;
 /// Stages x micro-batches: four tasks each at some 90 bytes are 7 GB.
 constexpr double kMostCells = 2e7;
 /// Makespans and byte counts stay below this, so that no 64-bit integer overflows.
 constexpr double kLargestTotal = 4e18;
-
-std::string schedule_names() {
-  std::string names;
-  for (const Schedule& schedule : schedules()) names += (names.empty() ? "" : ", ") + std::string(schedule.name);
-  return names;
-}
-
-const std::array<SettingInfo, 33> kSettings = {{
-    {"model", "mlp|FILE.json", "the model: a stack of Linear+ReLU blocks, or a file with a list of layers"},
-    {"depth", "L", "number of layers (default 8)"},
-    {"dim", "D", "width of every layer (default 8192)"},
-    {"batch", "B", "samples of a step (of each round with --accum), over all GPUs (default 2048)"},
-    {"microbatches", "M", "slices of the batch, of a replica's part of it (default 8; dp and ddp: 1)"},
-    {"gpus", "N", "number of GPUs (default 1)"},
-    {"pp", "P", "GPUs of one pipeline (default: gpus / dp)"},
-    {"dp", "R", "replicas of the pipeline, whose gradients are averaged (default: gpus / pp)"},
-    {"strategy", "single|mp|pp|dp|ddp",
-     "one GPU, naive layer split in one program, pipeline, nn.DataParallel, or DistributedDataParallel (default: single, or pp)"},
-    {"schedule", "NAME|auto|FILE.csv",
-     "order of a pipeline: " + schedule_names() + ", auto (searched), or a file in PyTorch's format; implies --strategy pp "
-     "(default 1f1b; with --workers one gpipe)"},
-    {"chunks", "V", "stages of a GPU, for schedules that interleave them (default: 2 for those, else 1)"},
-    {"recompute", "0|1", "keep only the input of a stage, run its forward again before its backward (default 0)", true},
-    {"overlap-steps", "0|1", "no barrier between steps: a step is the time of the GPU at it longest (default: zb-h2 1, else 0)", true},
-    {"dtype", "fp32|tf32|amp-fp16|amp-bf16", "number format of the matrix products (default fp32)"},
-    {"optimizer", "sgd|adam", "optimizer (default sgd)"},
-    {"transport", "copy|nccl|gloo", "how stages exchange activations (default copy)"},
-    {"p2p", "eager|rendezvous", "whether a send waits for its receive (default: as the transport does)"},
-    {"workers", "process|thread|one", "a process a GPU, a thread a GPU, or one thread for all (default thread; mp: one)"},
-    {"accum", "K", "rounds of the batch whose gradients are added up before the optimizer's step (default 1)"},
-    {"no-sync", "0|1", "exchange gradients in the last round of a step only (default 0: in every round)", true},
-    {"bucket-mb", "MIB", "ddp: size at which a bucket of gradients is full, MiB (default 25)"},
-    {"first-bucket-mb", "MIB", "ddp: the same of the first bucket, MiB (default 1)"},
-    {"bucket-views", "0|1", "ddp: gradients are views of the buckets, nothing is copied (default 0)", true},
-    {"delay-ms", "MS", "the host sleeps before every backward (default 0)"},
-    {"straggler", "RANK:MS", "the host of this GPU sleeps at the start of every step"},
-    {"loss-scale", "X", "amp-fp16: the scale that GradScaler starts with (default 65536)"},
-    {"hosts", "H", "hosts that the GPUs are spread over evenly (default 1)"},
-    {"network-gb-per-s", "GB", "bandwidth of a host's network each way, 1e9 bytes a second (default 50)"},
-    {"network-latency-us", "US", "latency of the network (default 5)"},
-    {"tf", "MS", "synthetic cost: forward of a stage and micro-batch, milliseconds"},
-    {"tb", "MS", "synthetic cost: whole backward, or the input gradient alone if --tw is given"},
-    {"tw", "MS", "synthetic cost: weight gradient"},
-    {"tcomm", "MS", "synthetic cost: one transfer between stages, one exchange of all parameters or gradients (default 0)"},
-}};
-
-template <typename Enum>
-struct Word {
-  Enum value;
-  const char* text;
-};
-template <typename Enum>
-Word(Enum, const char*) -> Word<Enum>;  // clang 14 does not make this guide by itself
-constexpr std::array kStrategies = {Word{Strategy::single, "single"}, Word{Strategy::mp, "mp"}, Word{Strategy::pp, "pp"},
-                                   Word{Strategy::dp, "dp"}, Word{Strategy::ddp, "ddp"}};
-constexpr std::array kDtypes = {Word{Dtype::fp32, "fp32"}, Word{Dtype::tf32, "tf32"}, Word{Dtype::amp_fp16, "amp-fp16"},
-                                Word{Dtype::amp_bf16, "amp-bf16"}};
-constexpr std::array kOptimizers = {Word{Optimizer::sgd, "sgd"}, Word{Optimizer::adam, "adam"}};
-constexpr std::array kTransports = {Word{Transport::copy, "copy"}, Word{Transport::nccl, "nccl"},
-                                    Word{Transport::gloo, "gloo"}};
-constexpr std::array kPointToPoint = {Word{PointToPoint::eager, "eager"}, Word{PointToPoint::rendezvous, "rendezvous"}};
-constexpr std::array kWorkers = {Word{Workers::process, "process"}, Word{Workers::thread, "thread"},
-                                 Word{Workers::one, "one"}};
-
-template <typename Enum, std::size_t N>
-std::string text_of(const std::array<Word<Enum>, N>& words, Enum value) {
-  return std::find_if(words.begin(), words.end(), [&](const auto& word) { return word.value == value; })->text;
-}
-
-[[noreturn]] void refuse_word(const std::string& place, const std::string& found, std::span<const std::string> known) {
-  const std::string nearest = nearest_word(found, known);
-  throw InputError(place, found.empty() ? "nothing" : found,
-                   list_words(known) + (nearest.empty() ? "" : " (did you mean " + nearest + "?)"));
-}
-
-template <typename Enum, std::size_t N>
-Enum parse_word(const std::array<Word<Enum>, N>& words, const SettingValue& setting) {
-  std::vector<std::string> known;
-  for (const auto& word : words) {
-    if (word.text == setting.value) return word.value;
-    known.push_back(word.text);
-  }
-  refuse_word(setting.place, setting.value, known);
-}
-
-/// The words given, by name.
-using Given = std::map<std::string, SettingValue>;
-
-Given collect(std::span<const SettingValue> values) {
-  std::vector<std::string> known;
-  for (const SettingInfo& info : kSettings) known.push_back(info.name);
-  Given given;
-  for (const SettingValue& setting : values) {
-    if (std::find(known.begin(), known.end(), setting.name) == known.end()) {
-      const std::string nearest = nearest_word(setting.name, known);
-      throw InputError(setting.place, "an unknown setting " + setting.name,
-                       nearest.empty() ? "one of " + list_words(known) : nearest);
-    }
-    if (!given.emplace(setting.name, setting).second) {
-      throw InputError(setting.place, setting.name + " given twice", "one value");
-    }
-  }
-  return given;
-}
-
-const SettingValue* find(const Given& given, const char* name) {
-  const auto found = given.find(name);
-  return found == given.end() ? nullptr : &found->second;
-}
-
-void read_whole(const Given& given, const char* name, std::int64_t& into, std::int64_t largest) {
-  if (const SettingValue* s = find(given, name)) into = parse_whole(s->place, s->value, 1, largest);
-}
 
 std::optional<SyntheticCosts> read_synthetic(const Given& given) {
   const SettingValue* tf = find(given, "tf");
@@ -250,25 +141,6 @@ std::string default_schedule(const Given& given, Strategy strategy) {
   if (strategy != Strategy::pp) return "naive";
   const SettingValue* workers = find(given, "workers");
   return workers && workers->value == "one" ? "gpipe" : "1f1b";
-}
-
-/// gpus = pp x dp: two of them give the third.
-void read_gpus(const Given& given, RunSpec& spec) {
-  const SettingValue* gpus = find(given, "gpus");
-  const SettingValue* pp = find(given, "pp");
-  const SettingValue* dp = find(given, "dp");
-  std::int64_t workers = 1;
-  read_whole(given, "gpus", spec.gpus, kMillion);
-  read_whole(given, "pp", workers, kMillion);
-  read_whole(given, "dp", spec.dp, kMillion);
-  if (!gpus) spec.gpus = workers * spec.dp;
-  if (spec.gpus > kMillion) throw InputError((pp ? pp : dp)->place, std::to_string(spec.gpus) + " GPUs in all", "at most 1000000");
-  if (gpus && pp && !dp && spec.gpus % workers == 0) spec.dp = spec.gpus / workers;
-  const bool fits = spec.gpus % spec.dp == 0 && (!pp || workers * spec.dp == spec.gpus);
-  if (!fits) {
-    throw InputError((pp ? pp : dp)->place, "pp " + (pp ? pp->value : "of any size") + " x dp " + std::to_string(spec.dp) + " for " + std::to_string(spec.gpus) + " GPUs",
-                     "a product that is the number of GPUs");
-  }
 }
 
 void read_strategy(const Given& given, RunSpec& spec) {
@@ -401,91 +273,6 @@ void read_workers(const Given& given, RunSpec& spec) {
   }
 }
 
-/// Throws if the word is given and `fits` is false.
-void only_with(const Given& given, const char* name, bool fits, const std::string& with) {
-  const SettingValue* s = find(given, name);
-  if (s && !fits) throw InputError(s->place, std::string(name) + " " + s->value + " with " + with, "no " + std::string(name) + ": it has no meaning there");
-}
-
-std::int64_t parse_mib(const SettingValue& s) {
-  constexpr double kBytesPerMib = 1 << 20;
-  const double mib = parse_number(s.place, s.value, 0, 1e9);
-  if (mib * kBytesPerMib < 1) throw InputError(s.place, s.value, "a size above 0, in MiB");
-  return static_cast<std::int64_t>(mib * kBytesPerMib);
-}
-
-void read_exchange(const Given& given, RunSpec& spec) {
-  const std::string strategy = "strategy " + to_string(spec.strategy);
-  const bool ddp = spec.strategy == Strategy::ddp;
-  for (const char* name : {"bucket-mb", "first-bucket-mb", "bucket-views"}) only_with(given, name, ddp, strategy);
-  if (const SettingValue* s = find(given, "bucket-mb")) spec.bucket_bytes = parse_mib(*s);
-  if (const SettingValue* s = find(given, "first-bucket-mb")) spec.first_bucket_bytes = parse_mib(*s);
-  if (const SettingValue* s = find(given, "bucket-views")) spec.bucket_views = parse_whole(s->place, s->value, 0, 1) == 1;
-  if (const SettingValue* s = find(given, "no-sync")) {
-    spec.no_sync = parse_whole(s->place, s->value, 0, 1) == 1;
-    if (spec.no_sync) only_with(given, "no-sync", ddp || spec.strategy == Strategy::pp, strategy);
-  }
-}
-
-void read_sleeps(const Given& given, RunSpec& spec) {
-  constexpr double kLongestSleepMs = 3'600'000;
-  if (const SettingValue* s = find(given, "delay-ms")) spec.delay_ms = parse_number(s->place, s->value, 0, kLongestSleepMs);
-  const SettingValue* s = find(given, "straggler");
-  if (!s) return;
-  const std::size_t colon = s->value.find(':');
-  if (colon == std::string::npos) throw InputError(s->place, s->value, "RANK:MS, such as 0:20");
-  const std::string rank = s->value.substr(0, colon);
-  spec.straggler = Straggler{parse_whole(s->place, rank, 0, kMillion), parse_number(s->place, s->value.substr(colon + 1), 0, kLongestSleepMs)};
-  const std::int64_t hosts = spec.workers == Workers::one ? 1 : spec.gpus;
-  if (spec.straggler->rank >= hosts) {
-    throw InputError(s->place, "rank " + rank, hosts == 1 ? "0: there is one host thread" : "0 to " + std::to_string(hosts - 1) + ", a GPU of the run");
-  }
-}
-
-void read_network(const Given& given, RunSpec& spec) {
-  read_whole(given, "hosts", spec.hosts, kMillion);
-  if (spec.gpus % spec.hosts != 0) {
-    const SettingValue* s = find(given, "hosts");
-    throw InputError(s->place, std::to_string(spec.gpus) + " GPUs on " + s->value + " hosts", "as many GPUs on every host");
-  }
-  if (spec.hosts > 1 && spec.strategy != Strategy::ddp) {
-    throw InputError(find(given, "hosts")->place, std::to_string(spec.hosts) + " hosts with strategy " + to_string(spec.strategy), "strategy ddp");
-  }
-  for (const char* name : {"network-gb-per-s", "network-latency-us"}) only_with(given, name, spec.hosts > 1, "one host");
-  if (const SettingValue* s = find(given, "network-gb-per-s")) {
-    spec.network_gb_per_s = parse_number(s->place, s->value, 0, 1e9);
-    if (spec.network_gb_per_s == 0) throw InputError(s->place, s->value, "a bandwidth above 0");
-  }
-  if (const SettingValue* s = find(given, "network-latency-us")) spec.network_latency_us = parse_number(s->place, s->value, 0, 1e9);
-}
-
-void read_precision(const Given& given, RunSpec& spec) {
-  if (const SettingValue* s = find(given, "dtype")) spec.dtype = parse_word(kDtypes, *s);
-  only_with(given, "loss-scale", spec.dtype == Dtype::amp_fp16, "dtype " + to_string(spec.dtype));
-  const SettingValue* s = find(given, "loss-scale");
-  if (s) spec.loss_scale = parse_number(s->place, s->value, 1, 1e30);
-}
-
-/// Every replica has samples; all of a pipeline's replicas the same number.
-void check_replicas(const Given& given, const RunSpec& spec) {
-  const std::int64_t replicas = replica_count(spec);
-  const SettingValue* s = find(given, "batch") ? find(given, "batch") : find(given, "gpus") ? find(given, "gpus") : find(given, "dp");
-  if (replicas == 1) return;
-  if (is_data_parallel(spec) && spec.microbatches > 1 && spec.batch % replicas != 0) {
-    throw InputError(s ? s->place : "batch", std::to_string(spec.batch) + " samples for " + std::to_string(replicas) + " replicas that cut them into micro-batches",
-                     "a batch that is a multiple of it");
-  }
-  if (spec.strategy == Strategy::dp) return;
-  if (spec.batch < replicas) {
-    throw InputError(s ? s->place : "batch", std::to_string(spec.batch) + " samples for " + std::to_string(replicas) + " replicas",
-                     "at least one sample for every replica");
-  }
-  if (spec.strategy == Strategy::pp && spec.batch % replicas != 0) {
-    throw InputError(s ? s->place : "batch", std::to_string(spec.batch) + " samples for " + std::to_string(replicas) + " replicas of a pipeline",
-                     "a batch that is a multiple of it");
-  }
-}
-
 void check_totals(const Given& given, RunSpec& spec) {
   if (!find(given, "batch") && spec.synthetic) {
     const std::int64_t slices = spec.microbatches * replica_count(spec);
@@ -503,8 +290,6 @@ void check_totals(const Given& given, RunSpec& spec) {
 }
 
 }  // namespace
-
-std::span<const SettingInfo> setting_infos() { return kSettings; }
 
 RunSpec parse_run_spec(std::span<const SettingValue> values) { return parse_run_spec(values, nullptr); }
 
@@ -556,83 +341,5 @@ bool is_amp(Dtype dtype) { return dtype == Dtype::amp_fp16 || dtype == Dtype::am
 std::int64_t replica_count(const RunSpec& spec) { return is_data_parallel(spec) ? spec.gpus : spec.dp; }
 
 std::int64_t pipeline_workers(const RunSpec& spec) { return spec.gpus / replica_count(spec); }
-
-std::vector<SettingValue> to_settings(const RunSpec& spec) {
-  std::vector<SettingValue> settings;
-  const auto add = [&](const char* name, const std::string& value) { settings.push_back({name, value, name}); };
-  add("model", spec.model_name);
-  if (spec.model_name == "mlp") {
-    add("depth", std::to_string(spec.depth));
-    add("dim", std::to_string(spec.dim));
-  }
-  add("batch", std::to_string(spec.batch));
-  add("microbatches", std::to_string(spec.microbatches));
-  add("gpus", std::to_string(spec.gpus));
-  if (spec.dp > 1) {
-    add("pp", std::to_string(pipeline_workers(spec)));
-    add("dp", std::to_string(spec.dp));
-  }
-  add("strategy", to_string(spec.strategy));
-  if (spec.strategy == Strategy::pp) {
-    add("schedule", spec.schedule);
-    add("chunks", std::to_string(spec.chunks));
-  }
-  if (spec.recompute) add("recompute", "1");
-  if (spec.overlap_steps || steps_overlap(spec)) add("overlap-steps", steps_overlap(spec) ? "1" : "0");
-  add("dtype", to_string(spec.dtype));
-  add("optimizer", to_string(spec.optimizer));
-  add("transport", to_string(spec.transport));
-  add("p2p", to_string(spec.p2p));
-  add("workers", to_string(spec.workers));
-  const RunSpec usual;
-  constexpr double kBytesPerMib = 1 << 20;
-  if (spec.accum > 1) add("accum", std::to_string(spec.accum));
-  if (spec.no_sync) add("no-sync", "1");
-  if (spec.bucket_bytes != usual.bucket_bytes) add("bucket-mb", to_text(static_cast<double>(spec.bucket_bytes) / kBytesPerMib));
-  if (spec.first_bucket_bytes != usual.first_bucket_bytes) add("first-bucket-mb", to_text(static_cast<double>(spec.first_bucket_bytes) / kBytesPerMib));
-  if (spec.bucket_views) add("bucket-views", "1");
-  if (spec.delay_ms > 0) add("delay-ms", to_text(spec.delay_ms));
-  if (spec.straggler) add("straggler", std::to_string(spec.straggler->rank) + ":" + to_text(spec.straggler->ms));
-  if (spec.loss_scale != usual.loss_scale) add("loss-scale", to_text(spec.loss_scale));
-  if (spec.hosts > 1) {
-    add("hosts", std::to_string(spec.hosts));
-    add("network-gb-per-s", to_text(spec.network_gb_per_s));
-    add("network-latency-us", to_text(spec.network_latency_us));
-  }
-  if (spec.synthetic) {
-    add("tf", to_text(spec.synthetic->tf_ms));
-    add("tb", to_text(spec.synthetic->tb_ms));
-    if (spec.synthetic->tw_ms) add("tw", to_text(*spec.synthetic->tw_ms));
-    add("tcomm", to_text(spec.synthetic->tcomm_ms));
-  }
-  return settings;
-}
-
-std::string describe(const RunSpec& spec) {
-  std::string text = spec.model_name == "mlp"
-                         ? "mlp " + std::to_string(spec.depth) + " x " + std::to_string(spec.dim)
-                         : spec.model_name + " (" + std::to_string(spec.depth) + " layers)";
-  text += ", batch " + std::to_string(spec.batch);
-  if (spec.accum > 1) text += " x " + std::to_string(spec.accum) + " rounds" + (spec.no_sync ? " (no_sync)" : "");
-  if (!is_data_parallel(spec)) text += " in " + std::to_string(spec.microbatches) + " micro-batch" + (spec.microbatches == 1 ? "" : "es");
-  if (is_data_parallel(spec) && spec.microbatches > 1) text += " in " + std::to_string(spec.microbatches) + " micro-batches";
-  text += ", " + to_string(spec.dtype) + ", " + to_string(spec.optimizer) + "; " +
-          to_string(spec.strategy);
-  if (spec.strategy == Strategy::pp) text += " " + spec.schedule;
-  if (spec.chunks > 1) text += ", " + std::to_string(spec.chunks) + " chunks a GPU,";
-  if (spec.recompute) text += ", recomputed,";
-  if (spec.dp > 1) text += ", " + std::to_string(spec.dp) + " replicas of " + std::to_string(pipeline_workers(spec)) + ",";
-  text += " on " + std::to_string(spec.gpus) + (spec.gpus == 1 ? " GPU" : " GPUs");
-  if (spec.hosts > 1) text += " of " + std::to_string(spec.hosts) + " hosts";
-  if (spec.gpus > 1) text += ", transport " + to_string(spec.transport) + ", workers " + to_string(spec.workers);
-  return text;
-}
-
-std::string to_string(Strategy value) { return text_of(kStrategies, value); }
-std::string to_string(Dtype value) { return text_of(kDtypes, value); }
-std::string to_string(Optimizer value) { return text_of(kOptimizers, value); }
-std::string to_string(Transport value) { return text_of(kTransports, value); }
-std::string to_string(PointToPoint value) { return text_of(kPointToPoint, value); }
-std::string to_string(Workers value) { return text_of(kWorkers, value); }
 
 }  // namespace pdl
