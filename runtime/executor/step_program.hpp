@@ -34,7 +34,8 @@ class StepProgram {
   /// amp-fp16: what the next loss is multiplied by.
   virtual std::optional<double> loss_scale() const { return std::nullopt; }
 
-  /// weight and bias of every layer that this process holds, in layer order, copied to the host.
+  /// weight and bias of every layer that this process holds, in layer order, replica after replica, copied to the host. Of
+  /// DataParallel the model on GPU 0.
   virtual std::vector<torch::Tensor> parameters() = 0;
 };
 

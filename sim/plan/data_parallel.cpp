@@ -160,7 +160,8 @@ class DistributedStep : Replicas {
 
 class SingleProcessStep : Replicas {
  public:
-  explicit SingleProcessStep(const Plan& plan) : Replicas(plan), main_(static_cast<std::uint32_t>(used_)) {}
+  explicit SingleProcessStep(const Plan& plan)
+      : Replicas(plan), main_(static_cast<std::uint32_t>(used_)), gradients_(reduce_chunks(plan.spec.model)) {}
 
   TaskGraph build() && {
     for (std::int32_t replica = 0; replica < used_; ++replica) add_straggler(replica, static_cast<std::uint32_t>(replica));
@@ -175,7 +176,7 @@ class SingleProcessStep : Replicas {
     for (std::int32_t r = 0; r < used_; ++r) all_rows += rows(r, microbatch);
     const std::int64_t in = spec_.model.layers.front().in_features, out = spec_.model.layers.back().out_features;
     add_slices(TaskKind::scatter, microbatch, in, false);
-    add_chunks(TaskKind::broadcast, microbatch);
+    add_chunks(TaskKind::broadcast, plan_.buckets, microbatch);
     std::vector<TaskId> forwards;
     for (std::int32_t r = 0; r < used_; ++r) {
       forwards.push_back(add_layers(TaskKind::forward, r, static_cast<std::uint32_t>(r), microbatch, 0, layers()));
@@ -200,7 +201,7 @@ class SingleProcessStep : Replicas {
     }
     on_gpu_.clear();
     next_waits_for_ = backwards;
-    add_chunks(TaskKind::reduce, microbatch);
+    add_chunks(TaskKind::reduce, gradients_, microbatch);
     on_gpu_.clear();
     if (microbatch > 0) {
       Work sum = moved(TaskKind::bucket_copy_out, parameters(spec_.model) * kBytesPerNumber, 2 * spec_.model.layers.size());
@@ -228,12 +229,12 @@ class SingleProcessStep : Replicas {
     }
   }
 
-  void add_chunks(TaskKind kind, std::int32_t microbatch) {
+  void add_chunks(TaskKind kind, const std::vector<GradientBucket>& chunks, std::int32_t microbatch) {
     if (used_ == 1) return;
-    for (std::size_t c = 0; c < plan_.buckets.size(); ++c) {
+    for (std::size_t c = 0; c < chunks.size(); ++c) {
       const std::uint32_t group = builder_.add_group();
       for (std::int32_t r = 0; r < used_; ++r) {
-        const TaskId task = add(moved(kind, plan_.buckets[c]), compute_stream(r), main_, group, r, microbatch, c);
+        const TaskId task = add(moved(kind, chunks[c]), compute_stream(r), main_, group, r, microbatch, c);
         join(task);
         on_gpu_[r] = {task};  // the stream has the rest in order
       }
@@ -247,6 +248,7 @@ class SingleProcessStep : Replicas {
   }
 
   std::uint32_t main_;
+  std::vector<GradientBucket> gradients_;
   std::map<std::int32_t, std::vector<TaskId>> on_gpu_;  // by GPU: what the main thread has put on its stream
   std::vector<TaskId> next_waits_for_;
 };
@@ -260,6 +262,22 @@ LiveActivations whole_model(const RunSpec& spec, std::int64_t rows) {
 }
 
 }  // namespace
+
+std::vector<GradientBucket> reduce_chunks(const Model& model, std::int64_t limit) {
+  std::vector<GradientBucket> chunks;
+  const auto tensors = 2 * model.layers.size();
+  for (std::size_t tensor = 0; tensor < tensors; ++tensor) {
+    const Layer& layer = model.layers[tensor / 2];
+    const std::int64_t numbers = tensor % 2 == 0 ? layer.in_features * layer.out_features : layer.out_features;
+    const std::int64_t bytes = numbers * kBytesPerNumber;
+    if (chunks.empty() || chunks.back().bytes + bytes > limit) {
+      chunks.push_back({{}, 0, static_cast<std::int32_t>(tensor / 2)});
+    }
+    chunks.back().tensors.push_back(tensor);
+    chunks.back().bytes += bytes;
+  }
+  return chunks;
+}
 
 Work sleep_work(double ms) {
   Work work;

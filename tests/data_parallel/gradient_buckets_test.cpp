@@ -1,6 +1,7 @@
 // Which gradients travel together.
 #include "sim/plan/gradient_buckets.hpp"
 
+#include "sim/plan/data_parallel.hpp"
 #include "tests/support/catch.hpp"
 
 using namespace pdl;
@@ -84,4 +85,21 @@ TEST_CASE("chunks of DataParallel: registration order, 10 MiB") {
   REQUIRE(chunks.size() == 2);
   CHECK(chunks[0].tensors == TensorIndices{0, 1, 2});
   CHECK(chunks[1].tensors == TensorIndices{3, 4, 5});
+}
+
+TEST_CASE("chunks of DataParallel's gradients: 10 MiB at most, or one tensor") {
+  // 8 MiB a layer's weight: weight 1 does not fit beside weight 0.
+  const std::vector<GradientBucket> chunks = reduce_chunks(mlp(3, 1448));
+  REQUIRE(chunks.size() == 3);
+  CHECK(chunks[0] == GradientBucket{{0, 1}, 4 * (1448 * 1448 + 1448), 0});
+  CHECK(chunks[1] == GradientBucket{{2, 3}, 4 * (1448 * 1448 + 1448), 1});
+  CHECK(chunks[2].tensors == TensorIndices{4, 5});
+  // 16 MiB a weight: each is alone, and so are the biases between them.
+  const std::vector<GradientBucket> large = reduce_chunks(mlp(2, 2048));
+  REQUIRE(large.size() == 4);
+  CHECK(large[0] == GradientBucket{{0}, 16 * kMiB, 0});
+  CHECK(large[1] == GradientBucket{{1}, 8192, 0});
+  CHECK(large[2] == GradientBucket{{2}, 16 * kMiB, 1});
+  CHECK(large[3] == GradientBucket{{3}, 8192, 1});
+  CHECK(reduce_chunks(mlp(4, 8)).size() == 1);
 }
