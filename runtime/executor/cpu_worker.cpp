@@ -1,9 +1,10 @@
-// A worker on CPU: tasks run at once on the worker's thread. Only Gloo's messages are under way on their own.
+// A worker on CPU: tasks run at once on the worker's thread. Only what Gloo carries is under way on its own.
 #include <cstring>
 #include <memory>
 #include <utility>
 #include <vector>
 
+#include "runtime/comm/gloo_groups.hpp"
 #include "runtime/comm/gloo_pairs.hpp"
 #include "runtime/executor/worker_device.hpp"
 #include "runtime/measure/span_recorder.hpp"
@@ -19,7 +20,8 @@ class CpuWorker : public WorkerDevice {
 
   void connect(const Meeting& meeting) override {
     worker_ = meeting.worker;
-    gloo_ = std::make_unique<GlooPairs>(meeting.store, meeting.worker, meeting.workers);
+    if (!meeting.channels.empty()) gloo_ = std::make_unique<GlooPairs>(meeting.store, meeting.worker, meeting.workers);
+    if (!meeting.groups.empty()) groups_ = std::make_unique<GlooGroups>(meeting.store, meeting.worker, meeting.groups);
   }
 
   void prepare(TaskId, std::uint32_t, bool) override {}
@@ -36,14 +38,18 @@ class CpuWorker : public WorkerDevice {
   }
 
   void send(TaskId task, const Transfer& transfer) override {
-    keep(task, gloo_->send(transfer.source, transfer.peer, transfer.tag), transfer.peer);
+    keep(task, {gloo_->send(transfer.source, transfer.peer, transfer.tag), transfer.peer});
   }
 
   void receive(TaskId task, const Transfer& transfer) override {
-    keep(task, gloo_->receive(transfer.target, transfer.peer, transfer.tag), transfer.peer);
+    keep(task, {gloo_->receive(transfer.target, transfer.peer, transfer.tag), transfer.peer});
   }
 
-  /// A message ends when it has been waited for.
+  void all_reduce(TaskId task, const Exchange& exchange) override {
+    keep(task, {groups_->start(exchange.group, exchange.gradients), 0, &exchange});
+  }
+
+  /// What Gloo carries ends when it has been waited for.
   void end(TaskId task) override {
     if (recorder_ && !messages_[task].message) recorder_->end(task);
   }
@@ -56,6 +62,7 @@ class CpuWorker : public WorkerDevice {
 
   void disconnect(bool) override {
     for (Kept& kept : messages_) kept.message.reset();
+    groups_.reset();
     gloo_.reset();
   }
 
@@ -63,16 +70,27 @@ class CpuWorker : public WorkerDevice {
   struct Kept {
     Message message;
     int peer = 0;
+    const Exchange* exchange = nullptr;  // null: a message of one peer
   };
 
-  void keep(TaskId task, Message message, int peer) {
-    messages_[task] = {std::move(message), peer};
+  void keep(TaskId task, Kept kept) {
+    messages_[task] = std::move(kept);
     under_way_.push_back(task);
   }
 
+  /// All-reduces are one stream: who waits for one may rely on those before it.
   void arrive(TaskId task) {
     if (!messages_[task].message) return;
-    GlooPairs::wait(messages_[task].message, worker_, messages_[task].peer);
+    if (!messages_[task].exchange) return finish(task);
+    for (const TaskId earlier : under_way_) {
+      if (messages_[earlier].message && messages_[earlier].exchange) finish(earlier);
+      if (earlier == task) return;
+    }
+  }
+
+  void finish(TaskId task) {
+    const auto& [message, peer, exchange] = messages_[task];
+    exchange ? groups_->finish(exchange->group, message, exchange->gradients) : GlooPairs::wait(message, worker_, peer);
     messages_[task].message.reset();
     if (recorder_) recorder_->end(task);
   }
@@ -80,6 +98,7 @@ class CpuWorker : public WorkerDevice {
   int worker_ = 0;
   SpanRecorder* recorder_ = nullptr;
   std::unique_ptr<GlooPairs> gloo_;
+  std::unique_ptr<GlooGroups> groups_;
   std::vector<Kept> messages_;    // by task
   std::vector<TaskId> under_way_;
 };

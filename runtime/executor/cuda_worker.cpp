@@ -15,6 +15,7 @@
 #include <optional>
 #include <string>
 
+#include "runtime/comm/nccl_groups.hpp"
 #include "runtime/comm/nccl_pairs.hpp"
 #include "runtime/measure/span_recorder.hpp"
 
@@ -46,7 +47,8 @@ class CudaWorker : public WorkerDevice {
   }
 
   void connect(const Meeting& meeting) override {
-    nccl_ = std::make_unique<NcclPairs>(meeting.worker, meeting.channels, *meeting.store);
+    if (!meeting.channels.empty()) nccl_ = std::make_unique<NcclPairs>(meeting.worker, meeting.channels, *meeting.store);
+    if (!meeting.groups.empty()) groups_ = std::make_unique<NcclGroups>(meeting.worker, meeting.groups, *meeting.store);
   }
 
   void prepare(TaskId task, std::uint32_t stream, bool awaited) override {
@@ -83,6 +85,10 @@ class CudaWorker : public WorkerDevice {
                    transfer.channel, stream(task));
   }
 
+  void all_reduce(TaskId task, const Exchange& exchange) override {
+    groups_->average(exchange.group, exchange.gradients, stream(task));
+  }
+
   void end(TaskId task) override {
     if (recorder_) recorder_->end(task, stream(task));
     if (events_[task]) C10_CUDA_CHECK(cudaEventRecord(events_[task], stream(task)));
@@ -105,7 +111,9 @@ class CudaWorker : public WorkerDevice {
   }
 
   void disconnect(bool failed) override {
+    if (failed && groups_) groups_->abort();
     if (failed && nccl_) nccl_->abort();
+    groups_.reset();
     nccl_.reset();
   }
 
@@ -127,6 +135,7 @@ class CudaWorker : public WorkerDevice {
   std::array<std::optional<CUDAStream>, kStreamsPerWorker> streams_;
   std::array<cudaStream_t, kStreamsPerWorker> handles_{};
   std::unique_ptr<NcclPairs> nccl_;
+  std::unique_ptr<NcclGroups> groups_;
   SpanRecorder* recorder_ = nullptr;
 };
 

@@ -18,11 +18,11 @@ class TaskIndex {
       : stages_(plan.stages.size()), microbatches_(plan.microbatch_rows.size()), tasks_(kKinds * stages_ * microbatches_, kNone) {
     for (TaskId t = 0; t < plan.graph.tasks.size(); ++t) {
       const Task& task = plan.graph.tasks[t];
-      if (task.microbatch >= 0) tasks_[place(task.kind, task.stage, task.microbatch)] = t;
+      if (task.microbatch >= 0 && static_cast<std::size_t>(task.kind) < kKinds) tasks_[place(task.kind, task.stage, task.microbatch)] = t;
     }
   }
 
-  /// kNone if there is none. The first kind that exists.
+  /// kNone if there is none. The first kind that exists. Kinds of a pipeline without replicas only.
   TaskId find(std::initializer_list<TaskKind> kinds, int stage, int microbatch) const {
     if (stage < 0 || stage >= static_cast<int>(stages_)) return kNone;
     for (const TaskKind kind : kinds) {
@@ -119,6 +119,7 @@ class FinishedBefore {
     visit_in_order(graph, known, [&](TaskId t) {
       for (const TaskId b : known[t]) merge(t, b);
       for (const TaskId member : members(graph, t)) {
+        if (graph.tasks[member].stream == kNone) continue;
         clocks_[t * streams_ + graph.tasks[member].stream] = place_[member];
       }
     });
@@ -126,7 +127,7 @@ class FinishedBefore {
 
   /// True if `first` has finished whenever `second` has.
   bool implies(TaskId second, TaskId first, std::uint32_t stream_of_first) const {
-    return clocks_[second * streams_ + stream_of_first] >= place_[first];
+    return stream_of_first != kNone && clocks_[second * streams_ + stream_of_first] >= place_[first];
   }
   TaskId previous_on_stream(TaskId task) const { return previous_[task]; }
 
@@ -136,9 +137,10 @@ class FinishedBefore {
     groups_.resize(graph.groups);
     for (TaskId t = 0; t < graph.tasks.size(); ++t) {
       const Task& task = graph.tasks[t];
+      if (task.group != kNone) groups_[task.group].push_back(t);
+      if (task.stream == kNone) continue;  // a sleep of its host
       previous_[t] = std::exchange(newest[task.stream], t);
       place_[t] = previous_[t] == kNone ? 1 : place_[previous_[t]] + 1;
-      if (task.group != kNone) groups_[task.group].push_back(t);
     }
   }
 
@@ -240,7 +242,7 @@ void check_message_order(const Plan& plan) {
   std::map<MessageChannel, Orders> channels;
   for (TaskId t = 0; t < graph.tasks.size(); ++t) {
     const Task& task = graph.tasks[t];
-    if (!is_transfer(task.kind) || task.group == kNone) continue;
+    if (!is_pipeline_transfer(task.kind) || task.group == kNone) continue;
     Orders& orders = channels[channel_of(graph, task)];
     (is_send(task.kind) ? orders.sent : orders.received).push_back(t);
   }

@@ -13,6 +13,7 @@
 #include "runtime/comm/rendezvous.hpp"
 #include "runtime/executor/dependencies.hpp"
 #include "runtime/executor/devices.hpp"
+#include "runtime/executor/host_sleep.hpp"
 #include "runtime/executor/task_board.hpp"
 #include "runtime/executor/worker_device.hpp"
 #include "runtime/executor/worker_threads.hpp"
@@ -35,6 +36,8 @@ struct PreparedTask {
   int microbatch = 0;
   PipelineStage* stage = nullptr;
   Transfer transfer;
+  Exchange exchange;
+  std::int64_t sleep_ns = 0;
 };
 
 class PipelineProgram : public StepProgram {
@@ -54,7 +57,7 @@ class PipelineProgram : public StepProgram {
     const Meeting meeting = make_meeting(rendezvous);
     allow_peer_access();
     on_all([&](int worker) { create_worker(worker); });
-    if (plan.spec.transport != Transport::copy && !meeting.channels.empty()) {
+    if (!meeting.channels.empty() || !meeting.groups.empty()) {
       on_all([&](int worker) {
         Meeting own = meeting;
         own.worker = worker;
@@ -83,8 +86,14 @@ class PipelineProgram : public StepProgram {
   }
 
   double loss() override {
-    const PipelineStage* last = stages_.back().get();
-    return last ? last->loss() : std::numeric_limits<double>::quiet_NaN();
+    double sum = 0;
+    bool known = false;
+    for (const auto& stage : stages_) {
+      if (!stage || !stage->has_loss()) continue;
+      sum += stage->loss();
+      known = true;
+    }
+    return known ? sum : std::numeric_limits<double>::quiet_NaN();
   }
 
   std::vector<torch::Tensor> parameters() override {
@@ -133,11 +142,12 @@ class PipelineProgram : public StepProgram {
   Meeting make_meeting(Rendezvous* rendezvous) const {
     Meeting meeting;
     meeting.workers = static_cast<int>(plan_.graph.workers);
+    meeting.groups = replica_groups(plan_.graph);
     std::set<MessageChannel> channels;
     for (const Task& task : plan_.graph.tasks) {
-      if (is_transfer(task.kind)) channels.insert(channel_of(plan_.graph, task));
+      if (is_pipeline_transfer(task.kind)) channels.insert(channel_of(plan_.graph, task));
     }
-    meeting.channels.assign(channels.begin(), channels.end());
+    if (plan_.spec.transport != Transport::copy) meeting.channels.assign(channels.begin(), channels.end());
     if (rendezvous) {
       meeting.store = c10::make_intrusive<c10d::PrefixStore>("pairs", rendezvous->store());
     } else {
@@ -151,7 +161,7 @@ class PipelineProgram : public StepProgram {
 #if PDL_CUDA
     if (options_.device != DeviceKind::cuda || plan_.spec.transport != Transport::copy) return;
     for (const Work& work : plan_.graph.works) {
-      if (!is_transfer(work.kind)) continue;
+      if (!is_pipeline_transfer(work.kind)) continue;
       const auto from = static_cast<c10::DeviceIndex>(options_.device_index(work.from_worker));
       const auto to = static_cast<c10::DeviceIndex>(options_.device_index(work.to_worker));
       at::cuda::get_p2p_access(from, to);
@@ -173,7 +183,7 @@ class PipelineProgram : public StepProgram {
       }
       for (TaskId t = 0; t < plan_.graph.tasks.size(); ++t) {
         const Task& task = plan_.graph.tasks[t];
-        if (task.worker != worker) continue;
+        if (task.worker != worker || task.kind == TaskKind::sleep) continue;
         devices_[worker]->prepare(t, task.stream % kStreamsPerWorker, dependencies_.is_awaited[t]);
       }
       devices_[worker]->synchronise(board_);
@@ -210,7 +220,9 @@ class PipelineProgram : public StepProgram {
     prepared.published = published_[t];
     prepared.microbatch = task.microbatch;
     prepared.stage = stages_[task.stage].get();
-    if (is_transfer(task.kind)) prepared.transfer = make_transfer(task, work);
+    prepared.sleep_ns = work.sleep_ns;
+    if (is_pipeline_transfer(task.kind)) prepared.transfer = make_transfer(task, work);
+    if (task.kind == TaskKind::all_reduce) prepared.exchange = {task.part, prepared.stage->gradients()};
     return prepared;
   }
 
@@ -238,6 +250,10 @@ class PipelineProgram : public StepProgram {
     WorkerDevice& device = *devices_[worker];
     device.begin_step(recorder);
     for (const PreparedTask& task : tasks_[worker]) {
+      if (task.kind == TaskKind::sleep) {
+        sleep_host(task.sleep_ns, task.id, recorder);
+        continue;
+      }
       for (const TaskId before : dependencies_.before(task.id)) {
         if (host(before) != host(task.id)) board_.wait(before, step_);
         device.wait(task.id, before);
@@ -264,6 +280,8 @@ class PipelineProgram : public StepProgram {
         return device.send(task.id, task.transfer);
       case TaskKind::receive_forward:
       case TaskKind::receive_backward: return device.receive(task.id, task.transfer);
+      case TaskKind::all_reduce: return device.all_reduce(task.id, task.exchange);
+      default: TORCH_CHECK(false, "a pipeline has no such task: ", static_cast<int>(task.kind));
     }
   }
 

@@ -21,6 +21,7 @@
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include "runtime/comm/message_channel.hpp"
+#include "runtime/comm/replica_group.hpp"
 #include "runtime/executor/task_board.hpp"
 #include "sim/plan/task_graph.hpp"
 
@@ -40,11 +41,18 @@ struct Transfer {
   MessageChannel channel;  // NCCL: the messages of a channel are matched by their order
 };
 
-/// How the workers of a run come together for send and receive.
+/// The gradients of a stage, which its replicas average.
+struct Exchange {
+  int group = 0;  // its number
+  std::vector<at::Tensor> gradients;
+};
+
+/// How the workers of a run come together for send and receive, and for all-reduces.
 struct Meeting {
   int worker = 0;
   int workers = 1;
-  std::vector<MessageChannel> channels;
+  std::vector<MessageChannel> channels;  // none where messages are copies
+  std::vector<ReplicaGroup> groups;
   c10::intrusive_ptr<c10d::Store> store;
 };
 
@@ -54,7 +62,7 @@ class WorkerDevice {
 
   virtual void inside(const std::function<void()>& body) = 0;
 
-  /// Before the first send or receive, inside, on all workers at once: returns when all have come.
+  /// Before the first send, receive or all-reduce, inside, on all workers at once: returns when all have come.
   virtual void connect(const Meeting& meeting) = 0;
 
   /// Before the first step, inside: creates the task's stream and, if others wait for the task, its event. `stream`: its
@@ -69,6 +77,7 @@ class WorkerDevice {
   virtual void copy(TaskId task, const Transfer& transfer) = 0;
   virtual void send(TaskId task, const Transfer& transfer) = 0;
   virtual void receive(TaskId task, const Transfer& transfer) = 0;
+  virtual void all_reduce(TaskId task, const Exchange& exchange) = 0;
   virtual void end(TaskId task) = 0;
 
   /// Returns when everything issued has finished. Throws StepAborted when another worker has failed.

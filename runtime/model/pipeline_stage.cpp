@@ -30,6 +30,13 @@ bool has_work(const Plan& plan, TaskKind kind) {
 
 bool splits_backward(const Plan& plan) { return has_work(plan, TaskKind::backward_weight); }
 
+/// The samples of one replica out of those of all; the memory of the others' is given back.
+at::Tensor slice_of_replica(const Plan& plan, std::int32_t replica, const at::Tensor& batch) {
+  if (plan.spec.dp == 1) return batch;
+  const std::int64_t rows = plan.replica_rows.front();
+  return batch.narrow(0, replica * rows, rows).clone();
+}
+
 /// The first `rows` rows of width `width` of a flat buffer, contiguous.
 at::Tensor rows_of(const at::Tensor& flat, std::int64_t rows, std::int64_t width) {
   return flat.narrow(0, 0, rows * width).view({rows, width});
@@ -42,10 +49,11 @@ PipelineStage::PipelineStage(const Plan& plan, int stage, at::Device device, con
     : device_(device),
       kernels_(before ? before->kernels_ : std::make_shared<Kernels>(device)),
       stage_(stage),
-      first_(stage == 0),
-      last_(stage + 1 == static_cast<int>(plan.stages.size())),
+      first_(is_first_stage(plan.stages, static_cast<std::size_t>(stage))),
+      last_(is_last_stage(plan.stages, static_cast<std::size_t>(stage))),
       arrives_(!first_ && !is_local_boundary(plan.stages, static_cast<std::size_t>(stage))),
       first_layer_(plan.stages[stage].first_layer),
+      replicas_(plan.spec.dp),
       optimizer_(plan.spec.optimizer),
       learning_rate_(options.learning_rate) {
   const c10::InferenceMode without_autograd;
@@ -54,7 +62,8 @@ PipelineStage::PipelineStage(const Plan& plan, int stage, at::Device device, con
   const auto begin = plan.spec.model.layers.begin() + first_layer_;
   shapes_.assign(begin, begin + plan.stages[stage].layer_count);
   if (last_) {
-    loss_scale_ = 2 / (static_cast<double>(plan.spec.batch) * static_cast<double>(shapes_.back().out_features));
+    const std::int64_t rows = plan.replica_rows.front() * plan.spec.accum;
+    loss_scale_ = 2 / (static_cast<double>(rows) * static_cast<double>(shapes_.back().out_features));
   }
   create_parameters(options);
   create_views(plan, options, joined ? before : nullptr);
@@ -116,17 +125,20 @@ std::vector<PipelineStage::Slot> PipelineStage::create_slots(const Plan& plan) c
 
 void PipelineStage::create_views(const Plan& plan, const RuntimeOptions& options, const PipelineStage* lower) {
   const std::vector<std::int64_t>& rows = plan.microbatch_rows;
+  const std::int32_t replica = plan.stages[static_cast<std::size_t>(stage_)].replica;
   at::Tensor input, target;
-  if (first_) input = make_input(plan.spec.batch, shapes_.front().in_features, device_, options.seed);
+  if (first_) input = slice_of_replica(plan, replica, make_input(plan.spec.batch, shapes_.front().in_features, device_, options.seed));
   if (last_) {
-    target = make_target(plan.spec.batch, shapes_.back().out_features, device_, options.seed);
+    target = slice_of_replica(plan, replica, make_target(plan.spec.batch, shapes_.back().out_features, device_, options.seed));
     error_norms_ = at::zeros({static_cast<std::int64_t>(rows.size())}, target.options());
   }
   const at::Tensor ones = at::ones({*std::max_element(rows.begin(), rows.end())}, at::TensorOptions().device(device_).dtype(at::kFloat));
   const std::vector<Slot> slots = create_slots(plan);
 
+  const std::size_t in_round = rows.size() / static_cast<std::size_t>(plan.spec.accum);
   std::int64_t offset = 0;
   for (std::size_t m = 0; m < rows.size(); ++m) {
+    if (m % in_round == 0) offset = 0;  // every round has the same samples
     const Slot& slot = slots[static_cast<std::size_t>(plan.slots[static_cast<std::size_t>(stage_)][m])];
     const std::int64_t in = shapes_.front().in_features;
     MicrobatchViews views;
@@ -279,7 +291,7 @@ void PipelineStage::optimizer_step() {
 double PipelineStage::loss() const {
   const c10::InferenceMode without_autograd;
   const at::Tensor norms = error_norms_.to(at::kCPU).to(at::kDouble);
-  return norms.square().sum().item<double>() * loss_scale_ / 2;
+  return norms.square().sum().item<double>() * loss_scale_ / 2 / static_cast<double>(replicas_);
 }
 
 }  // namespace pdl

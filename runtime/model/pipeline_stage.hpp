@@ -14,8 +14,10 @@
 //              dX = dZ W                     not for the first layer of the model
 //              dW = dZ^T X  (+ dW)           gradients of later micro-batches are added by the GEMM itself (beta = 1)
 //              db = dZ^T 1  (+ db)
-//   loss       dY = (Y - T) * 2 / (batch * width), the mean squared error over the whole batch, so that micro-batches
-//              add up to nn.MSELoss of the batch. The factor is the alpha of the last layer's products: no pass of its own.
+//   loss       dY = (Y - T) * 2 / (batch * rounds * width), the mean squared error over the whole batch, so that micro-batches
+//              of all accumulation rounds add up to nn.MSELoss of the batch. The factor is the alpha of the last layer's
+//              products: no pass of its own. Of several replicas each has its own samples as its batch: the average of
+//              their gradients is the gradient of the whole batch.
 //
 // The weight gradient of a layer is needed by nobody before the optimizer: it may run on a second stream beside the input
 // gradients of the layers before it, where its thread blocks fill the multiprocessors that those leave idle in their last
@@ -87,7 +89,8 @@ class PipelineStage {
   const at::Tensor& input_gradient(int microbatch) const { return views_[microbatch].input_gradient; }
 
   bool has_loss() const { return last_; }
-  /// Mean squared error over the whole batch of the last step. Waits for the device. Last stage only.
+  /// Mean squared error over the whole batch of the last step; of several replicas the part of this one: they add up. Waits
+  /// for the device. Last stage only.
   double loss() const;
 
   /// weight, bias of every layer, in order.
@@ -158,7 +161,8 @@ class PipelineStage {
   std::vector<at::Tensor> gradients_;
   std::vector<MicrobatchViews> views_;
   at::Tensor error_norms_;  // last stage: one number a micro-batch
-  double loss_scale_ = 1;   // 2 / (batch * width)
+  double loss_scale_ = 1;   // 2 / (batch * rounds * width)
+  std::int64_t replicas_;
   const at::Tensor no_bias_;
 
   Optimizer optimizer_;

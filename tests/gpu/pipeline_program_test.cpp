@@ -58,6 +58,41 @@ TEST_CASE("NCCL messages between threads", "[gpu][pipeline]") {
   }
 }
 
+TEST_CASE("Replicas of a pipeline on GPUs train as one GPU with the whole batch does", "[gpu][pipeline][data_parallel]") {
+  if (!enough_gpus(4)) return;
+  const at::Device first(at::kCUDA, 0);
+  for (const std::string shape : {"--pp 2 --dp 2", "--pp 1 --dp 4"}) {
+    for (const std::string schedule : {"1f1b", "zb-h1", "gpipe --transport nccl --accum 2", "1f1b --accum 2 --no-sync 1", "zb-v"}) {
+      if (shape.starts_with("--pp 1") && schedule != "1f1b") continue;
+      const std::string flags = "--dim 256 --depth 9 --batch 128 --microbatches 4 --gpus 4 " + shape + " --schedule " + schedule;
+      INFO(flags);
+      const Plan plan = make_plan(spec(flags));
+      const RuntimeOptions options = gpu_options();
+      auto program = make_pipeline_program(plan, options);
+      for (int step = 0; step < kSteps; ++step) program->step(nullptr);
+      std::vector<std::int64_t> layers;
+      for (const Stage& stage : plan.stages) {
+        for (std::int32_t l = 0; l < stage.layer_count; ++l) layers.push_back(stage.first_layer + l);
+      }
+      const std::vector<at::Tensor> parameters = program->parameters();
+      REQUIRE(parameters.size() == 2 * layers.size());
+      const Agreement agreement = compare_parameters(plan.spec, options, first, layers, parameters,
+                                                     train_reference(plan.spec, options, first, kSteps));
+      CHECK(agreement.smallest_change > 1e-5);
+      CHECK(agreement.equal);
+    }
+  }
+}
+
+TEST_CASE("Replicas that are processes, NCCL", "[gpu][pipeline][data_parallel]") {
+  if (!enough_gpus(4)) return;
+  const TemporaryFolder folder;
+  const Process run = run_program("pdl-run", "--gpus 4 --pp 2 --dp 2 --dim 256 --depth 4 --batch 64 --microbatches 4 --workers process "
+                                  "--transport nccl --steps 5 --check --learning-rate 10 --schedule 1f1b --accum 2", folder);
+  INFO(run.err);
+  CHECK(run.exit_code == 0);
+}
+
 TEST_CASE("Workers that are processes, NCCL", "[gpu][pipeline]") {
   if (!enough_gpus(2)) return;
   for (const std::string schedule : {"1f1b", "zb-v"}) {
