@@ -81,6 +81,26 @@ class CopiesBack {
 
 thread_local CopiesBack* CopiesBack::current = nullptr;
 
+/// LibTorch calls CopiesBack for every operator while at least one recording wants it: once, however many there are.
+class OperatorCallbacks {
+ public:
+  static void acquire() {
+    const std::lock_guard lock(mutex);
+    if (users++ > 0) return;
+    handle = at::addGlobalCallback(at::RecordFunctionCallback(&CopiesBack::operator_begins, &CopiesBack::operator_ends)
+                                       .scopes({at::RecordScope::FUNCTION}));
+  }
+  static void release() {
+    const std::lock_guard lock(mutex);
+    if (--users == 0) at::removeCallback(handle);
+  }
+
+ private:
+  static inline std::mutex mutex;
+  static inline int users = 0;
+  static inline at::CallbackHandle handle = 0;
+};
+
 /// All-reduces of Gloo, which end on a thread of Gloo, one after another: each begins when it has been called and the one
 /// before it has ended.
 class GlooSpans {
@@ -136,7 +156,6 @@ struct DdpRecording::State {
   const ExchangeTasks* tasks = nullptr;
   SpanRecorder* recorder = nullptr;  // null: this backward is not recorded
   std::size_t bucket = 0;            // the next one to be reduced
-  at::CallbackHandle operators = 0;
 #if PDL_CUDA
   std::optional<c10::cuda::CUDAStream> beside;
 #endif
@@ -151,9 +170,7 @@ void DdpRecording::begin(const ExchangeTasks& tasks, SpanRecorder& recorder) {
   state_->tasks = &tasks;
   state_->recorder = &recorder;
   state_->bucket = 0;
-  state_->operators =
-      at::addGlobalCallback(at::RecordFunctionCallback(&CopiesBack::operator_begins, &CopiesBack::operator_ends)
-                                .scopes({at::RecordScope::FUNCTION}));
+  OperatorCallbacks::acquire();
   state_->begin(tasks.backward.front());
 }
 
@@ -205,7 +222,7 @@ void DdpRecording::after_all_reduce(const c10::intrusive_ptr<c10d::Work>& work) 
 
 void DdpRecording::end() {
   if (!state_->recorder) return;
-  at::removeCallback(state_->operators);
+  OperatorCallbacks::release();
   state_->copies_back.end();
   state_->gloo.wait_for_all();
   state_->recorder = nullptr;

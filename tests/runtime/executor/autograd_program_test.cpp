@@ -208,6 +208,73 @@ TEST_CASE("What an autograd program cannot do is refused before anything is run"
                       ContainsSubstring(message));
   };
   refused("--schedule 1f1b", "--workers: found thread, expected one");
-  refused("--strategy mp --dtype amp-bf16", "--dtype: found amp-bf16");
+  refused("--strategy mp --dtype tf32", "--dtype: found tf32 on CPU");
   refused("--strategy mp --tf 1 --tb 2", "--tf: found synthetic costs");
+}
+
+TEST_CASE("Accumulation rounds of one-thread programs train as one round does", "[runtime][data_parallel]") {
+  for (const std::string optimizer : {"sgd", "adam"}) {
+    const RuntimeOptions options = cpu_options(optimizer);
+    for (const std::string flags : {"--strategy single --workers one --microbatches 1 --accum 4", "--strategy mp --gpus 2 --microbatches 1 --accum 3",
+                                    "--schedule gpipe --workers one --gpus 2 --microbatches 4 --accum 2",
+                                    "--schedule option-c --workers one --gpus 3 --microbatches 3 --accum 2"}) {
+      INFO(flags << " --optimizer " << optimizer);
+      const Plan plan = plan_of("--depth 4 --batch 10 " + std::string(flags) + " --optimizer " + optimizer);
+      const Trained expected = train_on_one_device(plan, options, kSteps);
+      auto program = make_autograd_program(plan, options);
+      for (int step = 0; step < kSteps; ++step) program->step(nullptr);
+      const Agreement agreement = compare_parameters(plan.spec, options, at::kCPU, {}, program->parameters(), expected.parameters);
+      CHECK(agreement.smallest_change > 1e-3);
+      CHECK(agreement.relative_difference < 1e-3);
+      CHECK(program->loss() == Approx(expected.loss).epsilon(1e-4));
+    }
+  }
+}
+
+TEST_CASE("The host of a one-thread program sleeps before each backward", "[runtime][data_parallel]") {
+  const RuntimeOptions options = cpu_options("sgd");
+  const Plan plan = plan_of("--strategy mp --gpus 2 --microbatches 1 --depth 4 --batch 6 --accum 3 --delay-ms 20");
+  auto program = make_autograd_program(plan, options);
+  SpanRecorder recorder(plan.graph, options);
+  recorder.begin_step();
+  const std::int64_t begin = steady_now_ns();
+  program->step(&recorder);
+  CHECK(steady_now_ns() - begin >= 60'000'000);
+  int sleeps = 0;
+  for (TaskId t = 0; t < plan.graph.tasks.size(); ++t) {
+    if (plan.graph.tasks[t].kind != TaskKind::sleep) continue;
+    ++sleeps;
+    CHECK(recorder.recorded().times[t].end_ns - recorder.recorded().times[t].start_ns >= 20'000'000);
+    CHECK(plan.graph.tasks[t + 1].kind == TaskKind::backward);
+  }
+  CHECK(sleeps == 3);
+}
+
+TEST_CASE("Mixed precision of one-thread programs: losses follow fp32, infinite gradients skip the step", "[runtime][data_parallel]") {
+  const RuntimeOptions options = cpu_options("sgd");
+  constexpr int kMany = 10;
+  for (const std::string flags : {"--strategy single --workers one --microbatches 1 --dtype amp-bf16",
+                                  "--strategy mp --gpus 2 --microbatches 1 --dtype amp-fp16 --loss-scale 1024",
+                                  "--schedule option-c --workers one --gpus 2 --microbatches 2 --accum 2 --dtype amp-fp16 --loss-scale 1024"}) {
+    INFO(flags);
+    const Plan plan = make_plan(spec("--dim 32 --depth 4 --batch 16 " + std::string(flags)));
+    auto program = make_autograd_program(plan, options);
+    std::vector<double> losses;
+    for (int step = 0; step < kMany; ++step) {
+      program->step(nullptr);
+      CHECK_FALSE(program->skipped());
+      losses.push_back(program->loss());
+    }
+    const LossAgreement agreement = compare_losses(losses, reference_losses(plan.spec, options, at::kCPU, kMany, {}));
+    CHECK(agreement.equal);
+    CHECK(agreement.relative_difference > 1e-7);
+  }
+  const Plan plan = plan_of("--strategy mp --gpus 2 --microbatches 1 --depth 4 --batch 4 --dtype amp-fp16 --loss-scale 1e9");
+  auto program = make_autograd_program(plan, options);
+  const std::vector<at::Tensor> before = program->parameters();
+  program->step(nullptr);
+  CHECK(program->skipped());
+  CHECK(*program->loss_scale() == 5e8);
+  const std::vector<at::Tensor> after = program->parameters();
+  for (std::size_t i = 0; i < before.size(); ++i) CHECK(at::equal(before[i], after[i]));
 }

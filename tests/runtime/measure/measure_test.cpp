@@ -2,6 +2,8 @@
 
 #include <chrono>
 #include <limits>
+#include <optional>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -29,8 +31,11 @@ class DrawnProgram : public StepProgram {
   }
   double loss() override { return steps_ == bad_step ? std::numeric_limits<double>::quiet_NaN() : 1.0 / steps_; }
   std::vector<torch::Tensor> parameters() override { return {}; }
+  bool skipped() const override { return steps_ <= skips.size() && skips[steps_ - 1] == 's'; }
+  std::optional<double> loss_scale() const override { return 512; }
 
   std::size_t bad_step = 0;
+  std::string skips;  // "s" for a step that the scaler skips
 
  private:
   const Plan& plan_;
@@ -83,4 +88,36 @@ TEST_CASE("A loss that is no number ends the run", "[runtime][measure]") {
   program.bad_step = 3;
   CHECK_THROWS_WITH(measure(plan, options_of(1, 3, 1), program, "", nullptr),
                     ContainsSubstring("loss of step 2 is not a finite number"));
+}
+
+namespace {
+
+/// One warm-up step, then 4 measured and 3 recorded ones.
+RunResult measure_skips(const std::string& skips) {
+  const Plan plan = make_plan(spec("--dim 8 --depth 2 --batch 8 --strategy single --microbatches 1 --dtype amp-fp16"));
+  DrawnProgram program(plan, {0, 10, 60, 20, 60, 30, 90, 50});
+  program.skips = skips;
+  return measure(plan, options_of(1, 4, 3), program, "", nullptr);
+}
+
+}  // namespace
+
+TEST_CASE("Skipped steps are counted and are no part of the statistics", "[runtime][data_parallel]") {
+  const RunResult run = measure_skips("s.s.s.s.");
+  CHECK(run.step_time.n == 2);
+  CHECK(run.step_time.median_ms >= 15);   // of 10 and 20: the steps of 60 were skipped
+  CHECK(run.step_time.median_ms < 30);
+  CHECK(run.timeline.step_ns >= 30'000'000);  // of 30 and 50: that of 90 was skipped
+  CHECK(run.timeline.step_ns < 80'000'000);
+  CHECK(run.extra["skipped_steps"] == 2);
+  CHECK(run.extra["skipped"] == nlohmann::json({0, 2, 4, 6}));
+  CHECK(run.extra["losses"].size() == 8);
+  CHECK(run.extra["loss_scale"] == 512);
+  CHECK(measure_skips("........").extra["skipped_steps"] == 0);
+}
+
+TEST_CASE("A run whose steps were all skipped has no step time", "[runtime][data_parallel]") {
+  CHECK_THROWS_WITH(measure_skips("sssss..."), ContainsSubstring("all 4 measured steps were skipped"));
+  CHECK_THROWS_AS(measure_skips("sssss..."), CannotRun);
+  CHECK_THROWS_WITH(measure_skips("ssss.sss"), ContainsSubstring("all 3 recorded steps were skipped"));
 }
