@@ -82,6 +82,7 @@ TEST_CASE("DataParallel trains as one device with the whole batch does", "[runti
       check_equal("--gpus 3 --batch 10" + accum, optimizer);
       check_equal("--gpus 4 --batch 10" + accum, optimizer);  // 3 3 3 1 samples
       check_equal("--gpus 4 --batch 9" + accum, optimizer);   // 3 3 3 and one GPU idle
+      check_equal("--gpus 2 --batch 14 --microbatches 3" + accum, optimizer);  // 3 3 1 samples of each GPU
       check_equal("--gpus 8 --batch 5" + accum, optimizer);   // 1 1 1 1 1 and three idle
       check_equal("--gpus 8 --batch 17" + accum, optimizer);  // 3 3 3 3 3 2 and two idle
     }
