@@ -73,9 +73,10 @@ std::optional<Rate> rate(const MeasuredKey& key, double time_ns, const CardLimit
     return Rate{size * least_share(key.operation, key.ranks) / seconds, limits.link_bytes_per_s, "B/s into or out of a card",
                 "what the links of " + limits.card + " carry one way"};
   }
-  // A step of SGD reads weights and gradients and writes weights, 4 bytes each.
-  if (key.probe == Probe::optimizer && limits.memory_bytes_per_s > 0 && 12 * size > kBytesBeyondCaches) {
-    return Rate{12 * size / seconds, limits.memory_bytes_per_s, "B/s",
+  // A step of SGD reads weights and gradients and writes weights, 4 bytes each; an unscale reads and writes gradients.
+  const double bytes = key.optimizer == "unscale" ? 8 * size : 12 * size;
+  if (key.probe == Probe::optimizer && limits.memory_bytes_per_s > 0 && bytes > kBytesBeyondCaches) {
+    return Rate{bytes / seconds, limits.memory_bytes_per_s, "B/s",
                 "what the memory of " + limits.card + " delivers"};
   }
   return std::nullopt;
