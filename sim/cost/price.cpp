@@ -15,7 +15,6 @@
 namespace pdl {
 namespace {
 
-constexpr std::int64_t kBytesPerNumber = 4;
 constexpr double kLongestStep_ns = 4e18;  // 126 years: the engine adds up 64-bit nanoseconds
 constexpr std::size_t kFitWarningsShown = 5;
 

@@ -7,8 +7,6 @@
 namespace pdl {
 namespace {
 
-constexpr std::int64_t kBytesPerNumber = 4;
-
 /// What both programs are made of.
 class Replicas {
  protected:
@@ -43,7 +41,9 @@ class Replicas {
     work.first_layer = first;
     work.layer_count = count;
     if (kind != TaskKind::optimizer) work.rows = rows(replica, microbatch);
-    work.accumulate = kind == TaskKind::backward && microbatch > 0 && spec_.strategy == Strategy::ddp;
+    // DataParallel's gradients are new in every round, and their sum is added; with one GPU there is no sum.
+    const bool adds_itself = spec_.strategy == Strategy::ddp || used_ == 1;
+    work.accumulate = kind == TaskKind::backward && microbatch > 0 && adds_itself;
     work.input_gradient = !(kind == TaskKind::backward && first == 0);
     work.loss = kind == TaskKind::backward && spec_.strategy == Strategy::ddp && first + count == layers();
     return add(work, compute_stream(replica), host, kNone, replica, microbatch, part);
@@ -108,7 +108,7 @@ class DistributedStep : Replicas {
     for (std::size_t b = 0; b < plan_.buckets.size(); ++b) {
       const GradientBucket& bucket = plan_.buckets[b];
       if (bucket.lowest_layer < above) {
-        last_backward_ = add_layers(TaskKind::backward, replica, host, microbatch, bucket.lowest_layer, above - bucket.lowest_layer, b);
+        add_layers(TaskKind::backward, replica, host, microbatch, bucket.lowest_layer, above - bucket.lowest_layer, b);
         above = bucket.lowest_layer;
       }
       reduced.push_back(add_exchange(replica, microbatch, b));
@@ -124,10 +124,7 @@ class DistributedStep : Replicas {
   /// The copy into the bucket and its all-reduce; kNone with one GPU.
   TaskId add_exchange(std::int32_t replica, std::int32_t microbatch, std::size_t b) {
     const std::uint32_t host = host_of(replica);
-    TaskId full = last_backward_;
-    if (!spec_.bucket_views) {
-      full = add(moved(TaskKind::bucket_copy_in, plan_.buckets[b]), compute_stream(replica), host, kNone, replica, microbatch, b);
-    }
+    const TaskId full = add(moved(TaskKind::bucket_copy_in, plan_.buckets[b]), compute_stream(replica), host, kNone, replica, microbatch, b);
     if (used_ == 1) return kNone;
     std::uint32_t& group = groups_[b * plan_.microbatch_rows.size() + static_cast<std::size_t>(microbatch)];
     if (group == kNone) group = builder_.add_group();
@@ -153,7 +150,6 @@ class DistributedStep : Replicas {
     return task;
   }
 
-  TaskId last_backward_ = kNone;
   std::vector<TaskId> pending_;
   std::vector<std::uint32_t> groups_;  // by bucket and micro-batch
 };
@@ -203,7 +199,7 @@ class SingleProcessStep : Replicas {
     next_waits_for_ = backwards;
     add_chunks(TaskKind::reduce, gradients_, microbatch);
     on_gpu_.clear();
-    if (microbatch > 0) {
+    if (microbatch > 0 && used_ > 1) {
       Work sum = moved(TaskKind::bucket_copy_out, parameters(spec_.model) * kBytesPerNumber, 2 * spec_.model.layers.size());
       sum.accumulate = true;
       add(sum, compute_stream(0), main_, kNone, 0, microbatch);

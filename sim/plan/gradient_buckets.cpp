@@ -5,8 +5,6 @@
 namespace pdl {
 namespace {
 
-constexpr std::int64_t kBytesPerNumber = 4;
-
 /// Weight and bias of every layer, as they are registered.
 std::vector<std::int64_t> tensor_bytes(const Model& model) {
   std::vector<std::int64_t> bytes;

@@ -12,8 +12,6 @@
 namespace pdl {
 namespace {
 
-constexpr std::int64_t kBytesPerNumber = 4;
-
 /// Activations are fp32; those of autograd's programs under autocast are half.
 std::int64_t bytes_per_activation(const RunSpec& spec) { return is_amp(spec.dtype) && spec.workers == Workers::one ? 2 : kBytesPerNumber; }
 

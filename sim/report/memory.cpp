@@ -5,7 +5,6 @@
 namespace pdl {
 namespace {
 
-constexpr std::int64_t kBytesPerNumber = 4;  // fp32
 constexpr std::int64_t kKiB = 1024;
 constexpr std::int64_t kMiB = 1024 * kKiB;
 

@@ -78,7 +78,7 @@ struct RunSpec {
   /// DDP: a bucket is full at so many bytes; the first one to be full sooner (PyTorch: 25 MiB, 1 MiB).
   std::int64_t bucket_bytes = std::int64_t{25} << 20;
   std::int64_t first_bucket_bytes = std::int64_t{1} << 20;
-  bool bucket_views = false;  // DDP: gradients are views of the buckets: no copies (gradient_as_bucket_view)
+  bool bucket_views = false;  // DDP: gradients are views of the buckets: no copies back (gradient_as_bucket_view)
   double delay_ms = 0;        // the host sleeps before every backward
   std::optional<Straggler> straggler;
   double loss_scale = 65536;  // amp-fp16: where GradScaler starts

@@ -37,7 +37,7 @@ const std::array<SettingInfo, 33> kSettings = {{
     {"no-sync", "0|1", "exchange gradients in the last round of a step only (default 0: in every round)", true},
     {"bucket-mb", "MIB", "ddp: size at which a bucket of gradients is full, MiB (default 25)"},
     {"first-bucket-mb", "MIB", "ddp: the same of the first bucket, MiB (default 1)"},
-    {"bucket-views", "0|1", "ddp: gradients are views of the buckets, nothing is copied (default 0)", true},
+    {"bucket-views", "0|1", "ddp: gradients are views of the buckets, nothing is copied back (default 0)", true},
     {"delay-ms", "MS", "the host sleeps before every backward (default 0)"},
     {"straggler", "RANK:MS", "the host of this GPU sleeps at the start of every step"},
     {"loss-scale", "X", "amp-fp16: the scale that GradScaler starts with (default 65536)"},

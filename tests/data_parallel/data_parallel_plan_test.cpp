@@ -34,7 +34,7 @@ TEST_CASE("ddp: a part of the backward, the copy in and the all-reduce of each b
         "F0 | B0 | bucket in 0 | all-reduce 0 | B0 | bucket in 1 | all-reduce 1 | B0 | bucket in 2 | all-reduce 2 | "
         "bucket out 0 | bucket out 1 | bucket out 2 | optimizer");
   CHECK(tasks_of("--strategy ddp --gpus 2 --depth 3 --dim 4096 --batch 8 --bucket-views 1", 0) ==
-        "F0 | B0 | all-reduce 0 | B0 | all-reduce 1 | B0 | all-reduce 2 | optimizer");
+        "F0 | B0 | bucket in 0 | all-reduce 0 | B0 | bucket in 1 | all-reduce 1 | B0 | bucket in 2 | all-reduce 2 | optimizer");
   CHECK(tasks_of("--strategy ddp --gpus 1 --depth 2 --dim 4096 --batch 8", 0) ==
         "F0 | B0 | bucket in 0 | B0 | bucket in 1 | bucket out 0 | bucket out 1 | optimizer");
 }
