@@ -57,7 +57,7 @@ void collect_copies(const char* operation, int ranks, std::int64_t bytes, const 
 
 /// As runtime/comm/replica_copies.cpp does them on CPU.
 void probe_copies(int ranks, const Collect& collect) {
-  for (std::int64_t bytes = kSmallestBytes; bytes <= kLargestBytesOnCpu; bytes *= 4) {
+  for (std::int64_t bytes = kSmallestBytes; bytes <= kLargestBytesOnCpu; bytes *= 2) {
     std::vector<at::Tensor> of_ranks;
     for (int rank = 0; rank < ranks; ++rank) of_ranks.push_back(at::ones({bytes / 4}));
     collect_copies("broadcast", ranks, bytes, [&] {
@@ -74,7 +74,7 @@ void probe_copies(int ranks, const Collect& collect) {
 
 std::vector<std::int64_t> gloo_sizes() {
   std::vector<std::int64_t> sizes;
-  for (std::int64_t bytes = kSmallestBytes; bytes <= kLargestBytesOnCpu; bytes *= 4) sizes.push_back(bytes);
+  for (std::int64_t bytes = kSmallestBytes; bytes <= kLargestBytesOnCpu; bytes *= 2) sizes.push_back(bytes);
   return sizes;
 }
 

@@ -45,7 +45,7 @@ struct Pass {
 std::vector<std::int64_t> bucket_sizes(bool cuda) {
   std::vector<std::int64_t> sizes;
   const std::int64_t largest = std::int64_t{cuda ? 128 : 4} << 20;
-  for (std::int64_t size = 4096; size <= largest; size *= 4) sizes.push_back(size);
+  for (std::int64_t size = 4096; size <= largest; size *= cuda ? 4 : 2) sizes.push_back(size);
   if (sizes.back() != largest) sizes.push_back(largest);
   return sizes;
 }

@@ -67,11 +67,11 @@ void add_flags(CLI::App& app, CommandLine& line) {
   app.add_option("--rows", line.probe.rows, "samples of a micro-batch, separated by commas")
       ->type_name("N")
       ->delimiter(',');
-  app.add_option("--dtypes", line.probe.dtypes, "fp32, tf32, amp-fp16, amp-bf16, separated by commas")
+  app.add_option("--dtypes", line.probe.dtypes, "fp32, tf32, amp-fp16, amp-bf16, separated by commas [all on GPUs, fp32 on CPU]")
       ->type_name("WORD")
       ->delimiter(',');
   app.add_option("--optimizers", line.probe.optimizers, "sgd, adam")->type_name("WORD")->delimiter(',');
-  app.add_option("--transports", line.probe.transports, "copy, nccl, gloo")->type_name("WORD")->delimiter(',');
+  app.add_option("--transports", line.probe.transports, "copy, nccl, gloo [copy and nccl on GPUs, copy and gloo on CPU]")->type_name("WORD")->delimiter(',');
   app.add_option("--max-seconds", line.probe.max_seconds, "take no longer than this [290]")->type_name("S");
   app.add_option("--seed", line.probe.seed, "of weights and data [0]")->type_name("N");
 }

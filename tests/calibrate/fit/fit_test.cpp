@@ -326,6 +326,89 @@ TEST_CASE("faster than a link or than memory: refused", "[fit]") {
   CHECK_THAT(refusal(memory.samples), ContainsSubstring("the memory of H100"));
 }
 
+/// The ring of the table, at 480 GB/s of "bus bandwidth", is above the links: the switches add up.
+TEST_CASE("collectives faster than the links: refused, by what must move whatever the algorithm", "[fit]") {
+  // bytes that must pass a card one way over bytes of the buffer, 8 ranks
+  for (const auto& [operation, share] :
+       {std::pair{"all_reduce", 1.0}, {"broadcast", 1.0}, {"reduce", 1.0}, {"all_gather", 0.875}, {"reduce_scatter", 0.875}}) {
+    for (const double factor : {0.98, 1.02}) {
+      SampleBuilder b = on_h100();
+      const double us = share * static_cast<double>(1 << 30) / 450e9 * 1e6 * factor;
+      MeasuredKey key = SampleBuilder::all_reduce_key(1 << 30);
+      key.operation = operation;
+      b.add(key, {us, us});
+      INFO(operation);
+      CHECK((refusal(b.samples) == "not refused") == (factor > 1));
+    }
+  }
+  SampleBuilder gloo = on_h100();
+  MeasuredKey key = SampleBuilder::all_reduce_key(1 << 30);
+  key.transport = "gloo";
+  gloo.add(key, {1, 1});
+  CHECK(refusal(gloo.samples) == "not refused");
+}
+
+TEST_CASE("C02 is not too fast for its links, C05 is read back within 5 %", "[fit]") {
+  SampleBuilder h100 = on_h100();
+  for (const BytesAndTimes& row : read_table("C02_h100x8_allreduce.csv")) h100.add(SampleBuilder::all_reduce_key(row.bytes), {row.times_us[1]}, "us", 0);
+  CHECK(refusal(h100.samples) == "not refused");
+  SampleBuilder pcie;
+  const std::vector<BytesAndTimes> table = read_table("C05_pcie_x4_allreduce.csv");
+  for (const BytesAndTimes& row : table) pcie.add(SampleBuilder::all_reduce_key(row.bytes), {row.times_us[0]}, "us", 0);
+  const CostProfile profile = fit(pcie.samples);
+  REQUIRE(only_curve(profile).line.has_value());
+  CHECK(only_curve(profile).line->max_residual < 0.05);
+  for (const BytesAndTimes& row : table) CHECK(read(only_curve(profile), row.bytes).time_ns / 1e3 == Approx(row.times_us[0]).epsilon(0.05));
+}
+
+TEST_CASE("big messages: positive, increasing, in proportion where bandwidth rules", "[fit]") {
+  SampleBuilder b;
+  for (const BytesAndTimes& row : read_table("C02_h100x8_allreduce.csv")) b.add(SampleBuilder::all_reduce_key(row.bytes), {row.times_us[1]}, "us", 0);
+  const CostProfile profile = fit(b.samples);
+  double last_ns = 0;
+  for (const std::int64_t bytes : {(1LL << 31) - 1, 1LL << 31, (1LL << 32) + 1, 6467616768LL, 12935233536LL, 1LL << 40}) {
+    const double ns = read(only_curve(profile), bytes).time_ns;
+    CHECK(ns > last_ns);
+    last_ns = ns;
+  }
+  CHECK(read(only_curve(profile), 12935233536LL).time_ns / read(only_curve(profile), 6467616768LL).time_ns == Approx(2).epsilon(0.01));
+}
+
+TEST_CASE("buckets, unscale, AMP layers and overlaps go through samples and profile", "[fit]") {
+  SampleBuilder b = on_h100();
+  MeasuredKey bucket, unscale, overlap;
+  bucket.probe = Probe::bucket;
+  bucket.operation = "copy_in";
+  unscale.probe = Probe::optimizer;
+  unscale.implementation = "autograd";
+  unscale.optimizer = "unscale";
+  overlap.probe = Probe::overlap;
+  overlap.name = "communication";
+  overlap.operation = "all_reduce";
+  overlap.transport = "nccl";
+  overlap.ranks = 4;
+  overlap.dtype = "fp32";
+  overlap.in = overlap.out = 4096;
+  overlap.rows = 512;
+  bucket.size = unscale.size = overlap.size = 1 << 20;
+  MeasuredKey slower = overlap;
+  slower.size = 1 << 24;
+  b.add(bucket, {9, 5.0, 5.0});
+  b.add(unscale, {9, 7.0, 7.0});
+  b.add(overlap, {9, 300, 300});
+  b.add(slower, {9, 200, 200});  // beside kernels more bytes may take less: nothing is left out
+  const Samples again = samples_from_json(nlohmann::json(to_json(b.samples)), "s.json");
+  const CostProfile profile = profile_from_json(nlohmann::json(to_json(fit(again))), "p.json");
+  REQUIRE(profile.of(Probe::bucket).size() == 1);
+  CHECK(read(profile.of(Probe::bucket)[0].curve, 1 << 20).time_ns == 5000);
+  REQUIRE(profile.of(Probe::overlap).size() == 1);
+  CHECK(profile.of(Probe::overlap)[0].key.rows == 512);
+  CHECK(profile.of(Probe::overlap)[0].curve.points.size() == 2);
+  CHECK(describe(overlap) == "overlap communication all_reduce nccl of 4 fp32 4096x4096, rows 512, bytes 1048576");
+  b.samples.samples.back().key.rows = 0;
+  CHECK_THAT(refusal(b.samples), ContainsSubstring("rows"));
+}
+
 TEST_CASE("times that stay flat while the work grows a hundredfold: flagged", "[fit]") {
   for (const char* what : {"rows", "width"}) {
     SampleBuilder b = on_h100();

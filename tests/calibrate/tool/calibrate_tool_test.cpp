@@ -29,6 +29,23 @@ TEST_CASE("fits without hardware and says what it fitted: --from", "[calibrate_t
   CHECK(load_profile(folder / "profile.json").name == "mine");
 }
 
+TEST_CASE("outputs of nccl-tests, alone and beside samples", "[calibrate_tool]") {
+  const TemporaryFolder folder;
+  folder.write("all_reduce.txt",
+               "# nThread 1 nGpus 4 minBytes 8 maxBytes 8 step: 2(factor) warmup iters: 5 iters: 20 agg iters: 1\n"
+               "# size count type redop root time algbw busbw #wrong time algbw busbw #wrong\n"
+               "# (B) (elements) (us) (GB/s) (GB/s) (us) (GB/s) (GB/s)\n"
+               "1048576 262144 float sum -1 27.37 38.31 57.47 0 26.93 38.94 58.41 0\n"
+               "# Out of bounds values : 0 OK\n");
+  const std::string flags = "--from-nccl-tests all_reduce.txt --collective all_reduce --ranks 4 --out p.json";
+  CHECK(run_program("pdl-calibrate", flags, folder).exit_code == 0);
+  CHECK(load_profile(folder / "p.json").curves.size() == 1);
+  save_samples(small_samples(), folder / "samples.json");
+  const Process both = run_program("pdl-calibrate", "--from samples.json " + flags, folder);
+  CHECK(both.exit_code == 0);
+  CHECK_THAT(both.out, ContainsSubstring("collective nccl all_reduce") && ContainsSubstring("transfer copy"));
+}
+
 TEST_CASE("the profile on standard output, the summary beside it", "[calibrate_tool]") {
   const TemporaryFolder folder;
   save_samples(small_samples(), folder / "samples.json");
@@ -79,6 +96,13 @@ TEST_CASE("command lines that cannot be: exit 2, the flag named", "[calibrate_to
            {"--from samples.json --out samples.json", "--out"},
            {"--from none.json --out p.json", "none.json"},
            {"--from samples.json", "--out"},
+           {"--from-nccl-tests none.txt --out p.json", "none.txt"},
+           {"--from-nccl-tests samples.json --out p.json", "samples.json"},
+           {"--from-nccl-tests a.txt --out p.json --gpus 2", "--gpus"},
+           {"--from-nccl-tests a.txt --out a.txt", "--out"},
+           {"--from-nccl-tests a.txt --out p.json --ranks 1", "--ranks"},
+           {"--from-nccl-tests a.txt --out p.json --collective alltoall", "--collective"},
+           {"--from samples.json --out p.json --ranks 4", "--ranks"},
            {"extra --out p.json", "extra"}}) {
     INFO(arguments);
     const Process run = run_program("pdl-calibrate", arguments, folder);

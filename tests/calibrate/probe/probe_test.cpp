@@ -1,0 +1,80 @@
+#include "calibrate/probe/probe.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "calibrate/fit/fit.hpp"
+#include "sim/spec/error.hpp"
+#include "tests/support/catch.hpp"
+
+namespace pdl {
+namespace {
+
+/// A whole calibration of two workers on CPU, as small as one can be.
+const Samples& small_samples() {
+  static const Samples samples = [] {
+    ProbeOptions options;
+    options.device = "cpu";
+    options.gpus = 2;
+    options.dims = {16};
+    options.rows = {2};
+    options.dtypes = {"fp32", "amp-bf16"};
+    return probe(options);
+  }();
+  return samples;
+}
+
+std::int64_t count(const std::string& start) {
+  const std::vector<Sample>& samples = small_samples().samples;
+  return std::count_if(samples.begin(), samples.end(), [&](const Sample& sample) { return describe(sample.key).starts_with(start); });
+}
+
+TEST_CASE("a CPU is probed for everything that data parallelism needs", "[probe]") {
+  CHECK(count("layer pipeline forward fp32 16x16, rows 2") == 1);
+  CHECK(count("layer autograd forward fp32 16x16, rows 2") == 1);
+  CHECK(count("layer autograd backward fp32 accumulate without input gradient 16x16, rows 2") == 1);
+  CHECK(count("collective broadcast copy of 2") == 15);  // 1 KiB to 16 MiB
+  CHECK(count("collective reduce copy of 2") == 15);
+  for (const char* operation : {"copy_in", "copy_out", "join"}) CHECK(count(std::string("bucket ") + operation) == 11);
+  CHECK(count("optimizer autograd unscale, parameters 272") == 1);   // 16 x 16 + 16
+  CHECK(count("optimizer autograd unscale, parameters 1088") == 1);  // four layers
+  CHECK(count("host scaler_wait autograd") == 1);
+  CHECK(count("host sleep_overrun autograd") == 1);
+#if PDL_GLOO
+  CHECK(count("collective all_reduce gloo of 2") == 15);
+  CHECK(count("host reducer_hook autograd") == 1);
+  CHECK(count("host collective_issue autograd gloo") == 1);
+#endif
+}
+
+TEST_CASE("autocast is probed in the programs that have it, fp32 alone has the optimizers and buckets", "[probe]") {
+  CHECK(count("layer autograd forward amp-bf16 16x16, rows 2") == 1);
+  CHECK(count("layer autograd backward amp-bf16") == 4);
+  CHECK(count("loss autograd amp-bf16, elements 32") == 1);
+  CHECK(count("layer pipeline forward amp-bf16") == 0);
+}
+
+TEST_CASE("what was probed can be fitted, and a sleep is no shorter than asked for", "[probe]") {
+  const CostProfile profile = fit(small_samples());
+  CHECK(profile.of(Probe::bucket).size() == 3);
+  for (const HostTime& host : profile.host) {
+    if (host.key.name == "sleep_overrun") CHECK(host.time_ns > 0);
+  }
+}
+
+TEST_CASE("data types that a CPU does not have, or twice: refused", "[probe]") {
+  ProbeOptions options;
+  options.device = "cpu";
+  options.dtypes = {"tf32"};
+  CHECK_THROWS_WITH(probe(options), ContainsSubstring("tf32 on CPU"));
+  options.dtypes = {"fp32", "fp32"};
+  CHECK_THROWS_WITH(probe(options), ContainsSubstring("fp32 twice"));
+  options.dtypes = {"fp64"};
+  CHECK_THROWS_WITH(probe(options), ContainsSubstring("fp64"));
+  options.dtypes = {};
+  options.transports = {"nccl"};
+  CHECK_THROWS_WITH(probe(options), ContainsSubstring("copy or gloo"));
+}
+
+}  // namespace
+}  // namespace pdl
