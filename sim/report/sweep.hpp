@@ -14,6 +14,8 @@
 // so a path with a comma in it cannot be given here. The combinations are in the order of setting_infos(): its first
 // word varies slowest, whatever the order on the command line.
 //
+// Where the GPUs vary, each row has its speed-up and efficiency against the fewest of them (sim/report/sweep_scaling.hpp).
+//
 // A limit of memory also limits the search of schedule "auto".
 //
 // What cannot run is a row with its reason, never left out. Not here: finding a configuration without trying all.
@@ -35,7 +37,9 @@ namespace pdl {
 /// What a row says of a configuration that can run. Largest values are those of the GPU that has most.
 struct SweepResult {
   double step_time_ms = 0;
+  double throughput_samples_per_s = 0;
   double bubble_fraction = 0;
+  double exposed_communication_fraction = 0;  // of the step, averaged over the GPUs (sim/report/communication.hpp)
   std::optional<double> bound_ms;  // RunResult::bound_ms
   std::int64_t peak_memory_bytes = 0;
   std::int32_t live_activations = 0;
@@ -44,38 +48,52 @@ struct SweepResult {
   std::vector<std::string> warnings;
 };
 
+/// What is held while the GPUs vary: the global batch, or the batch a GPU.
+enum class Scaling { strong, weak };
+std::string to_string(Scaling scaling);
+
+/// Against the row with the fewest GPUs that can run and has the same other settings.
+struct ScalingResult {
+  std::size_t base_row = 0;
+  double speedup = 0;     // strong: its step time / that of this row; weak: throughput of this row / its throughput
+  double efficiency = 0;  // speedup / (GPUs / its GPUs)
+};
+
 struct SweepRow {
   std::vector<SettingValue> given;     // one value for each word of the user, in the order of setting_infos()
   std::vector<SettingValue> settings;  // all of them, defaults filled in; empty if they are refused
   std::optional<SweepResult> result;   // nothing: see refusal
   std::string refusal;                 // why it cannot run
   int exit_code = 0;                   // that pdl-sim would have for this configuration alone
+  std::size_t series = 0;              // equal: rows that differ in their GPUs (weak scaling: and in the batch with them)
+  std::optional<ScalingResult> scaling;  // where the GPUs vary
 };
 
 struct Sweep {
   std::vector<std::string> varying;  // the words with more than one value
   std::string source;                // of the costs, in a line; empty if nothing can run
   std::optional<std::int64_t> memory_limit_bytes;
+  std::optional<Scaling> scaling;  // nothing: the GPUs do not vary
   std::vector<SweepRow> rows;
 
   /// Within the limit of memory. A refused row is not.
   bool can_win(const SweepRow& row) const;
-  /// Index of the row with the least step time, with the least peak memory, of those that can win; the first of equals.
+  /// Index of the row with the least step time (weak scaling, where batches differ: the most samples a second), with the
+  /// least peak memory, of those that can win; the first of equals.
   std::optional<std::size_t> fastest() const;
   std::optional<std::size_t> least_memory() const;
 };
 
 struct SweepOptions {
   std::optional<std::int64_t> memory_limit_bytes;
+  std::optional<Scaling> scaling;  // nothing: strong, where the GPUs vary
   std::int64_t threads = 1;
   std::function<void(std::size_t done, std::size_t of)> progress;  // called by the calling thread; may be empty
 };
 
-/// The values of a list or range. Throws InputError: an empty one, a value twice, a range from more to less.
-std::vector<SettingValue> expand_setting(const SettingValue& given);
-
 /// `profile`: nullptr if costs are synthetic. The same result for any number of threads. Throws InputError for values
-/// that no configuration could have (an unknown schedule, 0 GPUs), and for more than 100,000 configurations.
+/// that no configuration could have (an unknown schedule, 0 GPUs), for more than 100,000 configurations, and as
+/// begin_scaling().
 Sweep run_sweep(std::span<const SettingValue> given, const CostProfile* profile, const SweepOptions& options);
 
 std::string sweep_text(const Sweep& sweep, std::size_t width);

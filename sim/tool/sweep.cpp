@@ -26,6 +26,8 @@ struct SweepFlags {
         memory(app, "--memory", "BYTES", "what needs more on a GPU is shown and cannot win: 40GiB, 80GB"),
         json(app, "--json", "FILE|-", "write the table as JSON; -: to standard output, without the table"),
         csv(app, "--csv", "FILE|-", "write the table as CSV; -: to standard output, without the table"),
+        scaling(app, "--scaling", "strong|weak",
+                "where the GPUs vary: the global batch is held, or the batch of a GPU, and --batch is that of the fewest GPUs (default strong)"),
         threads(app, "--threads", "N", "configurations at a time (default: one a core)") {
     for (const SettingInfo& info : setting_infos()) {
       settings.push_back(
@@ -33,7 +35,7 @@ struct SweepFlags {
     }
   }
   std::vector<std::unique_ptr<OnceFlag>> settings;
-  OnceFlag profile, memory, json, csv, threads;
+  OnceFlag profile, memory, json, csv, scaling, threads;
 };
 
 std::vector<SettingValue> given_settings(const SweepFlags& flags) {
@@ -60,6 +62,10 @@ std::optional<CostProfile> costs_of(const SweepFlags& flags, const std::vector<S
 SweepOptions options_of(const SweepFlags& flags) {
   SweepOptions options;
   if (const auto memory = flags.memory.value()) options.memory_limit_bytes = parse_bytes("--memory", *memory);
+  if (const auto scaling = flags.scaling.value()) {
+    if (*scaling != "strong" && *scaling != "weak") throw InputError("--scaling", *scaling, "strong or weak");
+    options.scaling = *scaling == "strong" ? Scaling::strong : Scaling::weak;
+  }
   const auto threads = flags.threads.value();
   options.threads = threads ? parse_whole("--threads", *threads, 1, kMostThreads)
                             : std::max<std::int64_t>(1, std::thread::hardware_concurrency());
@@ -113,7 +119,8 @@ void add_sweep(CLI::App& app) {
   CLI::App* command = app.add_subcommand("sweep", "every combination of lists and ranges of settings, in one table");
   command->footer(
       "A value may be a list (4,8) and, if it is a number, a range (2:8, 2:8:2, 1024:8192:x2).\n"
-      "Example: pdl-sim sweep --gpus 4 --depth 16 --schedule gpipe,1f1b,zb-v --microbatches 4:16:x2 --memory 40GiB");
+      "Example: pdl-sim sweep --gpus 4 --depth 16 --schedule gpipe,1f1b,zb-v --microbatches 4:16:x2 --memory 40GiB\n"
+      "Scaling: pdl-sim sweep --gpus 1,2,4,8 --strategy ddp --dim 8192 --depth 8 --batch 64");
   auto flags = std::make_shared<SweepFlags>(*command);
   command->callback([flags] { sweep_as_asked(*flags); });
 }

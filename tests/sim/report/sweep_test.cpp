@@ -1,4 +1,5 @@
 #include "sim/report/sweep.hpp"
+#include "sim/report/sweep_values.hpp"
 #include "sim/spec/words.hpp"
 
 #include "sim/spec/error.hpp"

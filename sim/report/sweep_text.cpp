@@ -1,0 +1,246 @@
+// A sweep for people: one table, notes of rows, the sentence that names the winners.
+#include <algorithm>
+#include <functional>
+
+#include "sim/report/common_settings.hpp"
+#include "sim/report/number_text.hpp"
+#include "sim/report/sweep.hpp"
+#include "sim/report/sweep_values.hpp"
+#include "sim/report/text_table.hpp"
+#include "sim/report/warnings.hpp"
+#include "sim/spec/error.hpp"
+#include "sim/spec/words.hpp"
+
+namespace pdl {
+namespace {
+
+const std::string& value_of(const SweepRow& row, const std::string& name) {
+  const auto found = std::find_if(row.given.begin(), row.given.end(), [&](const auto& s) { return s.name == name; });
+  return found->value;
+}
+
+/// "schedule zb-v, microbatches 8": what tells the row from the others.
+std::string label(const Sweep& sweep, const SweepRow& row) {
+  std::string text;
+  for (const std::string& name : sweep.varying) {
+    text += (text.empty() ? "" : ", ") + name + " " + value_of(row, name);
+  }
+  return text.empty() ? "the only configuration" : text;
+}
+
+std::string mark_of(const Sweep& sweep, std::size_t r) {
+  const SweepRow& row = sweep.rows[r];
+  if (!row.result) return row.exit_code == kExitInput ? "refused" : "cannot run";
+  if (!sweep.can_win(row)) return "above " + binary_bytes(*sweep.memory_limit_bytes);
+  if (r == sweep.fastest()) return r == sweep.least_memory() ? "fastest, least memory" : "fastest";
+  return r == sweep.least_memory() ? "least memory" : "";
+}
+
+/// Small models are shown in MiB.
+bool memory_in_mib(const Sweep& sweep) {
+  return std::all_of(sweep.rows.begin(), sweep.rows.end(),
+                     [](const SweepRow& row) { return !row.result || row.result->peak_memory_bytes < 1 << 30; });
+}
+
+/// Any row exchanges gradients: what of it is exposed is worth a column.
+bool has_replicas(const Sweep& sweep) {
+  return std::any_of(sweep.rows.begin(), sweep.rows.end(), [](const SweepRow& row) {
+    return std::any_of(row.settings.begin(), row.settings.end(), [](const SettingValue& s) {
+      return s.name == "dp" || (s.name == "strategy" && (s.value == "dp" || s.value == "ddp"));
+    });
+  });
+}
+
+/// A column of what was predicted; a row that cannot run has "-" there.
+struct ResultColumn {
+  TextColumn head;
+  std::function<std::string(const SweepRow&)> cell;
+};
+
+std::vector<ResultColumn> result_columns(const Sweep& sweep) {
+  const bool small = memory_in_mib(sweep);
+  const std::string unit = small ? "MiB" : "GiB";
+  const auto memory = [small](std::int64_t bytes) { return small ? mib(bytes) : gib(bytes); };
+  std::vector<ResultColumn> columns;
+  const auto add = [&](const std::string& title, const std::string& unit_of, std::function<std::string(const SweepRow&)> cell) {
+    columns.push_back({{title, unit_of}, std::move(cell)});
+  };
+  add("step time", "ms", [](const SweepRow& row) { return fixed(row.result->step_time_ms, 3); });
+  if (sweep.scaling) {
+    add("throughput", "samples/s", [](const SweepRow& row) { return fixed(row.result->throughput_samples_per_s, 0); });
+    add("speed-up", "", [](const SweepRow& row) { return fixed(row.scaling->speedup, 2); });
+    add("efficiency", "%", [](const SweepRow& row) { return fixed(100 * row.scaling->efficiency, 1); });
+  }
+  if (sweep.scaling || has_replicas(sweep)) {
+    add("exposed", "comm. %", [](const SweepRow& row) { return fixed(100 * row.result->exposed_communication_fraction, 1); });
+  }
+  if (!sweep.scaling) {
+    add("bound", "ms", [](const SweepRow& row) { return row.result->bound_ms ? fixed(*row.result->bound_ms, 3) : "-"; });
+  }
+  add("bubble", "%", [](const SweepRow& row) { return fixed(100 * row.result->bubble_fraction, 1); });
+  add("peak memory", unit, [memory](const SweepRow& row) { return memory(row.result->peak_memory_bytes); });
+  if (!sweep.scaling) {
+    add("live", "activations", [](const SweepRow& row) { return std::to_string(row.result->live_activations); });
+    add("their size", unit, [memory](const SweepRow& row) { return memory(row.result->live_activation_bytes); });
+  }
+  return columns;
+}
+
+/// The words that tell the rows apart. Weak scaling: the batch too.
+std::vector<std::string> shown_words(const Sweep& sweep) {
+  std::vector<std::string> words;
+  for (const SettingValue& setting : sweep.rows.front().given) {
+    const bool varies = std::find(sweep.varying.begin(), sweep.varying.end(), setting.name) != sweep.varying.end();
+    if (varies || (sweep.scaling == Scaling::weak && setting.name == "batch")) words.push_back(setting.name);
+  }
+  return words;
+}
+
+std::string table_text(const Sweep& sweep) {
+  TextTable table{{{"row", ""}}, {}};
+  const std::vector<std::string> words = shown_words(sweep);
+  for (const std::string& name : words) {
+    table.columns.push_back({name, is_cost_setting(name) ? "ms" : "", is_number_setting(name) ? Align::right : Align::left});
+  }
+  const std::vector<ResultColumn> columns = result_columns(sweep);
+  for (const ResultColumn& column : columns) table.columns.push_back(column.head);
+  table.columns.push_back({"", "", Align::left});
+  for (std::size_t r = 0; r < sweep.rows.size(); ++r) {
+    const SweepRow& row = sweep.rows[r];
+    std::vector<std::string> cells = {std::to_string(r + 1)};
+    for (const std::string& name : words) cells.push_back(value_of(row, name));
+    for (const ResultColumn& column : columns) cells.push_back(row.result ? column.cell(row) : "-");
+    cells.push_back(mark_of(sweep, r));
+    table.rows.push_back(std::move(cells));
+  }
+  return to_text(table);
+}
+
+/// "64 samples", or nothing where the rows with the fewest GPUs differ in it. `of_gpu`: a GPU's part.
+std::string held_batch(const Sweep& sweep, bool of_gpu) {
+  std::string held;
+  for (const SweepRow& row : sweep.rows) {
+    if (!row.scaling) continue;
+    const SweepRow& base = sweep.rows[row.scaling->base_row];
+    const auto whole = [&](const std::string& name) {
+      const auto found = std::find_if(base.settings.begin(), base.settings.end(), [&](const auto& s) { return s.name == name; });
+      return parse_whole(name, found->value, 1, 1'000'000'000);
+    };
+    const double samples = static_cast<double>(whole("batch")) / static_cast<double>(of_gpu ? whole("gpus") : 1);
+    const std::string text = " (" + to_text(samples) + (samples == 1 ? " sample)" : " samples)");
+    if (!held.empty() && held != text) return "";
+    held = text;
+  }
+  return held;
+}
+
+std::string scaling_text(const Sweep& sweep, std::size_t width) {
+  if (!sweep.scaling) return "";
+  const bool strong = *sweep.scaling == Scaling::strong;
+  std::string text = strong ? "scaling: strong: the global batch is held" + held_batch(sweep, false) + ", more GPUs share it; speed-up: step time of "
+                            : "scaling: weak: the batch of a GPU is held" + held_batch(sweep, true) + ", the global batch grows with the GPUs; speed-up: throughput / that of ";
+  text += "the fewest GPUs with otherwise equal settings" + std::string(strong ? " / that of the row" : "") +
+          "; efficiency: speed-up / (GPUs / fewest GPUs)";
+  return wrap(text, width, 2);
+}
+
+std::string legend(const Sweep& sweep, std::size_t width) {
+  const std::string exposed = sweep.scaling || has_replicas(sweep)
+                                  ? "exposed: share of the step in which a GPU communicates and does not compute, averaged over the GPUs; "
+                                  : "";
+  if (sweep.scaling) return wrap(exposed + "peak memory: of the GPU that has most", width);
+  return wrap(exposed + "bound: the order with its compute costs alone, no transfers, no host, no optimizer; peak memory, live activations: of "
+              "the GPU that has most; live activations: pairs of a stage and a micro-batch that are kept for a backward",
+              width);
+}
+
+/// Each note once, with the rows that have it: "row 3, 5: ...".
+class NotesOfRows {
+ public:
+  void add(std::size_t r, const std::string& note) {
+    const std::string row = std::to_string(r + 1);
+    const auto found = std::find_if(notes_.begin(), notes_.end(), [&](const auto& n) { return n.first == note; });
+    if (found == notes_.end()) {
+      notes_.push_back({note, "row " + row});
+    } else {
+      found->second += ", " + row;
+    }
+  }
+  std::string text(std::size_t width) const {
+    std::string text;
+    for (const auto& [note, rows] : notes_) text += wrap(rows + ": " + note, width, 2);
+    return text;
+  }
+
+ private:
+  std::vector<std::pair<std::string, std::string>> notes_;  // note, rows
+};
+
+std::string notes_text(const Sweep& sweep, std::size_t width) {
+  NotesOfRows notes;
+  for (std::size_t r = 0; r < sweep.rows.size(); ++r) {
+    const SweepRow& row = sweep.rows[r];
+    if (!row.result) notes.add(r, row.refusal);
+    if (row.result && row.result->steps_overlap) {
+      notes.add(r, "steps overlap, without a barrier at the optimizer: a step is the time of the GPU that is at it longest "
+                   "(with the barrier: --overlap-steps 0)");
+    }
+  }
+  return notes.text(width);
+}
+
+/// "3.1 % less than", "as much as".
+std::string less_than(double value, double other) {
+  const double less = 100 * (1 - value / other);
+  return less < 0.05 ? "as much as" : fixed(less, 1) + " % less than";
+}
+
+std::string winners_text(const Sweep& sweep) {
+  const auto fastest = sweep.fastest(), smallest = sweep.least_memory();
+  if (!fastest) return "";
+  const SweepRow& winner = sweep.rows[*fastest];
+  if (sweep.scaling == Scaling::weak) {
+    return "Most throughput: " + label(sweep, winner) + ", " + fixed(winner.result->throughput_samples_per_s, 0) + " samples/s; least memory: " +
+           label(sweep, sweep.rows[*smallest]) + ", " + binary_bytes(sweep.rows[*smallest].result->peak_memory_bytes) + " on its fullest GPU.";
+  }
+  std::optional<std::size_t> next;
+  std::size_t slowest = *fastest;
+  const auto time = [&](std::size_t r) { return sweep.rows[r].result->step_time_ms; };
+  for (std::size_t r = 0; r < sweep.rows.size(); ++r) {
+    if (r == *fastest || !sweep.can_win(sweep.rows[r])) continue;
+    if (!next || time(r) < time(*next)) next = r;
+    if (time(r) > time(slowest)) slowest = r;
+  }
+  std::string text = "Fastest: " + label(sweep, winner) + ", " + fixed(time(*fastest), 3) + " ms a step";
+  if (next) {
+    text += ", " + less_than(time(*fastest), time(*next)) + " the next (" + label(sweep, sweep.rows[*next]) + ", " +
+            fixed(time(*next), 3) + " ms)";
+  }
+  if (next && slowest != *next && slowest != *fastest) {
+    text += " and " + less_than(time(*fastest), time(slowest)) + " the slowest (" + label(sweep, sweep.rows[slowest]) + ")";
+  }
+  const std::int64_t of_fastest = winner.result->peak_memory_bytes, bytes = sweep.rows[*smallest].result->peak_memory_bytes;
+  text += "; least memory: ";
+  if (smallest == fastest) return text + "the same, " + binary_bytes(bytes) + " on its fullest GPU.";
+  return text + label(sweep, sweep.rows[*smallest]) + ", " + binary_bytes(bytes) + " on its fullest GPU, " +
+         less_than(static_cast<double>(bytes), static_cast<double>(of_fastest)) + " the fastest.";
+}
+
+}  // namespace
+
+std::string sweep_text(const Sweep& sweep, std::size_t width) {
+  std::vector<std::vector<SettingValue>> settings;
+  WarningList warnings;
+  for (std::size_t r = 0; r < sweep.rows.size(); ++r) {
+    const SweepRow& row = sweep.rows[r];
+    if (!row.settings.empty()) settings.push_back(row.settings);
+    if (row.result) warnings.add("row " + std::to_string(r + 1), row.result->warnings);
+  }
+  std::string out = sweep.source.empty() ? "" : wrap(sweep.source, width, 2);
+  out += common_settings_text(settings, width) + "\n" + table_text(sweep) + legend(sweep, width) + scaling_text(sweep, width) +
+         notes_text(sweep, width) + warnings.text(width);
+  const std::string winners = winners_text(sweep);
+  return winners.empty() ? out : out + "\n" + wrap(winners, width);
+}
+
+}  // namespace pdl

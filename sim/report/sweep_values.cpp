@@ -1,0 +1,143 @@
+#include "sim/report/sweep_values.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <utility>
+
+#include "sim/spec/error.hpp"
+#include "sim/spec/words.hpp"
+
+namespace pdl {
+namespace {
+
+constexpr std::size_t kMostConfigurations = 100'000;
+constexpr std::int64_t kLargestWhole = 1'000'000'000;
+constexpr double kLargestCost = 1e9;
+constexpr const char* kRangeForms = "FROM:TO, FROM:TO:STEP or FROM:TO:xFACTOR";
+constexpr std::array kWholeSettings = {"depth", "dim", "batch", "microbatches", "gpus", "pp", "dp", "chunks", "accum", "hosts"};
+constexpr std::array kCostSettings = {"tf", "tb", "tw", "tcomm"};
+/// Numbers with a fraction whose values are listed, not given as a range.
+constexpr std::array kOtherNumbers = {"bucket-mb", "first-bucket-mb", "delay-ms", "loss-scale", "network-gb-per-s", "network-latency-us"};
+
+template <std::size_t N>
+bool is_one_of(const std::array<const char*, N>& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+std::vector<std::string> split(const std::string& text, char at) {
+  std::vector<std::string> parts = {""};
+  for (const char c : text) {
+    if (c == at) {
+      parts.emplace_back();
+    } else {
+      parts.back().push_back(c);
+    }
+  }
+  return parts;
+}
+
+/// Values of a range of numbers. `whole`: none of them has a fraction.
+std::vector<std::string> range_values(const SettingValue& given, const std::string& range, bool whole) {
+  const std::vector<std::string> parts = split(range, ':');
+  if (parts.size() > 3) throw InputError(given.place, range, kRangeForms);
+  const auto number = [&](const std::string& text, std::int64_t least) {
+    if (whole) return static_cast<double>(parse_whole(given.place, text, least, kLargestWhole));
+    return parse_number(given.place, text, 0, kLargestCost);
+  };
+  const double from = number(parts[0], 1), to = number(parts[1], 1);
+  if (from > to) throw InputError(given.place, range, "a range from less to more");
+  const bool factor = parts.size() == 3 && parts[2].starts_with('x');
+  const double step = parts.size() < 3 ? 1 : factor ? number(parts[2].substr(1), 2) : number(parts[2], 1);
+  if (factor ? step <= 1 || from <= 0 : step <= 0) {
+    throw InputError(given.place, range, factor ? "a factor above 1, and a start above 0" : "a step above 0");
+  }
+  std::vector<std::string> values;
+  // Costs are whole picoseconds here, so that steps of 0.1 end where they should.
+  const auto rounded = [](double value) { return std::round(value * 1e9) / 1e9; };
+  for (double value = from; value <= to; value = factor ? value * step : from + static_cast<double>(values.size()) * step) {
+    values.push_back(whole ? std::to_string(static_cast<std::int64_t>(value)) : to_text(rounded(value)));
+    if (values.size() > kMostConfigurations) throw InputError(given.place, range, "at most " + std::to_string(kMostConfigurations) + " values");
+  }
+  return values;
+}
+
+/// The words that a setting has no meaning without, with values that suit any value of it.
+std::vector<std::pair<const char*, std::string>> needed_beside(const SettingValue& value) {
+  const std::string& name = value.name;
+  if (name == "chunks") return {{"schedule", "interleaved"}};
+  if (name == "loss-scale") return {{"dtype", "amp-fp16"}};
+  if (name == "hosts") return {{"strategy", "ddp"}, {"gpus", value.value}};
+  if (name.starts_with("network-")) return {{"strategy", "ddp"}, {"gpus", "2"}, {"hosts", "2"}};
+  if (name == "no-sync" || name.find("bucket-") != std::string::npos) return {{"strategy", "ddp"}};
+  if (name == "straggler") {
+    constexpr std::int64_t kMostRanks = 1'000'000;
+    const std::string rank = value.value.substr(0, value.value.find(':'));
+    return {{"strategy", "ddp"}, {"gpus", std::to_string(parse_whole(value.place, rank, 0, kMostRanks - 1) + 1)}};
+  }
+  return {};
+}
+
+/// Refuses a value that is wrong whatever is given beside it: it is tried with all else as simple as can be.
+void check_alone(const SettingValue& value) {
+  std::vector<SettingValue> values = {value};
+  for (const char* name : {"tf", "tb"}) {
+    if (value.name != name) values.push_back({name, "1", name});
+  }
+  for (const auto& [name, beside] : needed_beside(value)) values.push_back({name, beside, value.place});
+  parse_run_spec(values);
+}
+
+}  // namespace
+
+bool is_cost_setting(const std::string& name) { return is_one_of(kCostSettings, name); }
+
+bool is_number_setting(const std::string& name) {
+  return is_one_of(kWholeSettings, name) || is_one_of(kCostSettings, name) || is_one_of(kOtherNumbers, name);
+}
+
+std::vector<SettingValue> expand_setting(const SettingValue& given) {
+  const bool whole = is_one_of(kWholeSettings, given.name), cost = is_one_of(kCostSettings, given.name);
+  std::vector<SettingValue> values;
+  for (const std::string& item : split(given.value, ',')) {
+    if (item.empty()) throw InputError(given.place, given.value.empty() ? "nothing" : given.value, "values between the commas");
+    const bool range = (whole || cost) && item.find(':') != std::string::npos;
+    for (const std::string& value : range ? range_values(given, item, whole) : std::vector<std::string>{item}) {
+      values.push_back({given.name, value, given.place});
+    }
+  }
+  std::vector<std::string> sorted;
+  for (const SettingValue& value : values) sorted.push_back(value.value);
+  std::sort(sorted.begin(), sorted.end());
+  const auto twice = std::adjacent_find(sorted.begin(), sorted.end());
+  if (twice != sorted.end()) throw InputError(given.place, *twice + " twice", "each value once");
+  return values;
+}
+
+Combinations combine_settings(std::span<const SettingValue> given) {
+  Combinations result;
+  std::vector<std::vector<SettingValue>>& all = result.rows;
+  all = {{}};
+  for (const SettingInfo& info : setting_infos()) {
+    for (const SettingValue& setting : given) {
+      if (setting.name != info.name) continue;
+      const std::vector<SettingValue> values = expand_setting(setting);
+      for (const SettingValue& value : values) check_alone(value);
+      if (values.size() > 1) result.varying.push_back(info.name);
+      if (all.size() * values.size() > kMostConfigurations) {
+        throw InputError(setting.place, std::to_string(all.size() * values.size()) + " configurations", "at most " + std::to_string(kMostConfigurations));
+      }
+      std::vector<std::vector<SettingValue>> longer;
+      for (const std::vector<SettingValue>& before : all) {
+        for (const SettingValue& value : values) {
+          longer.push_back(before);
+          longer.back().push_back(value);
+        }
+      }
+      all = std::move(longer);
+    }
+  }
+  return result;
+}
+
+}  // namespace pdl
