@@ -4,7 +4,7 @@
 //   find_answer("more_gpus")->sentences(table)
 //   -> {"Is it faster on 5 GPUs than on 2? No: 325.91 ms against 325.10 ms (both predicted), 0.2 % more time.", ...}
 //
-// Adding one: a function and a line in the table of answers.cpp.
+// Adding one: sim/report/exercises.hpp.
 #pragma once
 
 #include <span>

@@ -45,12 +45,13 @@ ScenarioTable evaluate_scenario(const Scenario& scenario, const std::string& pro
   ScenarioTable table{scenario, costs.name, {}};
   for (const RunSpec& spec : scenario.configurations) {
     try {
-      table.rows.push_back({spec, evaluated(predict(spec, &costs)), find_measured(folder, spec)});
+      table.rows.push_back({spec, evaluated(predict(spec, &costs)), std::nullopt});
     } catch (const InputError& error) {
-      throw InputError(scenario.path + ": " + describe(spec) + ": " + error.what());
+      throw NotInProfile(scenario.path + ": " + describe(spec) + ": " + error.what());
     } catch (const CannotRun& error) {
       throw CannotRun(scenario.path + ": " + error.what());
     }
+    table.rows.back().measured = find_measured(folder, spec);
   }
   return table;
 }

@@ -7,11 +7,18 @@
 #include <string>
 
 #include "sim/report/scenario_table.hpp"
+#include "sim/spec/error.hpp"
 
 namespace pdl {
 
+/// A profile lacks what a configuration needs: another profile may have it.
+class NotInProfile : public InputError {
+ public:
+  using InputError::InputError;
+};
+
 /// `profile`: a name or path as load_profile takes it; measured runs are those in the folder runs/ beside its file.
-/// Throws InputError and CannotRun as predict(), with the configuration named; InputError if a file of that name holds
+/// Throws what predict() does, with the configuration named, its InputError as NotInProfile; InputError if a file of that name holds
 /// another run.
 ScenarioTable evaluate_scenario(const Scenario& scenario, const std::string& profile);
 

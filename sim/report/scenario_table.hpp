@@ -7,7 +7,7 @@
 //     1     2     325.10     326.02         -0.3       ...
 //     2     5     325.91  predicted only             ...
 //
-// A column is a line of a table of functions in scenario_table.cpp: adding one touches nothing else.
+// A column is a line of a table of functions in scenario_columns.cpp: adding one touches nothing else.
 #pragma once
 
 #include <optional>
@@ -68,6 +68,7 @@ struct ScenarioColumn {
   int digits = 2;
   bool with_difference = false;  // also (predicted - measured) / measured, in per cent
   std::string (*text_of_run)(const CellPlace&) = nullptr;
+  bool measured_only = false;  // no prediction of it; the column is left out where nothing was measured
 };
 
 std::span<const ScenarioColumn> scenario_columns();
@@ -78,7 +79,8 @@ std::string scenario_text(const ScenarioTable& table, std::size_t width);
 /// Activations that the GPU with most of them keeps at once: pairs of a stage and a micro-batch.
 std::int32_t most_live(const RunResult& run);
 
-/// The row that speed-ups of `row` refer to: the first one with the same model and batch.
+/// The row that speed-ups of `row` refer to: the first one with the same model, batch, rounds and
+/// delay.
 std::size_t baseline_row(const ScenarioTable& table, std::size_t row);
 
 /// How many transfers of the step, and how many bytes, belong to forward passes.

@@ -1,0 +1,100 @@
+#include "sim/report/answer_words.hpp"
+
+#include <cmath>
+
+#include "sim/report/concurrency.hpp"
+#include "sim/report/number_text.hpp"
+
+namespace pdl {
+
+const EvaluatedRun& of(const ScenarioRow& row, Side side) {
+  return side == Side::measured ? *row.measured : row.predicted;
+}
+double step_ms(const ScenarioRow& row, Side side) {
+  return of(row, side).result.step_time.median_ms;
+}
+std::string name(Side side) {
+  return side == Side::measured ? "measured" : "predicted";
+}
+std::string ms(double value) {
+  return fixed(value, 2) + " ms";
+}
+std::string ms_of(std::int64_t ns) {
+  return ms(static_cast<double>(ns) / 1e6);
+}
+std::string count_of(std::int64_t count, const std::string& what, const std::string& plural) {
+  return grouped(count) + " " + what + (count == 1 ? "" : plural);
+}
+std::string gpus_of(const ScenarioRow& row) {
+  return count_of(row.spec.gpus, "GPU");
+}
+
+std::int64_t microbatches_of(const ScenarioRow& row) {
+  return static_cast<std::int64_t>(row.predicted.result.microbatch_rows.size());
+}
+std::string microbatches_text(const ScenarioRow& row) {
+  return count_of(microbatches_of(row), "micro-batch", "es");
+}
+
+std::string time_against(double time_ms, double than_ms) {
+  const double change = 100 * (time_ms / than_ms - 1);
+  if (std::abs(change) < 0.1) return "the same time (within 0.1 %)";
+  return fixed(std::abs(change), 1) + " % " + (change > 0 ? "more" : "less") + " time";
+}
+
+std::string least_to_most(double least, double most, const std::string& unit) {
+  const std::string from = fixed(least, 1), to = fixed(most, 1);
+  return (from == to ? from : from + " to " + to) + " " + unit;
+}
+
+std::string busy_range(const EvaluatedRun& run) {
+  double least = 100, most = 0;
+  for (const GpuMetrics& gpu : run.metrics.gpus) {
+    const double share = 100 * static_cast<double>(gpu.busy_ns) / static_cast<double>(run.metrics.step_ns);
+    least = std::min(least, share);
+    most = std::max(most, share);
+  }
+  return least_to_most(least, most, "%");
+}
+
+std::int64_t largest_memory(const EvaluatedRun& run) {
+  const auto& bytes = run.result.peak_memory_bytes;
+  return bytes.empty() ? 0 : *std::max_element(bytes.begin(), bytes.end());
+}
+
+std::vector<Rows> rows_by_model(const ScenarioTable& table) {
+  std::vector<Rows> groups;
+  std::vector<std::size_t> baselines;
+  for (std::size_t r = 0; r < table.rows.size(); ++r) {
+    const std::size_t base = baseline_row(table, r);
+    const auto found = std::find(baselines.begin(), baselines.end(), base);
+    if (found == baselines.end()) {
+      baselines.push_back(base);
+      groups.push_back({&table.rows[r]});
+    } else {
+      groups[static_cast<std::size_t>(found - baselines.begin())].push_back(&table.rows[r]);
+    }
+  }
+  return groups;
+}
+
+std::string at_once_text(const EvaluatedRun& run) {
+  const Concurrency at_once = concurrency(run.result);
+  return "at most " + std::to_string(at_once.most) + " of " + count_of(run.result.spec.gpus, "GPU") +
+         " compute at once, " + fixed(at_once.average, 2) + " on average";
+}
+
+std::string model_text(const RunSpec& spec) {
+  return std::to_string(spec.depth) + " layers of " + std::to_string(spec.dim) + ", batch " +
+         std::to_string(spec.batch);
+}
+
+std::string listed(const std::vector<std::string>& items) {
+  std::string text;
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    text += (i == 0 ? "" : i + 1 == items.size() ? " and " : ", ") + items[i];
+  }
+  return text;
+}
+
+}  // namespace pdl

@@ -1,0 +1,73 @@
+// The words that answers are made of: times, counts, comparisons; and which rows a sentence compares.
+//
+//   time_against(51.2, 50.0)            "2.4 % more time"
+//   count_of(1, "GPU"), count_of(4, "GPU")    "1 GPU", "4 GPUs"
+//
+// What is compared in a sentence is of one kind, measured or predicted, and the sentence says which.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "sim/report/scenario_table.hpp"
+
+namespace pdl {
+
+using Sentences = std::vector<std::string>;
+using Rows = std::vector<const ScenarioRow*>;
+
+/// Which of the two numbers of a row a sentence uses. What is compared is of one kind: measured only if every row is.
+enum class Side { predicted, measured };
+
+/// Of rows, or of pointers to them.
+template <typename Range>
+Side side_of(const Range& rows) {
+  const auto measured = [](const auto& row) {
+    if constexpr (std::is_pointer_v<std::decay_t<decltype(row)>>) {
+      return row->measured.has_value();
+    } else {
+      return row.measured.has_value();
+    }
+  };
+  return std::all_of(rows.begin(), rows.end(), measured) ? Side::measured : Side::predicted;
+}
+
+const EvaluatedRun& of(const ScenarioRow& row, Side side);
+double step_ms(const ScenarioRow& row, Side side);
+std::string name(Side side);
+
+std::string ms(double value);
+std::string ms_of(std::int64_t ns);
+/// "1 GPU", "1,024 GPUs".
+std::string count_of(std::int64_t count, const std::string& what, const std::string& plural = "s");
+std::string gpus_of(const ScenarioRow& row);
+
+/// How many slices there are; a batch that does not divide may give fewer than were asked for.
+std::int64_t microbatches_of(const ScenarioRow& row);
+std::string microbatches_text(const ScenarioRow& row);
+
+/// "3.1 % more time", "the same time (within 0.1 %)".
+std::string time_against(double time_ms, double than_ms);
+/// "3.0 to 4.2 %", or one of them where they are the same.
+std::string least_to_most(double least, double most, const std::string& unit);
+
+/// How much of the step the GPUs compute: "24.9 to 25.0 %".
+std::string busy_range(const EvaluatedRun& run);
+/// 0: not known.
+std::int64_t largest_memory(const EvaluatedRun& run);
+
+/// Rows with the same baseline_row(), in the order of the table.
+std::vector<Rows> rows_by_model(const ScenarioTable& table);
+
+/// "at most 2 of 4 GPUs compute at once, 1.50 on average".
+std::string at_once_text(const EvaluatedRun& run);
+/// "8 layers of 64, batch 256".
+std::string model_text(const RunSpec& spec);
+
+/// "2, 4, 8 and 16".
+std::string listed(const std::vector<std::string>& items);
+
+}  // namespace pdl

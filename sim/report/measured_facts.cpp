@@ -1,0 +1,47 @@
+#include "sim/report/measured_facts.hpp"
+
+#include <algorithm>
+
+#include "sim/report/run_name.hpp"
+#include "sim/spec/error.hpp"
+
+namespace pdl {
+namespace {
+
+template <typename Value>
+void read_fact(const RunResult& run, const char* key, Value& into) {
+  if (!run.extra.is_object() || !run.extra.contains(key)) return;
+  try {
+    into = run.extra.at(key).template get<Value>();
+  } catch (const nlohmann::json::exception&) {
+    throw InputError(run_name(run.spec) + ": extra." + key, run.extra.at(key).dump().substr(0, 40), "as pdl-run writes it");
+  }
+}
+
+}  // namespace
+
+MeasuredFacts measured_facts(const RunResult& run) {
+  MeasuredFacts facts;
+  if (!run.measured) return facts;
+  read_fact(run, "losses", facts.losses);
+  read_fact(run, "warmup_ms", facts.warmup_ms);
+  read_fact(run, "skipped", facts.skipped);
+  double stddev_ms = -1;
+  read_fact(run, "step_time_stddev_ms", stddev_ms);
+  if (stddev_ms >= 0) facts.step_time_stddev_ms = stddev_ms;
+  std::int64_t skipped = -1;
+  read_fact(run, "skipped_steps", skipped);
+  if (skipped >= 0) facts.skipped_steps = skipped;
+  return facts;
+}
+
+std::vector<double> losses_of_training(const MeasuredFacts& facts) {
+  std::vector<double> losses;
+  for (std::size_t i = 0; i < facts.losses.size(); ++i) {
+    const bool skipped = std::find(facts.skipped.begin(), facts.skipped.end(), static_cast<std::int64_t>(i)) != facts.skipped.end();
+    if (!skipped) losses.push_back(facts.losses[i]);
+  }
+  return losses;
+}
+
+}  // namespace pdl
