@@ -7,6 +7,7 @@
 #include <map>
 #include <numeric>
 
+#include "sim/report/host_bound.hpp"
 #include "sim/report/number_text.hpp"
 #include "sim/report/predict.hpp"
 #include "sim/report/run_json.hpp"
@@ -52,6 +53,7 @@ ValidatedRun validate_run(const std::string& path, const CostProfile& profile, R
   run.profile_name = profile.name;
   try {
     run.predicted = predict(measured.spec, &profile);
+    run.host_share = host_share(run.predicted.spec, profile);
   } catch (const InputError& error) {
     throw InputError(path + ": cannot be predicted: " + error.what());
   } catch (const CannotRun& error) {
@@ -85,7 +87,12 @@ bool several_profiles(const Validation& validation) {
                      [&](const ValidatedRun& run) { return run.profile_name != validation.runs.front().profile_name; });
 }
 
-TextTable run_table(const Validation& validation) {
+bool any_host_bound(const Validation& validation) {
+  return std::any_of(validation.runs.begin(), validation.runs.end(), [](const ValidatedRun& run) { return run.host_bound(); });
+}
+
+/// Of the runs that the host bounds, or of the others.
+TextTable run_table(const Validation& validation, bool host_bound) {
   TextTable table{{{"run", "", Align::left},
                    {"measured", "ms"},
                    {"p25..p75", "ms"},
@@ -93,17 +100,24 @@ TextTable run_table(const Validation& validation) {
                    {"error", "%"},
                    {"memory error", "%"}},
                   {}};
+  if (host_bound) table.columns.insert(table.columns.end(), {{"host", "% of step"}, {"p25 to p75", "% of median"}});
   if (several_profiles(validation)) table.columns.insert(table.columns.begin(), {"profile", "", Align::left});
   for (const ValidatedRun& run : validation.runs) {
+    if (run.host_bound() != host_bound) continue;
     const StepTime& time = run.measured.step_time;
+    const bool spread = time.p25_ms && time.p75_ms;
     const std::optional<double> memory = run.worst_memory_error_percent();
     std::vector<std::string> cells = {
         stem(run.path),
         fixed(time.median_ms, 3),
-        time.p25_ms && time.p75_ms ? fixed(*time.p25_ms, 3) + ".." + fixed(*time.p75_ms, 3) : "-",
+        spread ? fixed(*time.p25_ms, 3) + ".." + fixed(*time.p75_ms, 3) : "-",
         fixed(run.predicted.step_time.median_ms, 3),
         signed_fixed(run.error_percent, 2),
         memory ? signed_fixed(*memory, 2) : "-"};
+    if (host_bound) {
+      cells.push_back(fixed(100 * run.host_share, 0));
+      cells.push_back(spread ? fixed(100 * (*time.p75_ms - *time.p25_ms) / time.median_ms, 1) : "-");
+    }
     if (several_profiles(validation)) cells.insert(cells.begin(), run.profile_name);
     table.rows.push_back(std::move(cells));
   }
@@ -114,6 +128,9 @@ std::string strategy_of(const ValidatedRun& run) {
   const RunSpec& spec = run.measured.spec;
   std::string text = to_string(spec.strategy);
   if (spec.strategy == Strategy::pp) text += " " + spec.schedule;
+  if (spec.dp > 1) text += " x dp";
+  if (spec.dtype != Dtype::fp32) text += " " + to_string(spec.dtype);
+  if (is_data_parallel(spec)) return text;
   return text + ", " + (spec.workers == Workers::one ? "one thread" : "transport " + to_string(spec.transport));
 }
 
@@ -134,16 +151,24 @@ TextTable summary_table(const Validation& validation) {
                    {"median", "%"},
                    {"max", "%"}},
                   {}};
+  const bool some_host_bound = any_host_bound(validation);
   const auto add_groups = [&](const std::function<std::string(const ValidatedRun&)>& group_of) {
     std::map<std::string, std::vector<double>> groups;
-    for (const ValidatedRun& run : validation.runs) groups[group_of(run)].push_back(run.error_percent);
+    for (const ValidatedRun& run : validation.runs) {
+      if (!run.host_bound()) groups[group_of(run)].push_back(run.error_percent);
+    }
     for (const auto& [group, errors] : groups) {
       if (groups.size() > 1) table.rows.push_back(summary_cells(group, "step time", summarize(errors)));
     }
   };
   add_groups(strategy_of);
   add_groups([](const ValidatedRun& run) { return "profile " + run.profile_name; });
-  table.rows.push_back(summary_cells("all runs", "step time", validation.step_time()));
+  if (some_host_bound) {
+    table.rows.push_back(summary_cells("all that GPUs bound", "step time", validation.step_time(false)));
+    table.rows.push_back(summary_cells("all that the host bounds", "step time", validation.step_time(true)));
+  } else {
+    table.rows.push_back(summary_cells("all runs", "step time", validation.step_time()));
+  }
   if (validation.memory().runs > 0) table.rows.push_back(summary_cells("all GPUs", "peak memory", validation.memory()));
   return table;
 }
@@ -165,6 +190,10 @@ std::string legend() {
 }
 
 }  // namespace
+
+bool ValidatedRun::host_bound() const {
+  return host_share > kHostBoundShare;
+}
 
 std::optional<double> ValidatedRun::worst_memory_error_percent() const {
   if (memory_error_percent.empty()) return std::nullopt;
@@ -191,6 +220,14 @@ ErrorSummary Validation::step_time() const {
   return summarize(std::move(errors));
 }
 
+ErrorSummary Validation::step_time(bool host_bound) const {
+  std::vector<double> errors;
+  for (const ValidatedRun& run : runs) {
+    if (run.host_bound() == host_bound) errors.push_back(run.error_percent);
+  }
+  return summarize(std::move(errors));
+}
+
 ErrorSummary Validation::memory() const {
   std::vector<double> errors;
   for (const ValidatedRun& run : runs) {
@@ -210,6 +247,7 @@ Validation validate(const std::vector<std::string>& paths, const std::optional<s
     validation.runs.push_back(validate_run(path, profiles.at(source), std::move(measured)));
   }
   std::stable_sort(validation.runs.begin(), validation.runs.end(), [](const ValidatedRun& a, const ValidatedRun& b) {
+    if (a.host_bound() != b.host_bound()) return b.host_bound();
     const double x = std::abs(a.error_percent), y = std::abs(b.error_percent);
     return x != y ? x > y : a.path < b.path;
   });
@@ -217,12 +255,19 @@ Validation validate(const std::vector<std::string>& paths, const std::optional<s
 }
 
 std::string validation_text(const Validation& validation) {
-  return to_text(run_table(validation)) + "\n" + legend() + "\n" + to_text(summary_table(validation)) +
-         warnings_text(validation);
+  const std::string host_bound =
+      any_host_bound(validation)
+          ? "\nbound by the host, which issues the work (without it the predicted step would be more than " + percent(kHostBoundShare) + " shorter):\n\n" +
+                to_text(run_table(validation, true))
+          : "";
+  const TextTable others = run_table(validation, false);
+  return (others.rows.empty() ? "" : to_text(others)) + host_bound + "\n" + legend() + "\n" + to_text(summary_table(validation)) + warnings_text(validation);
 }
 
 std::string validation_markdown(const Validation& validation) {
-  return to_markdown(summary_table(validation)) + "\n" + to_markdown(run_table(validation));
+  const TextTable others = run_table(validation, false);
+  return to_markdown(summary_table(validation)) + (others.rows.empty() ? "" : "\n" + to_markdown(others)) +
+         (any_host_bound(validation) ? "\n" + to_markdown(run_table(validation, true)) : "");
 }
 
 nlohmann::ordered_json validation_json(const Validation& validation) {
@@ -243,10 +288,14 @@ nlohmann::ordered_json validation_json(const Validation& validation) {
                            {"measured_p75_ms", time.p75_ms ? ordered_json(*time.p75_ms) : ordered_json()},
                            {"predicted_ms", run.predicted.step_time.median_ms},
                            {"error_percent", run.error_percent},
+                           {"host_share", run.host_share},
+                           {"host_bound", run.host_bound()},
                            {"memory_error_percent", run.memory_error_percent},
                            {"warnings", run.predicted.warnings}});
   }
   out["step_time_error"] = summary(validation.step_time());
+  out["gpu_bound_step_time_error"] = summary(validation.step_time(false));
+  out["host_bound_step_time_error"] = summary(validation.step_time(true));
   out["memory_error"] = summary(validation.memory());
   return out;
 }

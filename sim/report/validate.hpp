@@ -8,6 +8,9 @@
 //
 // error = (predicted - measured median) / measured median. Worst first. A run is predicted from its settings and a
 // profile alone: nothing that was measured in the run enters.
+//
+// Runs that the host bounds (sim/report/host_bound.hpp: what the prediction says, not what was measured) are in a table of
+// their own, beside the spread of their steps: their time depends on a processor and on what else it does.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -25,10 +28,12 @@ struct ValidatedRun {
   RunResult measured;
   RunResult predicted;
   double error_percent = 0;                  // of the step time
+  double host_share = 0;                     // of the predicted step (sim/report/host_bound.hpp)
   std::vector<double> memory_error_percent;  // one a GPU; empty if the run does not say its memory
 
   /// The one with the largest absolute value.
   std::optional<double> worst_memory_error_percent() const;
+  bool host_bound() const;
 };
 
 /// Of absolute values, in per cent.
@@ -41,9 +46,10 @@ struct ErrorSummary {
 ErrorSummary summarize(std::vector<double> errors_percent);
 
 struct Validation {
-  std::vector<ValidatedRun> runs;  // worst error of step time first
+  std::vector<ValidatedRun> runs;  // those that GPUs bound, then those that the host bounds; of each the worst error first
 
-  ErrorSummary step_time() const;
+  ErrorSummary step_time() const;  // of all runs
+  ErrorSummary step_time(bool host_bound) const;
   ErrorSummary memory() const;  // over all GPUs of all runs that say it
 };
 

@@ -1,0 +1,39 @@
+#include "sim/report/host_bound.hpp"
+
+#include <algorithm>
+
+#include "sim/engine/run.hpp"
+#include "sim/report/predict.hpp"
+
+namespace pdl {
+namespace {
+
+std::int64_t step_of(const Plan& plan, const PricedWork& priced) {
+  Timeline timeline = make_timeline(plan.graph, static_cast<std::int32_t>(plan.stages.size()), run(plan.graph, priced.costs, &priced.shared));
+  timeline.step_ns += priced.step_overhead_ns;
+  return step_ns(timeline, steps_overlap(plan.spec));
+}
+
+}  // namespace
+
+PricedWork without_host(const Plan& plan, PricedWork priced) {
+  for (std::size_t w = 0; w < priced.costs.size(); ++w) {
+    if (plan.graph.works[w].kind != TaskKind::sleep) priced.costs[w] = device_only(priced.costs[w].device_ns);
+  }
+  for (std::vector<KernelCost>& kernels : priced.shared.kernels) {
+    for (KernelCost& kernel : kernels) kernel.issue_ns = 0;
+  }
+  priced.shared.launch_latency_ns = 0;
+  priced.step_overhead_ns = 0;
+  return priced;
+}
+
+double host_share(const RunSpec& spec, const CostProfile& profile) {
+  if (profile.host_description.device == "cpu") return 0;
+  const Plan plan = make_plan(spec);
+  const PricedWork priced = price_plan(plan, &profile);
+  const auto step = static_cast<double>(step_of(plan, priced));
+  return std::max(0.0, 1 - static_cast<double>(step_of(plan, without_host(plan, priced))) / step);
+}
+
+}  // namespace pdl

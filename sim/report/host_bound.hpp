@@ -1,0 +1,27 @@
+// Is a step bound by the host that issues it, or by the GPUs? From the prediction alone: nothing measured enters.
+//
+//   host share = 1 - (step if the host took no time) / step
+//
+// "The host took no time": the same tasks in the same order, with no issue time, no launch latency and no overhead of the
+// step. Sleeps stay (--delay-ms, --straggler), and so does GradScaler's wait for its answer. A step whose host share is above
+// kHostBoundShare is host-bound: it would be that much shorter on a faster processor, and its measured time varies with what
+// else the host does. Example: 2 layers of 1024 wide on 4 GPUs, whose kernels are shorter than their launches.
+#pragma once
+
+#include "sim/cost/cost_profile.hpp"
+#include "sim/cost/price.hpp"
+#include "sim/plan/plan.hpp"
+#include "sim/spec/run_spec.hpp"
+
+namespace pdl {
+
+inline constexpr double kHostBoundShare = 0.10;
+
+/// The same costs without the host's.
+PricedWork without_host(const Plan& plan, PricedWork priced);
+
+/// Of a spec whose order is known (not "auto" before its search). 0 on a profile of device "cpu": there the host is what
+/// computes. Throws as predict().
+double host_share(const RunSpec& spec, const CostProfile& profile);
+
+}  // namespace pdl
