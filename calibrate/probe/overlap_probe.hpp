@@ -5,8 +5,8 @@
 //   GPU, compute     [layer][layer][layer][layer][layer][layer]        name compute: of a layer while all-reduces run
 //   GPU, collective  [all_reduce][all_reduce][all_reduce]              name communication: of an all-reduce while layers run
 //
-// Layers of few rows say how much a kernel that uses all of the memory's bandwidth slows an all-reduce (sim/cost/price.cpp). The
-// others are not used by predictions, which reckon with multiprocessors (sim/engine/multiprocessors.hpp): what they are held
+// Copies in place of layers say how much a kernel that does nothing but move memory slows an all-reduce (sim/cost/price.cpp). The
+// layers are not used by predictions, which reckon with multiprocessors (sim/engine/multiprocessors.hpp): what they are held
 // against.
 // A layer is its forward matrix product without autograd. On GPUs only. Units: microseconds in the samples.
 #pragma once

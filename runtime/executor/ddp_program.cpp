@@ -118,6 +118,7 @@ class DdpProgram : public StepProgram {
       lose(error);
     }
     const std::vector<at::Tensor> parameters = stage_->parameters();
+    check_buckets(parameters);
     reducer_ = std::make_shared<c10d::Reducer>(
         parameters, buckets_, group_, std::vector<bool>(parameters.size(), false), spec_.bucket_bytes,
         /*find_unused_parameters=*/false, spec_.bucket_views, std::unordered_map<std::size_t, std::string>{},
@@ -214,7 +215,6 @@ class DdpProgram : public StepProgram {
 
   void forward(const Action& action, SpanRecorder* recorder) {
     if (exchanges(action.microbatch)) reducer_->prepare_for_forward();
-    if (reducer_->should_rebuild_buckets() && reducer_->rebuild_buckets()) check_buckets();
     if (recorder) recorder->begin(action.task);
     {
       const Autocast autocast(spec_.dtype, device_.type());
@@ -224,17 +224,15 @@ class DdpProgram : public StepProgram {
     if (exchanges(action.microbatch)) reducer_->prepare_for_backward({});
   }
 
-  /// The Reducer's buckets are those of the plan, or a recorded step would tell of others.
-  void check_buckets() const {
-    const std::vector<at::Tensor> parameters = stage_->parameters();
-    const std::vector<c10d::GradBucket> made = reducer_->get_grad_buckets(/*return_zero_tensors=*/false);
-    bool equal = made.size() == buckets_.size();
-    for (std::size_t b = 0; equal && b < made.size(); ++b) {
-      const std::vector<at::Tensor> tensors = made[b].getParameters();
-      equal = tensors.size() == buckets_[b].size();
-      for (std::size_t i = 0; equal && i < tensors.size(); ++i) equal = tensors[i].is_same(parameters[buckets_[b][i]]);
-    }
-    TORCH_CHECK(equal, "the Reducer has made other buckets than the plan");
+  /// The plan's buckets are those that the Reducer would make after the first step, from the order in which gradients come. So
+  /// they are given to it at once, and it need not make them anew: meanwhile the old ones would be there too.
+  void check_buckets(const std::vector<at::Tensor>& parameters) const {
+    const std::vector<at::Tensor> in_order_of_gradients(parameters.rbegin(), parameters.rend());
+    std::vector<std::int64_t> indices;
+    for (std::int64_t i = std::ssize(parameters); i-- > 0;) indices.push_back(i);
+    const auto limits = std::vector<std::size_t>{static_cast<std::size_t>(spec_.first_bucket_bytes), static_cast<std::size_t>(spec_.bucket_bytes)};
+    const auto made = std::get<0>(c10d::compute_bucket_assignment_by_size(in_order_of_gradients, limits, {}, indices));
+    TORCH_CHECK(made == buckets_, "the Reducer would make other buckets than the plan");
   }
 
   void backward(const Action& action, SpanRecorder* recorder) {

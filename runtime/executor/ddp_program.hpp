@@ -5,10 +5,10 @@
 //   program->step(nullptr);
 //
 // The program is PyTorch's: zero_grad, then forward, loss, backward of every micro-batch of every accumulation round
-// (torch/nn/parallel/distributed.py: prepare_for_forward, rebuild_buckets, prepare_for_backward where gradients are
+// (torch/nn/parallel/distributed.py: prepare_for_forward, prepare_for_backward where gradients are
 // exchanged, at the end of a round; nothing under no_sync), then the optimizer, with GradScaler for amp-fp16. Everything on
 // the default stream of the device; all-reduces on the stream of the process group. The Reducer is given the plan's
-// buckets; it makes its own after the first backward, and those must be the same. A slice of fewer samples than others
+// buckets, which are those that it would make for itself after the first backward (checked). A slice of fewer samples than others
 // weighs less: the averaged gradient is that of the batch.
 //
 // A recorded step is cut into the plan's tasks where the Reducer does things: a hook behind the last gradient of a bucket

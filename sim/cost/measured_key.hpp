@@ -36,6 +36,9 @@ enum class Probe : std::uint8_t { layer, loss, optimizer, zero_grad, transfer, c
 inline constexpr int kProbes = 10;
 std::string_view to_string(Probe probe);
 
+/// The operation of an overlap that is not beside a layer but beside copies of in x out numbers: with rows 1.
+inline constexpr const char* kAllReduceBesideCopies = "all_reduce_beside_copies";
+
 struct MeasuredKey {
   Probe probe = Probe::layer;
   std::string implementation;  // "pipeline" or "autograd" (sim/plan/task_graph.hpp)

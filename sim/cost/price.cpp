@@ -214,34 +214,50 @@ class Pricer {
     return of_kernels(kernels);
   }
 
-  /// What a kernel that uses all of the memory's bandwidth adds to the time of a collective beside it: from the probes of
-  /// all-reduces beside layers whose kernels are short against the all-reduce, so that it hardly waits for multiprocessors.
+  /// What a kernel that does nothing but move memory adds to the time of a collective beside it: from the probe of all-reduces
+  /// beside copies. On their way in, these wait for half a copy (their blocks come after those of the copy at hand).
   double memory_slowdown() {
-    constexpr double kShort = .25;
-    std::vector<double> slowdowns;
     for (const MeasuredCurve& measured : profile_.of(Probe::overlap)) {
       const MeasuredKey& key = measured.key;
-      if (key.name != "communication" || key.dtype != "fp32") continue;
-      MeasuredKey layer;
-      layer.probe = Probe::layer;
-      layer.implementation = "autograd";
-      layer.operation = "forward";
-      layer.dtype = key.dtype;
-      layer.in = key.in;
-      layer.out = key.out;
-      layer.size = key.rows;
-      if (!layers_.has(layer)) continue;
-      const double layer_ns = layers_.at(layer).front().device_ns;
-      const double share = std::min(1.0, layer_bytes(layer) / layer_ns / layers_.best_bytes_per_ns());
-      for (const CurvePoint& point : measured.curve.points) {
-        const double alone_ns = collectives_.at({key.operation, key.transport, key.ranks, point.size}).device_ns;
-        if (layer_ns > kShort * alone_ns || share < .5) continue;
-        slowdowns.push_back(std::max(0.0, (point.time_ns - layer_ns) / alone_ns - 1) / share);
-      }
+      if (key.name != "communication" || key.operation != kAllReduceBesideCopies) continue;
+      const CurvePoint& largest = measured.curve.points.back();
+      const double alone_ns = collectives_.at({"all_reduce", key.transport, key.ranks, largest.size}).device_ns;
+      const double copy_ns = of_bucket("copy_in", key.in * key.out * kBytesPerNumber).device_ns;
+      return std::max(0.0, (largest.time_ns - copy_ns / 2) / alone_ns - 1);
     }
-    if (slowdowns.empty()) return 0;
-    std::nth_element(slowdowns.begin(), slowdowns.begin() + std::ssize(slowdowns) / 2, slowdowns.end());
-    return slowdowns[slowdowns.size() / 2];
+    return 0;
+  }
+
+  /// The GPUs of a ring are not in step: at any moment it goes at the pace of the one that is at its memory most. Of a
+  /// backward with its copies into buckets the memory is wanted for a share s of the time; that one GPU of n wants it has the
+  /// probability 1 - (1 - s)^n.
+  double slowdown_by(const Work& work) {
+    double bytes = 0, time_ns = 0;
+    for (std::int32_t index = work.first_layer; index < work.first_layer + work.layer_count; ++index) {
+      const Layer& layer = plan_.spec.model.layers[static_cast<std::size_t>(index)];
+      MeasuredKey key = backward_key(work, layer);
+      bytes += layer_bytes(key);
+      for (const OperationTime& time : layers_.at(key)) time_ns += time.device_ns;
+      const std::int64_t gradients = parameters(layer) * kBytesPerNumber;
+      if (plan_.spec.strategy != Strategy::ddp) continue;
+      bytes += 2 * static_cast<double>(gradients);
+      time_ns += of_bucket("copy_in", gradients).device_ns;
+    }
+    const double share = std::min(1.0, bytes / time_ns / layers_.best_bytes_per_ns());
+    return memory_slowdown_ * (1 - std::pow(1 - share, static_cast<double>(replica_count(plan_.spec))));
+  }
+
+  MeasuredKey backward_key(const Work& work, const Layer& layer) const {
+    MeasuredKey key;
+    key.probe = Probe::layer;
+    key.implementation = name_of(work.implementation);
+    key.operation = "backward";
+    key.accumulate = work.accumulate;
+    key.dtype = dtype_;
+    key.in = layer.in_features;
+    key.out = layer.out_features;
+    key.size = work.rows;
+    return key;
   }
 
   TaskCost compute(const Work& work) {
@@ -252,6 +268,7 @@ class Pricer {
       kernels.add(loss(name_of(work.implementation), work.rows * last.out_features));
     }
     const bool forward = work.kind == TaskKind::forward || work.kind == TaskKind::recompute;
+    const double slowdown = shares_ && work.kind == TaskKind::backward ? slowdown_by(work) : 0;
     for (std::int32_t i = 0; i < work.layer_count; ++i) {
       const std::int32_t index = work.first_layer + (forward ? i : work.layer_count - 1 - i);
       const Layer& layer = layers[static_cast<std::size_t>(index)];
@@ -268,7 +285,7 @@ class Pricer {
       key.size = work.rows;
       if (work.kind == TaskKind::backward && add_by_length(key, work, index, kernels)) continue;
       for (const OperationTime& time : layers_.at(key)) {
-        if (shares_) kernels.slows_collectives(memory_slowdown_ * std::min(1.0, layer_bytes(key) / time.device_ns / layers_.best_bytes_per_ns()));
+        kernels.slows_collectives(slowdown);
         kernels.add(time);
       }
     }

@@ -102,7 +102,7 @@ void replay_forward(const Plan& plan, const Work& work, Level& level) {
   }
 }
 
-void replay_backward(const Plan& plan, const Work& work, Level& level) {
+void replay_backward(const Plan& plan, const Work& work, std::int32_t replica, Level& level) {
   for (std::int32_t l = work.first_layer + work.layer_count; l-- > work.first_layer;) {
     const auto [in, out] = layer_of(plan, l);
     const std::int64_t result = result_bytes(plan, work.rows * out);
@@ -117,6 +117,8 @@ void replay_backward(const Plan& plan, const Work& work, Level& level) {
     // Measured (PyTorch 2.11): what the ReLU's backward has used, its result and both gradients, is still there while the
     // Linear's gradients are made.
     level.give(3 * result);
+    // DataParallel's replicas: the weight of a layer goes with its backward.
+    if (plan.spec.strategy == Strategy::dp && replica > 0 && l > 0) level.give(tensor_bytes(in * out));
     // Added to what is there, or copied into a bucket that is the gradient.
     if (work.accumulate || plan.spec.bucket_views) level.give(gradients);
   }
@@ -150,6 +152,8 @@ void replay_exchange(const Plan& plan, const Task& task, const Work& work, Level
       if (work.receives) level.take(bytes);
       break;
     case TaskKind::gather:
+      // A replica's module is gone after its forward: what its backward does not read, the first layer's weight, with it.
+      if (!work.receives) level.give(tensor_bytes(layer_of(plan, 0).in_features * layer_of(plan, 0).out_features));
       if (work.receives && task.part == 1) level.take(tensor_bytes(plan.spec.batch * plan.spec.model.layers.back().out_features));
       break;
     case TaskKind::broadcast:
@@ -192,7 +196,7 @@ std::vector<std::int64_t> replay_autograd(const Plan& plan) {
       case TaskKind::send_backward: levels[s].give(2 * tensor_bytes(in)); break;  // the gradient, and what had arrived
       case TaskKind::backward:
         if (work.loss) replay_loss(plan, out, levels[s]);
-        replay_backward(plan, work, levels[s]);
+        replay_backward(plan, work, stage.replica, levels[s]);
         break;
       case TaskKind::optimizer:
         if (plan.spec.optimizer == Optimizer::adam) {  // roots of the second moments, for a moment
