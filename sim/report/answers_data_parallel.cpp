@@ -126,7 +126,7 @@ std::string drop_text(const std::vector<ScalingPoint>& points, std::int64_t fewe
     from = point.row->spec.gpus;
   }
   if (most <= 0) return "The efficiency never drops.";
-  return "It drops most from " + std::to_string(at_from) + " to " + count_of(at_to, "GPU") + ": from " + whole_percent(level_from) + " to " +
+  return "The efficiency drops most from " + std::to_string(at_from) + " to " + count_of(at_to, "GPU") + ": from " + whole_percent(level_from) + " to " +
          whole_percent(level_to) + ".";
 }
 
@@ -244,6 +244,21 @@ Rows with_delay(const Rows& rows, double delay_ms) {
   return found;
 }
 
+/// What the sleep adds to a step, where that is less than the sleep.
+std::string hidden_sleep_text(const Rows& plain, const Rows& delayed) {
+  std::vector<std::string> items;
+  for (const ScenarioRow* row : delayed) {
+    const auto other = std::find_if(plain.begin(), plain.end(), [&](auto* p) { return p->spec.gpus == row->spec.gpus; });
+    if (other == plain.end()) continue;
+    const Side side = side_of_both(*row, **other);
+    const double more_ms = step_ms(*row, side) - step_ms(**other, side);
+    constexpr double kWhole = 0.95;
+    if (more_ms < kWhole * row->spec.delay_ms) items.push_back(ms(more_ms) + " on " + gpus_of(*row) + " (" + name(side) + ")");
+  }
+  if (items.empty()) return "";
+  return " The sleep adds less than its length to a step, " + listed(items) + ": the GPUs are still at the forward while the host sleeps.";
+}
+
 void answer_delay(const Rows& plain, const Rows& delayed, Sentences& out) {
   const ScenarioRow &base = *delayed.front(), &plain_base = *plain.front();
   const double delay_ms = base.spec.delay_ms;
@@ -260,7 +275,8 @@ void answer_delay(const Rows& plain, const Rows& delayed, Sentences& out) {
   const double serial = std::min(1.0, delay_ms / step_ms(base, side));
   out.push_back("Amdahl: the sleep is the part that more GPUs do not shorten, s = " + to_text(delay_ms) + " of " + ms(step_ms(base, side)) + " = " +
                 percent(serial) + " of the step on " + gpus_of(base) + " (" + name(side) + "). 1 / (s + (1 - s) / n) gives " + listed(items) + ", and never more than " +
-                times(1 / serial) + " on any number of GPUs. What is missing to the law is what does not scale without the delay either: communication and the host.");
+                times(1 / serial) + " on any number of GPUs. What is missing to the law is what does not scale without the delay either: communication and the host." +
+                hidden_sleep_text(plain, delayed));
 }
 
 // ---- HW1.5B

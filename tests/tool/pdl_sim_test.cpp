@@ -199,6 +199,9 @@ TEST_CASE("a sweep: table, files, the codes of what cannot run") {
   const Process files = sim(textbook + "--schedule gpipe,naive --json a.json --csv - --threads 2", folder);
   CHECK(files.out.starts_with("gpus,schedule,tf,tb,step_time_ms,"));
   CHECK_THAT(files.out, ContainsSubstring("\n4,gpipe,1,2,33,33,"));
+  const Process scaling = sim("sweep --tf 1 --tb 2 --strategy ddp --gpus 1,2,4 --batch 64 --scaling weak --csv -", folder);
+  CHECK(scaling.exit_code == 0);
+  CHECK_THAT(scaling.out, ContainsSubstring("\n256,4,ddp,1,2,3,3,"));  // batch, GPUs
   CHECK(nlohmann::json::parse(read_text(folder / "a.json"))["rows"][0]["config"]["schedule"] == "gpipe");
   const Process refused = sim(textbook + "--schedule interleaved --microbatches 5,6", folder);
   CHECK(refused.exit_code == 2);
@@ -220,6 +223,8 @@ TEST_CASE("a sweep that is asked for wrongly") {
       {"sweep --gpus 0,2 --tf 1 --tb 2", "--gpus: found 0"},
       {"sweep --schedule gpip,1f1b --tf 1 --tb 2", "did you mean gpipe?"},
       {"sweep --threads 0 --tf 1 --tb 2", "--threads: found 0"},
+      {"sweep --gpus 1,2 --scaling tall --tf 1 --tb 2", "--scaling: found tall, expected strong or weak"},
+      {"sweep --gpus 2 --scaling weak --tf 1 --tb 2", "--scaling: found weak with one number of GPUs"},
       {"sweep --memory big --tf 1 --tb 2", "--memory: found big"},
       {"sweep --json - --csv - --tf 1 --tb 2", "--csv: found - beside --json -"},
       {"sweep --profile x --tf 1 --tb 2", "--profile: found x beside synthetic costs"},

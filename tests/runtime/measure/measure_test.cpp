@@ -75,6 +75,9 @@ TEST_CASE("Warm-up is dropped; the timeline is that of the middle recorded step"
   CHECK(run.timeline.spans.size() == plan.graph.tasks.size());
   CHECK(run.extra["losses"].size() == 7);
   CHECK(run.extra["losses"][1] == 0.5);
+  REQUIRE(run.extra["warmup_ms"].size() == 1);
+  CHECK(run.extra["warmup_ms"][0].get<double>() >= 150);
+  CHECK(run.extra["step_time_stddev_ms"].get<double>() > 5);  // of 20, 40 and 30: 10
   CHECK(run.extra["recording"]["step_time_ms"].get<double>() >= 70);
   CHECK(run.extra["recording"]["overhead_fraction"].get<double>() == Approx(70.0 / 30 - 1).epsilon(0.2));
   CHECK(run.environment["command"] == "pdl-run --gpus 2");
