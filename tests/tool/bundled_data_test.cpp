@@ -31,8 +31,8 @@ TEST_CASE("error of the predictions over the measured runs of the repository") {
   REQUIRE(run.exit_code == 0);
   const nlohmann::json json = nlohmann::json::parse(run.out);
   CHECK(json["runs"].size() >= 36);
-  CHECK(json["step_time_error"]["mean_percent"] <= 2);
-  CHECK(json["step_time_error"]["max_percent"] <= 6);
+  CHECK(json["gpu_bound_step_time_error"]["mean_percent"] <= 2);
+  CHECK(json["gpu_bound_step_time_error"]["max_percent"] <= 6);
 }
 
 TEST_CASE("every scenario has its table and its answer, from the bundled profile") {
