@@ -410,7 +410,9 @@ class Pricer {
     KernelList kernels;
     kernels.add({transfer_ns(work.from_worker, work.to_worker, work.bytes), issue_ns, &kOne});
     const bool by_sending_host = plan_.spec.transport == Transport::copy && sends;
-    return by_sending_host ? of_kernels(kernels) : kernels.cost(std::llround(launch_latency_ns_));
+    const TaskCost cost = by_sending_host ? of_kernels(kernels) : kernels.cost(std::llround(launch_latency_ns_));
+    kernels_.clear();  // on a stream of its own, beside the kernels of the compute stream: it holds no multiprocessor
+    return cost;
   }
 
   double transfer_ns(std::int32_t from, std::int32_t to, std::int64_t bytes) {
