@@ -2,16 +2,13 @@
 
 #include <algorithm>
 
-#include "sim/engine/run.hpp"
 #include "sim/report/predict.hpp"
 
 namespace pdl {
 namespace {
 
-std::int64_t step_of(const Plan& plan, const PricedWork& priced) {
-  Timeline timeline = make_timeline(plan.graph, static_cast<std::int32_t>(plan.stages.size()), run(plan.graph, priced.costs, &priced.shared));
-  timeline.step_ns += priced.step_overhead_ns;
-  return step_ns(timeline, steps_overlap(plan.spec));
+double step_of(const Plan& plan, const PricedWork& priced) {
+  return static_cast<double>(step_ns(run_step(plan, priced), steps_overlap(plan.spec)));
 }
 
 }  // namespace
@@ -32,8 +29,7 @@ double host_share(const RunSpec& spec, const CostProfile& profile) {
   if (profile.host_description.device == "cpu") return 0;
   const Plan plan = make_plan(spec);
   const PricedWork priced = price_plan(plan, &profile);
-  const auto step = static_cast<double>(step_of(plan, priced));
-  return std::max(0.0, 1 - static_cast<double>(step_of(plan, without_host(plan, priced))) / step);
+  return std::max(0.0, 1 - step_of(plan, without_host(plan, priced)) / step_of(plan, priced));
 }
 
 }  // namespace pdl

@@ -61,12 +61,16 @@ PricedWork price_plan(const Plan& plan, const CostProfile* profile) {
   return spec.synthetic ? PricedWork{price_synthetic(plan, *spec.synthetic), {}, 0, {}} : price(plan, *profile);
 }
 
+Timeline run_step(const Plan& plan, const PricedWork& priced) {
+  Timeline timeline = make_timeline(plan.graph, static_cast<std::int32_t>(plan.stages.size()), run(plan.graph, priced.costs, &priced.shared));
+  timeline.step_ns += priced.step_overhead_ns;
+  return timeline;
+}
+
 PlannedStep plan_step(const Plan& plan, const CostProfile* profile) {
   PlannedStep step;
   step.priced = price_plan(plan, profile);
-  step.timeline =
-      make_timeline(plan.graph, static_cast<std::int32_t>(plan.stages.size()), run(plan.graph, step.priced.costs, &step.priced.shared));
-  step.timeline.step_ns += step.priced.step_overhead_ns;
+  step.timeline = run_step(plan, step.priced);
   step.peak_memory_bytes = predict_memory_bytes(plan, plan.spec.synthetic ? WorkspaceBytes{} : workspaces(*profile));
   return step;
 }

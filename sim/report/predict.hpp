@@ -23,6 +23,9 @@ RunResult predict(const RunSpec& spec, const CostProfile* profile,
 /// By the spec's synthetic costs, or else by the profile.
 PricedWork price_plan(const Plan& plan, const CostProfile* profile);
 
+/// When its tasks run at those costs, and the overhead of the step after them.
+Timeline run_step(const Plan& plan, const PricedWork& priced);
+
 /// What one plan costs and when its tasks run.
 struct PlannedStep {
   PricedWork priced;
