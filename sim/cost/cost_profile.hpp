@@ -17,6 +17,7 @@
 #include "sim/cost/curve.hpp"
 #include "sim/cost/environment.hpp"
 #include "sim/cost/measured_key.hpp"
+#include "sim/spec/run_spec.hpp"
 
 namespace pdl {
 
@@ -86,5 +87,8 @@ std::vector<ProfileSummary> list_profiles();
 /// The largest host measured: GPUs before CPUs, then the largest count, then the first name. Throws InputError if there
 /// is no profile.
 std::string default_profile_name();
+
+/// The same among the profiles that have what the specs need, collectives and data types; of all if none has it.
+std::string default_profile_name(std::span<const RunSpec> specs);
 
 }  // namespace pdl

@@ -59,6 +59,20 @@ std::string known_profiles() {
                        : list_words(names) + ", or the path of a profile.json";
 }
 
+/// Collectives where replicas exchange something, layers of the data type.
+bool has_what_is_needed(const ProfileSummary& profile, std::span<const RunSpec> specs) {
+  if (specs.empty()) return true;
+  const CostProfile costs = load_profile(profile.path);
+  const auto has_layers = [&](const std::string& dtype) {
+    const auto layers = costs.of(Probe::layer);
+    return std::any_of(layers.begin(), layers.end(), [&](const MeasuredCurve& layer) { return layer.key.dtype == dtype; });
+  };
+  return std::all_of(specs.begin(), specs.end(), [&](const RunSpec& spec) {
+    const bool exchanges = replica_count(spec) > 1 || is_data_parallel(spec);
+    return (!exchanges || !costs.of(Probe::collective).empty()) && has_layers(to_string(spec.dtype));
+  });
+}
+
 }  // namespace
 
 std::vector<std::string> profile_folders() {
@@ -91,8 +105,12 @@ std::vector<ProfileSummary> list_profiles() {
   return profiles;
 }
 
-std::string default_profile_name() {
-  const std::vector<ProfileSummary> profiles = list_profiles();
+std::string default_profile_name() { return default_profile_name({}); }
+
+std::string default_profile_name(std::span<const RunSpec> specs) {
+  std::vector<ProfileSummary> profiles = list_profiles();
+  const auto lacks = [&](const ProfileSummary& profile) { return !profile.error.empty() || !has_what_is_needed(profile, specs); };
+  if (!std::all_of(profiles.begin(), profiles.end(), lacks)) std::erase_if(profiles, lacks);
   const ProfileSummary* best = nullptr;
   const auto rank = [](const ProfileSummary& profile) {
     return std::pair(profile.environment.device == "cuda", profile.environment.count);

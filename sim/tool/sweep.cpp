@@ -1,5 +1,6 @@
 // pdl-sim sweep: any setting takes a list or a range; one table of all combinations.
 #include "sim/report/sweep.hpp"
+#include "sim/report/sweep_values.hpp"
 
 #include <algorithm>
 #include <iostream>
@@ -47,6 +48,24 @@ std::vector<SettingValue> given_settings(const SweepFlags& flags) {
 }
 
 /// nothing if the user gives costs.
+/// What a profile must have: one spec for each value of strategy, dp and dtype; a value that cannot be is refused later.
+std::vector<RunSpec> specs_of(const std::vector<SettingValue>& given) {
+  std::vector<RunSpec> specs;
+  for (const SettingValue& setting : given) {
+    for (const SettingValue& value : expand_setting(setting)) {
+      RunSpec spec;
+      if (value.name == "strategy" && value.value == "ddp") spec.strategy = Strategy::ddp;
+      if (value.name == "strategy" && value.value == "dp") spec.strategy = Strategy::dp;
+      if (value.name == "dp" && value.value != "1") spec.gpus = spec.dp = 2;
+      for (const Dtype dtype : {Dtype::tf32, Dtype::amp_fp16, Dtype::amp_bf16}) {
+        if (value.name == "dtype" && value.value == to_string(dtype)) spec.dtype = dtype;
+      }
+      specs.push_back(spec);
+    }
+  }
+  return specs;
+}
+
 std::optional<CostProfile> costs_of(const SweepFlags& flags, const std::vector<SettingValue>& given) {
   const auto profile = flags.profile.value();
   const bool synthetic = std::any_of(given.begin(), given.end(), [](const SettingValue& s) {
@@ -56,7 +75,7 @@ std::optional<CostProfile> costs_of(const SweepFlags& flags, const std::vector<S
     throw InputError("--profile", *profile + " beside synthetic costs", "either a profile or --tf and --tb");
   }
   if (synthetic) return std::nullopt;
-  return load_profile(profile ? *profile : default_profile_name());
+  return load_profile(profile ? *profile : default_profile_name(specs_of(given)));
 }
 
 SweepOptions options_of(const SweepFlags& flags) {
