@@ -124,6 +124,7 @@ class Pricer {
     launch_latency_ns_ = host_ns("launch_latency", "", 0, on_gpu);
     if (plan.spec.strategy == Strategy::ddp) reducer_hook_ns_ = host_ns("reducer_hook", "", 0, true);
     if (has(TaskKind::all_reduce)) collective_issue_ns_ = host_ns("collective_issue", collective_transport(), 0, true);
+    if (has(TaskKind::sleep)) sleep_overrun_ns_ = host_ns("sleep_overrun", "", 0, false);
     if (plan.spec.dtype == Dtype::amp_fp16) scaler_wait_ns_ = host_ns("scaler_wait", "", 0, on_gpu);
     shares_ = on_gpu && has(TaskKind::all_reduce) && profile.host_description.multiprocessors > 0;
     if (shares_) memory_slowdown_ = memory_slowdown();
@@ -156,7 +157,10 @@ class Pricer {
     if (is_transfer(work.kind)) return transfer(work);
     if (is_collective(work.kind)) return collective(work);
     switch (work.kind) {
-      case TaskKind::sleep: return {0, work.sleep_ns, 0, work.sleep_ns};
+      case TaskKind::sleep: {
+        const std::int64_t ns = work.sleep_ns + std::llround(sleep_overrun_ns_);
+        return {0, ns, 0, ns};
+      }
       case TaskKind::bucket_copy_in:
       case TaskKind::bucket_copy_out: return bucket_copy(work);
       case TaskKind::loss: {
@@ -215,17 +219,21 @@ class Pricer {
   }
 
   /// What a kernel that does nothing but move memory adds to the time of a collective beside it: from the probe of all-reduces
-  /// beside copies. On their way in, these wait for half a copy (their blocks come after those of the copy at hand).
+  /// beside copies, of the nearest number of GPUs. Each of these also waits for the blocks of the copy at hand, however large
+  /// it is itself: so the growth from the smallest to the largest is what counts.
   double memory_slowdown() {
+    const MeasuredCurve* nearest = nullptr;
+    const auto far = [&](const MeasuredCurve& measured) { return std::abs(measured.key.ranks - replica_count(plan_.spec)); };
     for (const MeasuredCurve& measured : profile_.of(Probe::overlap)) {
-      const MeasuredKey& key = measured.key;
-      if (key.name != "communication" || key.operation != kAllReduceBesideCopies) continue;
-      const CurvePoint& largest = measured.curve.points.back();
-      const double alone_ns = collectives_.at({"all_reduce", key.transport, key.ranks, largest.size}).device_ns;
-      const double copy_ns = of_bucket("copy_in", key.in * key.out * kBytesPerNumber).device_ns;
-      return std::max(0.0, (largest.time_ns - copy_ns / 2) / alone_ns - 1);
+      if (measured.key.name != "communication" || measured.key.operation != kAllReduceBesideCopies) continue;
+      if (measured.curve.points.size() > 1 && (!nearest || far(measured) < far(*nearest))) nearest = &measured;
     }
-    return 0;
+    if (!nearest) return 0;
+    const CurvePoint &least = nearest->curve.points.front(), &largest = nearest->curve.points.back();
+    const auto alone_ns = [&](std::int64_t bytes) {
+      return collectives_.at({"all_reduce", nearest->key.transport, nearest->key.ranks, bytes}).device_ns;
+    };
+    return std::max(0.0, (largest.time_ns - least.time_ns) / (alone_ns(largest.size) - alone_ns(least.size)) - 1);
   }
 
   /// The GPUs of a ring are not in step: at any moment it goes at the pace of the one that is at its memory most. Of a
@@ -536,6 +544,7 @@ class Pricer {
   double reducer_hook_ns_ = 0;
   double collective_issue_ns_ = 0;
   double scaler_wait_ns_ = 0;
+  double sleep_overrun_ns_ = 0;
   double step_overhead_ns_ = 0;
   double transfer_issue_ns_ = 0;
   double wait_issue_ns_ = 0;
