@@ -10,7 +10,12 @@ using namespace pdl;
 
 namespace {
 
-const std::string kRuns = PDL_SOURCE_DIR "/data/*/runs/*.json";
+nlohmann::json validation_of(const std::string& machine, const TemporaryFolder& folder) {
+  const Process run = run_program("pdl-sim", "validate " PDL_SOURCE_DIR "/data/" + machine + "/runs/*.json --json -", folder);
+  INFO(run.err);
+  REQUIRE(run.exit_code == 0);
+  return nlohmann::json::parse(run.out);
+}
 
 /// Of programs that have ended: unlike the time on the wall, the same however busy the machine is.
 double processor_time_of_children_s() {
@@ -26,13 +31,15 @@ double processor_time_of_children_s() {
 
 TEST_CASE("error of the predictions over the measured runs of the repository") {
   const TemporaryFolder folder;
-  const Process run = run_program("pdl-sim", "validate " + kRuns + " --json -", folder);
-  INFO(run.err);
-  REQUIRE(run.exit_code == 0);
-  const nlohmann::json json = nlohmann::json::parse(run.out);
-  CHECK(json["runs"].size() >= 36);
-  CHECK(json["gpu_bound_step_time_error"]["mean_percent"] <= 2);
-  CHECK(json["gpu_bound_step_time_error"]["max_percent"] <= 6);
+  const nlohmann::json pipelines = validation_of("h100x4", folder);
+  CHECK(pipelines["runs"].size() >= 118);
+  CHECK(pipelines["gpu_bound_step_time_error"]["mean_percent"] <= 2);
+  CHECK(pipelines["gpu_bound_step_time_error"]["max_percent"] <= 6);
+  // What docs/accuracy.md explains: small models whose hosts are slower than their probes.
+  const nlohmann::json data_parallel = validation_of("h200x4", folder);
+  CHECK(data_parallel["runs"].size() >= 80);
+  CHECK(data_parallel["gpu_bound_step_time_error"]["mean_percent"] <= 6);
+  CHECK(data_parallel["gpu_bound_step_time_error"]["median_percent"] <= 4);
 }
 
 TEST_CASE("every scenario has its table and its answer, from the bundled profile") {
