@@ -167,7 +167,20 @@ class Search {
 bool needs_search(const RunSpec& spec) { return spec.schedule == kAutoSchedule && !spec.schedule_file; }
 
 RunSpec with_found_order(const RunSpec& spec, const CostProfile* profile, std::optional<std::int64_t> memory_limit_bytes) {
-  return Search(spec, profile, memory_limit_bytes).find();
+  if (spec.dp == 1 && spec.accum == 1) return Search(spec, profile, memory_limit_bytes).find();
+  // An order is that of one replica in one round.
+  RunSpec one = spec;
+  one.gpus = pipeline_workers(spec);
+  one.batch = spec.batch / spec.dp;
+  one.dp = one.accum = 1;
+  one.straggler.reset();
+  one.overlap_steps = spec.overlap_steps.value_or(false);
+  const RunSpec found = Search(one, profile, memory_limit_bytes).find();
+  RunSpec all = spec;
+  all.schedule_file = found.schedule_file;
+  all.chunks = found.chunks;
+  all.overlap_steps = found.overlap_steps;
+  return all;
 }
 
 }  // namespace pdl

@@ -196,6 +196,7 @@ void read_overlap(const Given& given, RunSpec& spec) {
   if (*spec.overlap_steps && spec.workers == Workers::one) {
     throw InputError(s->place, "steps that overlap with one thread for all GPUs", "workers thread or process");
   }
+  only_with(given, "overlap-steps", !is_data_parallel(spec), "strategy " + to_string(spec.strategy));
 }
 
 void read_recompute(const Given& given, RunSpec& spec) {
@@ -203,6 +204,7 @@ void read_recompute(const Given& given, RunSpec& spec) {
   if (!s) return;
   spec.recompute = parse_whole(s->place, s->value, 0, 1) == 1;
   if (!spec.recompute) return;
+  only_with(given, "recompute", !is_data_parallel(spec), "strategy " + to_string(spec.strategy));
   if (spec.workers == Workers::one) {
     throw InputError(s->place, "recomputation with one thread for all GPUs", "workers thread or process");
   }

@@ -66,9 +66,10 @@ std::string describe(const RunSpec& spec) {
   text += ", " + to_string(spec.dtype) + ", " + to_string(spec.optimizer) + "; " +
           to_string(spec.strategy);
   if (spec.strategy == Strategy::pp) text += " " + spec.schedule;
-  if (spec.chunks > 1) text += ", " + std::to_string(spec.chunks) + " chunks a GPU,";
-  if (spec.recompute) text += ", recomputed,";
-  if (spec.dp > 1) text += ", " + std::to_string(spec.dp) + " replicas of " + std::to_string(pipeline_workers(spec)) + ",";
+  if (spec.chunks > 1) text += ", " + std::to_string(spec.chunks) + " chunks a GPU";
+  if (spec.recompute) text += ", recomputed";
+  if (spec.dp > 1) text += ", " + std::to_string(spec.dp) + " replicas of " + std::to_string(pipeline_workers(spec));
+  if (spec.chunks > 1 || spec.recompute || spec.dp > 1) text += ",";
   text += " on " + std::to_string(spec.gpus) + (spec.gpus == 1 ? " GPU" : " GPUs");
   if (spec.hosts > 1) text += " of " + std::to_string(spec.hosts) + " hosts";
   if (spec.gpus > 1) text += ", transport " + to_string(spec.transport) + ", workers " + to_string(spec.workers);

@@ -165,6 +165,16 @@ TEST_CASE("what data parallelism refuses") {
   CHECK_THAT(refused("--strategy ddp --gpus 4 --hosts 3"), ContainsSubstring("hosts"));
   CHECK_THAT(refused("--strategy ddp --gpus 4 --transport copy"), ContainsSubstring("nccl"));
   CHECK_THAT(refused("--strategy ddp --gpus 4 --workers thread"), ContainsSubstring("process"));
+  CHECK_THAT(refused("--strategy ddp --gpus 4 --recompute 1"), ContainsSubstring("no meaning"));
+  CHECK_THAT(refused("--strategy dp --gpus 4 --overlap-steps 1"), ContainsSubstring("no meaning"));
+}
+
+TEST_CASE("auto finds the order of one replica and one round") {
+  const std::string flags = "--dp 2 --depth 4 --batch 64 --microbatches 4 --schedule auto --tf 2 --tb 4 --tcomm 0 --accum 2 --pp ";
+  const RunResult found = predict(spec(flags + "2"), nullptr);
+  CHECK(found.timeline.workers == 4);
+  // No order of two stages ends before the last one has done its 2 x 4 micro-batches after the first forward.
+  CHECK(found.step_time.median_ms >= 2 + 8 * 6);
 }
 
 TEST_CASE("settings of data parallelism survive their own words") {
