@@ -10,7 +10,8 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <memory>
+#include <map>
+#include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 #include <vector>
 
@@ -23,7 +24,6 @@ class GlooGroups {
  public:
   /// Throws CannotRun if this program was built without Gloo.
   GlooGroups(const c10::intrusive_ptr<c10d::Store>& store, int worker, const std::vector<ReplicaGroup>& groups);
-  ~GlooGroups();
 
   Message start(int group, const std::vector<at::Tensor>& tensors);
 
@@ -31,9 +31,13 @@ class GlooGroups {
   void finish(int group, const Message& exchange, const std::vector<at::Tensor>& tensors);
 
  private:
-  struct Groups;
+  struct Group {
+    c10::intrusive_ptr<c10d::Backend> gloo;
+    double size = 1;
+    at::Tensor flat;  // what travels
+  };
   int worker_;
-  std::unique_ptr<Groups> groups_;
+  std::map<int, Group> groups_;  // by number
 };
 
 }  // namespace pdl

@@ -10,7 +10,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
-#include <memory>
+#include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 #include <torch/csrc/distributed/c10d/Work.hpp>
 
@@ -22,7 +22,6 @@ class GlooPairs {
  public:
   /// Throws CannotRun if this program was built without Gloo.
   GlooPairs(const c10::intrusive_ptr<c10d::Store>& store, int worker, int workers);
-  ~GlooPairs();
 
   /// The buffer must stay as it is until the message has been waited for.
   Message send(const at::Tensor& buffer, int to, int tag);
@@ -32,9 +31,7 @@ class GlooPairs {
   static void wait(const Message& message, int worker, int other);
 
  private:
-  struct Group;
-  int worker_;
-  std::unique_ptr<Group> group_;
+  c10::intrusive_ptr<c10d::Backend> gloo_;
 };
 
 }  // namespace pdl

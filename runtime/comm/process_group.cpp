@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdlib>
+#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -38,9 +39,8 @@ class WatchedBackend : public c10d::Backend {
 
   c10::intrusive_ptr<Work> allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) override {
     if (watcher_) watcher_->before_all_reduce();
-    auto work = inner_->allreduce(tensors, options);
-    if (watcher_) watcher_->after_all_reduce(work);
-    return work;
+    auto work = start_all_reduce(*inner_, tensors, options);
+    return watcher_ ? watcher_->after_all_reduce(std::move(work)) : work;
   }
 
   c10::intrusive_ptr<Work> broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) override {
@@ -71,25 +71,33 @@ c10::intrusive_ptr<c10d::Backend> make_nccl([[maybe_unused]] const Membership& m
 #endif
 }
 
-c10::intrusive_ptr<c10d::Backend> make_gloo([[maybe_unused]] const Membership& membership) {
+}  // namespace
+
+c10::intrusive_ptr<c10d::Backend> make_gloo_backend([[maybe_unused]] const c10::intrusive_ptr<c10d::Store>& store,
+                                                    [[maybe_unused]] int rank, [[maybe_unused]] int size,
+                                                    [[maybe_unused]] bool one_host) {
 #if PDL_GLOO
   using Gloo = c10d::ProcessGroupGloo;
   auto options = Gloo::Options::create(kLongestStep);
-  if (membership.one_host) {
+  if (one_host) {
     options->devices.push_back(Gloo::createDeviceForHostname("127.0.0.1"));
   } else if (const char* interface = std::getenv("GLOO_SOCKET_IFNAME")) {
     options->devices.push_back(Gloo::createDeviceForInterface(interface));
   } else {
     options->devices.push_back(Gloo::createDefaultDevice());
   }
-  options->threads = 1;  // one operation after another, as on a stream
-  return c10::make_intrusive<Gloo>(membership.store, membership.rank, membership.size, options);
+  options->threads = 1;
+  return c10::make_intrusive<Gloo>(store, rank, size, options);
 #else
-  throw CannotRun("this program was built without Gloo (Debian: libgloo-dev)");
+  throw CannotRun("this program was built without Gloo (its headers: libgloo-dev)");
 #endif
 }
 
-}  // namespace
+c10::intrusive_ptr<Work> start_all_reduce(c10d::Backend& backend, Tensors& tensors, const c10d::AllreduceOptions& options) {
+  static std::mutex one_at_a_time;
+  const std::lock_guard lock(one_at_a_time);
+  return backend.allreduce(tensors, options);
+}
 
 c10::intrusive_ptr<c10d::ProcessGroup> make_process_group(const Membership& membership, AllReduceWatcher* watcher) {
   using Group = c10d::ProcessGroup;
@@ -97,7 +105,10 @@ c10::intrusive_ptr<c10d::ProcessGroup> make_process_group(const Membership& memb
   const auto type = cuda ? Group::BackendType::NCCL : Group::BackendType::GLOO;
   auto group = c10::make_intrusive<Group>(membership.store, membership.rank, membership.size);
   const c10::intrusive_ptr<c10d::Backend> backend =
-      c10::make_intrusive<WatchedBackend>(cuda ? make_nccl(membership) : make_gloo(membership), watcher);
+      c10::make_intrusive<WatchedBackend>(
+          cuda ? make_nccl(membership)
+               : make_gloo_backend(membership.store, membership.rank, membership.size, membership.one_host),
+          watcher);
   group->setBackend(membership.device.type(), type, backend);
   group->setDefaultBackend(type);
   return group;

@@ -18,8 +18,8 @@ class AllReduceWatcher {
  public:
   virtual ~AllReduceWatcher() = default;
   virtual void before_all_reduce() = 0;
-  /// It has been issued.
-  virtual void after_all_reduce(const c10::intrusive_ptr<c10d::Work>& work) = 0;
+  /// It has been issued. Returns what the caller is to wait for: `work`, or its like that ends a little later.
+  virtual c10::intrusive_ptr<c10d::Work> after_all_reduce(c10::intrusive_ptr<c10d::Work> work) = 0;
 };
 
 struct Membership {
@@ -33,6 +33,17 @@ struct Membership {
 /// Returns when all have come. `watcher` (or null) lives as long as the group. Throws CannotRun in a build without what
 /// the device needs.
 c10::intrusive_ptr<c10d::ProcessGroup> make_process_group(const Membership& membership, AllReduceWatcher* watcher);
+
+/// Gloo between workers on CPU, as a backend of c10d: one operation after another, as on a stream. `one_host`: over its loopback
+/// interface, else over $GLOO_SOCKET_IFNAME or what Gloo takes by itself. Throws CannotRun in a build without Gloo.
+c10::intrusive_ptr<c10d::Backend> make_gloo_backend(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
+                                                    bool one_host = true);
+
+/// backend.allreduce(), one thread of this process at a time: the call writes to c10d's FlightRecorder, which all groups of
+/// a process share, and which in PyTorch 2.11 leaves one of its maps unguarded (Python's callers hold the interpreter's lock).
+/// The operation itself goes on while others are started.
+c10::intrusive_ptr<c10d::Work> start_all_reduce(c10d::Backend& backend, std::vector<at::Tensor>& tensors,
+                                                const c10d::AllreduceOptions& options = {});
 
 /// Ends the connections, on all members at about the same time.
 void leave(c10d::ProcessGroup& group, c10::DeviceType device);
