@@ -112,6 +112,27 @@ class GlooSpans {
     under_way_.push_back(task);
   }
 
+// GCC 12 takes a guard inside LibTorch's inlined addCallback for uninitialised.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+  /// Who waits for the result waits until its end has been noted.
+  c10::intrusive_ptr<c10d::Work> end_before_the_wait_does(c10d::Work& work) {
+    const auto future = work.getFuture();
+    return c10d::Work::create_from_future(future->then(
+        [this](c10::ivalue::Future& done) {
+          ended();
+          return done.value();  // or throws, as it would have
+        },
+        future->elementType()));
+  }
+#pragma GCC diagnostic pop
+
+  void wait_for_all() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return under_way_.empty(); });
+  }
+
+ private:
   void ended() {
     {
       const std::lock_guard lock(mutex_);
@@ -122,12 +143,6 @@ class GlooSpans {
     changed_.notify_all();
   }
 
-  void wait_for_all() {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return under_way_.empty(); });
-  }
-
- private:
   std::mutex mutex_;
   std::condition_variable changed_;
   SpanRecorder* recorder_ = nullptr;
@@ -196,11 +211,8 @@ void DdpRecording::before_all_reduce() {
   state_->gloo.call(task, *state_->recorder);
 }
 
-// GCC 12 takes a guard inside LibTorch's inlined addCallback for uninitialised.
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
-void DdpRecording::after_all_reduce(const c10::intrusive_ptr<c10d::Work>& work) {
-  if (!state_->recorder) return;
+c10::intrusive_ptr<c10d::Work> DdpRecording::after_all_reduce(c10::intrusive_ptr<c10d::Work> work) {
+  if (!state_->recorder) return work;
   const TaskId task = state_->tasks->all_reduce[state_->bucket];
 #if PDL_CUDA
   if (task != kNone && state_->beside) {
@@ -210,15 +222,15 @@ void DdpRecording::after_all_reduce(const c10::intrusive_ptr<c10d::Work>& work) 
   }
 #endif
   if (task != kNone && state_->device.is_cpu()) {
-    work->getFuture()->addCallback([state = state_.get()](c10::ivalue::Future&) { state->gloo.ended(); });
+    work = state_->gloo.end_before_the_wait_does(*work);
   }
   if (++state_->bucket < state_->tasks->backward.size()) {
     state_->begin(state_->tasks->backward[state_->bucket]);
   } else {
     state_->copies_back.expect(state_->tasks->copy_out, *state_->recorder);
   }
+  return work;
 }
-#pragma GCC diagnostic pop
 
 void DdpRecording::end() {
   if (!state_->recorder) return;

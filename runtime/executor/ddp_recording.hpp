@@ -40,7 +40,7 @@ class DdpRecording : public AllReduceWatcher {
   /// The last gradient of this bucket is there.
   void bucket_filled(std::size_t bucket);
   void before_all_reduce() override;
-  void after_all_reduce(const c10::intrusive_ptr<c10d::Work>& work) override;
+  c10::intrusive_ptr<c10d::Work> after_all_reduce(c10::intrusive_ptr<c10d::Work> work) override;
 
   /// After the backward: all of its tasks have their begin and end, or get them here.
   void end();
