@@ -3,7 +3,6 @@
 #include <torch/autograd.h>
 #include <torch/cuda.h>
 
-#include <limits>
 #include <optional>
 #include <string>
 #include <utility>
@@ -190,13 +189,7 @@ class AutogradProgram : public StepProgram {
     synchronize();
   }
 
-  double loss() override {
-    double sum = 0;
-    for (const at::Tensor& loss : losses_) {
-      sum += loss.defined() ? loss.item<double>() : std::numeric_limits<double>::quiet_NaN();
-    }
-    return sum;
-  }
+  double loss() override { return sum_of_losses(losses_); }
 
   bool skipped() const override { return skipped_; }
 
@@ -207,9 +200,7 @@ class AutogradProgram : public StepProgram {
   std::vector<torch::Tensor> parameters() override {
     std::vector<torch::Tensor> all;
     for (const AutogradStage& stage : stages_) {
-      for (const at::Tensor& parameter : stage.parameters()) {
-        all.push_back(parameter.detach().to(at::kCPU, parameter.scalar_type(), false, /*copy=*/true));
-      }
+      for (at::Tensor& copy : copies_on_host(stage.parameters())) all.push_back(std::move(copy));
     }
     return all;
   }

@@ -7,7 +7,6 @@
 #include <torch/csrc/distributed/c10d/reducer.hpp>
 
 #include <chrono>
-#include <limits>
 #include <optional>
 #include <string>
 #include <thread>
@@ -147,13 +146,7 @@ class DdpProgram : public StepProgram {
     }
   }
 
-  double loss() override {
-    double sum = 0;
-    for (const at::Tensor& loss : losses_) {
-      sum += loss.defined() ? loss.item<double>() : std::numeric_limits<double>::quiet_NaN();
-    }
-    return sum / static_cast<double>(spec_.gpus);
-  }
+  double loss() override { return sum_of_losses(losses_) / static_cast<double>(spec_.gpus); }
 
   bool skipped() const override { return skipped_; }
 
@@ -161,13 +154,7 @@ class DdpProgram : public StepProgram {
     return scaler_ ? std::optional(scaler_->current_scale()) : std::nullopt;
   }
 
-  std::vector<torch::Tensor> parameters() override {
-    std::vector<torch::Tensor> copies;
-    for (const at::Tensor& parameter : stage_->parameters()) {
-      copies.push_back(parameter.detach().to(at::kCPU, parameter.scalar_type(), false, /*copy=*/true));
-    }
-    return copies;
-  }
+  std::vector<torch::Tensor> parameters() override { return copies_on_host(stage_->parameters()); }
 
  private:
   /// The samples of this replica; the memory of the others' is given back.

@@ -6,7 +6,6 @@
 #include <torch/cuda.h>
 
 #include <chrono>
-#include <limits>
 #include <numeric>
 #include <optional>
 #include <string>
@@ -230,13 +229,7 @@ class DataParallelProgram : public StepProgram {
     synchronize();
   }
 
-  double loss() override {
-    double sum = 0;
-    for (const at::Tensor& loss : losses_) {
-      sum += loss.defined() ? loss.item<double>() : std::numeric_limits<double>::quiet_NaN();
-    }
-    return sum;
-  }
+  double loss() override { return sum_of_losses(losses_); }
 
   bool skipped() const override { return skipped_; }
 
@@ -244,13 +237,7 @@ class DataParallelProgram : public StepProgram {
     return scaler_ ? std::optional(scaler_->current_scale()) : std::nullopt;
   }
 
-  std::vector<torch::Tensor> parameters() override {
-    std::vector<torch::Tensor> copies;
-    for (const at::Tensor& parameter : model_->parameters()) {
-      copies.push_back(parameter.detach().to(at::kCPU, parameter.scalar_type(), false, /*copy=*/true));
-    }
-    return copies;
-  }
+  std::vector<torch::Tensor> parameters() override { return copies_on_host(model_->parameters()); }
 
  private:
   bool alone() const { return replicas_.devices.size() == 1; }

@@ -3,6 +3,7 @@
 #include <torch/utils.h>
 
 #include <cmath>
+#include <limits>
 
 #include "runtime/model/initial_values.hpp"
 
@@ -111,6 +112,22 @@ at::Tensor weighted_loss(const at::Tensor& output, const at::Tensor& target, dou
 
 at::Tensor microbatch_loss(const at::Tensor& output, const at::Tensor& target, std::int64_t batch, std::int64_t rounds) {
   return weighted_loss(output, target, static_cast<double>(output.size(0)) / static_cast<double>(batch * rounds));
+}
+
+double sum_of_losses(const std::vector<at::Tensor>& losses) {
+  double sum = 0;
+  for (const at::Tensor& loss : losses) {
+    sum += loss.defined() ? loss.item<double>() : std::numeric_limits<double>::quiet_NaN();
+  }
+  return sum;
+}
+
+std::vector<at::Tensor> copies_on_host(const std::vector<at::Tensor>& parameters) {
+  std::vector<at::Tensor> copies;
+  for (const at::Tensor& parameter : parameters) {
+    copies.push_back(parameter.detach().to(at::kCPU, parameter.scalar_type(), false, /*copy=*/true));
+  }
+  return copies;
 }
 
 }  // namespace pdl

@@ -75,4 +75,10 @@ at::Tensor weighted_loss(const at::Tensor& output, const at::Tensor& target, dou
 /// micro-batches of a step, whatever their sizes, add up to nn.MSELoss of the batch, and so do their gradients.
 at::Tensor microbatch_loss(const at::Tensor& output, const at::Tensor& target, std::int64_t batch, std::int64_t rounds = 1);
 
+/// The sum of the losses of a step's micro-batches; NaN if one is missing. Waits for the device.
+double sum_of_losses(const std::vector<at::Tensor>& losses);
+
+/// Copies on the host, apart from the graph.
+std::vector<at::Tensor> copies_on_host(const std::vector<at::Tensor>& parameters);
+
 }  // namespace pdl

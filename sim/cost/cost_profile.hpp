@@ -88,7 +88,8 @@ std::vector<ProfileSummary> list_profiles();
 /// is no profile.
 std::string default_profile_name();
 
-/// The same among the profiles that have what the specs need, collectives and data types; of all if none has it.
-std::string default_profile_name(std::span<const RunSpec> specs);
+/// That profile; where the specs need collectives or other data types than fp32, the first in the same order that has them.
+/// If none has, that profile all the same: pricing says what is missing.
+CostProfile load_default_profile(std::span<const RunSpec> specs);
 
 }  // namespace pdl

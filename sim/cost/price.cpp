@@ -243,7 +243,7 @@ class Pricer {
     double bytes = 0, time_ns = 0;
     for (std::int32_t index = work.first_layer; index < work.first_layer + work.layer_count; ++index) {
       const Layer& layer = plan_.spec.model.layers[static_cast<std::size_t>(index)];
-      MeasuredKey key = backward_key(work, layer);
+      const MeasuredKey key = layer_key(work, layer);
       bytes += layer_bytes(key);
       for (const OperationTime& time : layers_.at(key)) time_ns += time.device_ns;
       const std::int64_t gradients = parameters(layer) * kBytesPerNumber;
@@ -255,12 +255,13 @@ class Pricer {
     return memory_slowdown_ * (1 - std::pow(1 - share, static_cast<double>(replica_count(plan_.spec))));
   }
 
-  MeasuredKey backward_key(const Work& work, const Layer& layer) const {
+  /// As if the layer were not the first one of the model.
+  MeasuredKey layer_key(const Work& work, const Layer& layer) const {
     MeasuredKey key;
     key.probe = Probe::layer;
     key.implementation = name_of(work.implementation);
-    key.operation = "backward";
-    key.accumulate = work.accumulate;
+    key.operation = layer_operation(work.kind);
+    key.accumulate = work.accumulate && (work.kind == TaskKind::backward || work.kind == TaskKind::backward_weight);
     key.dtype = dtype_;
     key.in = layer.in_features;
     key.out = layer.out_features;
@@ -279,18 +280,9 @@ class Pricer {
     const double slowdown = shares_ && work.kind == TaskKind::backward ? slowdown_by(work) : 0;
     for (std::int32_t i = 0; i < work.layer_count; ++i) {
       const std::int32_t index = work.first_layer + (forward ? i : work.layer_count - 1 - i);
-      const Layer& layer = layers[static_cast<std::size_t>(index)];
-      MeasuredKey key;
-      key.probe = Probe::layer;
-      key.implementation = name_of(work.implementation);
-      key.operation = layer_operation(work.kind);
-      key.accumulate = work.accumulate && (work.kind == TaskKind::backward || work.kind == TaskKind::backward_weight);
+      MeasuredKey key = layer_key(work, layers[static_cast<std::size_t>(index)]);
       const bool gives_input = work.kind == TaskKind::backward || work.kind == TaskKind::backward_input;
       key.input_gradient = !gives_input || work.input_gradient || index != work.first_layer;
-      key.dtype = dtype_;
-      key.in = layer.in_features;
-      key.out = layer.out_features;
-      key.size = work.rows;
       if (work.kind == TaskKind::backward && add_by_length(key, work, index, kernels)) continue;
       for (const OperationTime& time : layers_.at(key)) {
         kernels.slows_collectives(slowdown);

@@ -59,21 +59,31 @@ std::string known_profiles() {
                        : list_words(names) + ", or the path of a profile.json";
 }
 
+/// Every profile has what a pipeline in fp32 needs.
+bool is_usual(const RunSpec& spec) { return spec.dtype == Dtype::fp32 && replica_count(spec) == 1 && !is_data_parallel(spec); }
+
 /// Collectives where replicas exchange something, layers of the data type.
-bool has_what_is_needed(const ProfileSummary& profile, std::span<const RunSpec> specs) {
-  const auto usual = [](const RunSpec& spec) {
-    return spec.dtype == Dtype::fp32 && replica_count(spec) == 1 && !is_data_parallel(spec);
-  };
-  if (std::all_of(specs.begin(), specs.end(), usual)) return true;  // every profile has that: none need be read
-  const CostProfile costs = load_profile(profile.path);
-  const auto has_layers = [&](const std::string& dtype) {
-    const auto layers = costs.of(Probe::layer);
-    return std::any_of(layers.begin(), layers.end(), [&](const MeasuredCurve& layer) { return layer.key.dtype == dtype; });
-  };
+bool has_what_is_needed(const CostProfile& profile, std::span<const RunSpec> specs) {
+  const auto layers = profile.of(Probe::layer);
   return std::all_of(specs.begin(), specs.end(), [&](const RunSpec& spec) {
     const bool exchanges = replica_count(spec) > 1 || is_data_parallel(spec);
-    return (!exchanges || !costs.of(Probe::collective).empty()) && has_layers(to_string(spec.dtype));
+    const std::string dtype = to_string(spec.dtype);
+    return (!exchanges || !profile.of(Probe::collective).empty()) &&
+           std::any_of(layers.begin(), layers.end(), [&](const MeasuredCurve& layer) { return layer.key.dtype == dtype; });
   });
+}
+
+/// Those that can be read, the one to take first. Throws InputError if there is none.
+std::vector<ProfileSummary> by_preference() {
+  std::vector<ProfileSummary> profiles = list_profiles();
+  const std::string reason = profiles.empty() ? "no profile in data/" : "no readable profile (" + profiles.front().error + ")";
+  std::erase_if(profiles, [](const ProfileSummary& profile) { return !profile.error.empty(); });
+  if (profiles.empty()) throw InputError("--profile", reason, "one written by pdl-calibrate, or synthetic costs (--tf, --tb)");
+  const auto rank = [](const ProfileSummary& profile) {
+    return std::pair(profile.environment.device == "cuda", profile.environment.count);
+  };
+  std::stable_sort(profiles.begin(), profiles.end(), [&](const auto& a, const auto& b) { return rank(a) > rank(b); });
+  return profiles;
 }
 
 }  // namespace
@@ -108,23 +118,17 @@ std::vector<ProfileSummary> list_profiles() {
   return profiles;
 }
 
-std::string default_profile_name() { return default_profile_name({}); }
+std::string default_profile_name() { return by_preference().front().name; }
 
-std::string default_profile_name(std::span<const RunSpec> specs) {
-  std::vector<ProfileSummary> profiles = list_profiles();
-  const auto lacks = [&](const ProfileSummary& profile) { return !profile.error.empty() || !has_what_is_needed(profile, specs); };
-  if (!std::all_of(profiles.begin(), profiles.end(), lacks)) std::erase_if(profiles, lacks);
-  const ProfileSummary* best = nullptr;
-  const auto rank = [](const ProfileSummary& profile) {
-    return std::pair(profile.environment.device == "cuda", profile.environment.count);
-  };
-  for (const ProfileSummary& profile : profiles) {
-    if (profile.error.empty() && (!best || rank(*best) < rank(profile))) best = &profile;
+CostProfile load_default_profile(std::span<const RunSpec> specs) {
+  const std::vector<ProfileSummary> profiles = by_preference();
+  CostProfile first = load_profile(profiles.front().path);
+  if (std::all_of(specs.begin(), specs.end(), is_usual) || has_what_is_needed(first, specs)) return first;
+  for (std::size_t i = 1; i < profiles.size(); ++i) {
+    CostProfile profile = load_profile(profiles[i].path);
+    if (has_what_is_needed(profile, specs)) return profile;
   }
-  if (best) return best->name;
-  throw InputError("--profile",
-                   profiles.empty() ? "no profile in data/" : "no readable profile (" + profiles.front().error + ")",
-                   "one written by pdl-calibrate, or synthetic costs (--tf, --tb)");
+  return first;
 }
 
 CostProfile load_profile(const std::string& name_or_path) {

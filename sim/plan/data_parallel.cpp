@@ -113,7 +113,10 @@ class DistributedStep : Replicas {
       }
       reduced.push_back(add_exchange(replica, microbatch, b));
     }
-    if (spec_.bucket_views) return wait_for_all(reduced);
+    if (spec_.bucket_views) {  // nothing is copied back: what comes next waits, the next forward or the optimizer
+      pending_ = reduced;
+      return;
+    }
     for (std::size_t b = 0; b < plan_.buckets.size(); ++b) {
       const TaskId copy = add(moved(TaskKind::bucket_copy_out, plan_.buckets[b]), compute_stream(replica), host, kNone, replica, microbatch, b);
       if (reduced[b] != kNone) builder_.add_edge(reduced[b], copy);
@@ -132,9 +135,6 @@ class DistributedStep : Replicas {
     builder_.add_edge(full, task);
     return task;
   }
-
-  /// Where nothing is copied back, what comes next waits: the next microbatch's forward, or the optimizer.
-  void wait_for_all(const std::vector<TaskId>& reduced) { pending_ = reduced; }
 
   void join_pending(TaskId task) {
     for (const TaskId reduced : pending_) {
@@ -258,22 +258,6 @@ LiveActivations whole_model(const RunSpec& spec, std::int64_t rows) {
 }
 
 }  // namespace
-
-std::vector<GradientBucket> reduce_chunks(const Model& model, std::int64_t limit) {
-  std::vector<GradientBucket> chunks;
-  const auto tensors = 2 * model.layers.size();
-  for (std::size_t tensor = 0; tensor < tensors; ++tensor) {
-    const Layer& layer = model.layers[tensor / 2];
-    const std::int64_t numbers = tensor % 2 == 0 ? layer.in_features * layer.out_features : layer.out_features;
-    const std::int64_t bytes = numbers * kBytesPerNumber;
-    if (chunks.empty() || chunks.back().bytes + bytes > limit) {
-      chunks.push_back({{}, 0, static_cast<std::int32_t>(tensor / 2)});
-    }
-    chunks.back().tensors.push_back(tensor);
-    chunks.back().bytes += bytes;
-  }
-  return chunks;
-}
 
 Work sleep_work(double ms) {
   Work work;

@@ -27,11 +27,6 @@ namespace pdl {
 /// Fills in buckets, live activations and graph of a plan of strategy dp or ddp, whose stages and rows are there.
 void plan_data_parallel(Plan& plan);
 
-/// DataParallel's chunks of gradients, in registration order. Python cuts them (torch/_utils.py, _take_tensors, PyTorch 2.11),
-/// not C++ as those of the parameters (Plan::buckets): a tensor that would take a chunk beyond `limit` bytes begins the next
-/// one. A large weight travels alone, and is not copied into a flat tensor first.
-std::vector<GradientBucket> reduce_chunks(const Model& model, std::int64_t limit = std::int64_t{10} << 20);
-
 /// The host's sleep of so many milliseconds.
 Work sleep_work(double ms);
 

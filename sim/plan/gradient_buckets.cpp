@@ -60,4 +60,19 @@ std::vector<GradientBucket> parameter_chunks(const Model& model, std::int64_t li
   return describe(fill_buckets(bytes, limit, limit), bytes);
 }
 
+std::vector<GradientBucket> reduce_chunks(const Model& model, std::int64_t limit) {
+  const std::vector<std::int64_t> bytes = tensor_bytes(model);
+  std::vector<TensorIndices> chunks;
+  std::int64_t size = 0;
+  for (std::size_t tensor = 0; tensor < bytes.size(); ++tensor) {
+    if (chunks.empty() || size + bytes[tensor] > limit) {
+      chunks.emplace_back();
+      size = 0;
+    }
+    chunks.back().push_back(tensor);
+    size += bytes[tensor];
+  }
+  return describe(chunks, bytes);
+}
+
 }  // namespace pdl

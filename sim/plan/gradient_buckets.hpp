@@ -46,4 +46,9 @@ std::vector<GradientBucket> gradient_buckets(const Model& model, std::int64_t fi
 /// DataParallel's chunks, in registration order.
 std::vector<GradientBucket> parameter_chunks(const Model& model, std::int64_t limit = std::int64_t{10} << 20);
 
+/// DataParallel's chunks of gradients, in registration order. Python cuts them (torch/_utils.py, _take_tensors, PyTorch 2.11),
+/// not C++ as those of the parameters (parameter_chunks): a tensor that would take a chunk beyond `limit` bytes begins the next
+/// one. A large weight travels alone, and is not copied into a flat tensor first.
+std::vector<GradientBucket> reduce_chunks(const Model& model, std::int64_t limit = std::int64_t{10} << 20);
+
 }  // namespace pdl

@@ -38,7 +38,7 @@ RunResult predict_as_asked(const SimulateFlags& flags) {
   const RunSpec spec = parse_run_spec(given_settings(flags));
   const auto profile = flags.profile->value();
   if (!spec.synthetic) {
-    const CostProfile costs = load_profile(profile ? *profile : default_profile_name({&spec, 1}));
+    const CostProfile costs = profile ? load_profile(*profile) : load_default_profile({&spec, 1});
     return predict(spec, &costs, memory_limit(flags));
   }
   if (profile) throw InputError("--profile", *profile + " beside synthetic costs", "either a profile or --tf and --tb");

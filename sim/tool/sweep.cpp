@@ -75,7 +75,7 @@ std::optional<CostProfile> costs_of(const SweepFlags& flags, const std::vector<S
     throw InputError("--profile", *profile + " beside synthetic costs", "either a profile or --tf and --tb");
   }
   if (synthetic) return std::nullopt;
-  return load_profile(profile ? *profile : default_profile_name(specs_of(given)));
+  return profile ? load_profile(*profile) : load_default_profile(specs_of(given));
 }
 
 SweepOptions options_of(const SweepFlags& flags) {

@@ -1,7 +1,6 @@
 // Which gradients travel together.
 #include "sim/plan/gradient_buckets.hpp"
 
-#include "sim/plan/data_parallel.hpp"
 #include "tests/support/catch.hpp"
 
 using namespace pdl;

@@ -14,6 +14,7 @@
 #include "runtime/model/reference_training.hpp"
 #include "sim/spec/error.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/cpu_training.hpp"
 #include "tests/support/specs.hpp"
 
 using namespace pdl;
@@ -24,14 +25,7 @@ constexpr int kSteps = 5;
 
 Plan plan_of(const std::string& flags) { return make_plan(spec("--dim 8 " + flags)); }
 
-/// A learning rate so large that the parameters visibly move in a few steps.
-RuntimeOptions cpu_options(const std::string& optimizer) {
-  RuntimeOptions options;
-  options.device = DeviceKind::cpu;
-  options.seed = 7;
-  options.learning_rate = optimizer == "adam" ? 0.01 : 1.0;
-  return options;
-}
+RuntimeOptions cpu_options(const std::string& optimizer) { return cpu_training(optimizer, 7); }
 
 /// As train_reference, and what the loss of its last step was.
 struct Trained {
@@ -158,14 +152,7 @@ TEST_CASE("Recording does not change what is trained", "[runtime][autograd]") {
   auto plain = make_autograd_program(plan, options);
   auto recorded = make_autograd_program(plan, options);
   SpanRecorder recorder(plan.graph, options);
-  for (int step = 0; step < 3; ++step) {
-    plain->step(nullptr);
-    recorder.begin_step();
-    recorded->step(&recorder);
-    recorder.end_step();
-  }
-  const std::vector<at::Tensor> a = plain->parameters(), b = recorded->parameters();
-  for (std::size_t i = 0; i < a.size(); ++i) CHECK(at::equal(a[i], b[i]));
+  check_recording_changes_nothing(*plain, *recorded, recorder);
 }
 
 namespace {

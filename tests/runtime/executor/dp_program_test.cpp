@@ -11,6 +11,7 @@
 #include "runtime/model/reference_training.hpp"
 #include "sim/spec/error.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/cpu_training.hpp"
 #include "tests/support/specs.hpp"
 
 using namespace pdl;
@@ -21,14 +22,7 @@ constexpr int kSteps = 5;
 
 Plan plan_of(const std::string& flags) { return make_plan(spec("--strategy dp --dim 8 --depth 4 " + flags)); }
 
-/// A learning rate so large that the parameters visibly move in a few steps.
-RuntimeOptions cpu_options(const std::string& optimizer = "sgd") {
-  RuntimeOptions options;
-  options.device = DeviceKind::cpu;
-  options.seed = 7;
-  options.learning_rate = optimizer == "adam" ? 0.01 : 1.0;
-  return options;
-}
+RuntimeOptions cpu_options(const std::string& optimizer = "sgd") { return cpu_training(optimizer, 7); }
 
 double reference_loss(const Plan& plan, const RuntimeOptions& options, int steps_before) {
   const std::vector<at::Tensor> parameters = train_reference(plan.spec, options, at::kCPU, steps_before);
@@ -132,15 +126,7 @@ TEST_CASE("Recording does not change what DataParallel trains", "[runtime][data_
   const RuntimeOptions options = cpu_options("adam");
   auto plain = make_dp_program(plan, options), recorded = make_dp_program(plan, options);
   SpanRecorder recorder(plan.graph, options);
-  for (int step = 0; step < 3; ++step) {
-    plain->step(nullptr);
-    recorder.begin_step();
-    recorded->step(&recorder);
-    recorder.end_step();
-  }
-  const std::vector<at::Tensor> a = plain->parameters(), b = recorded->parameters();
-  REQUIRE(a.size() == b.size());
-  for (std::size_t i = 0; i < a.size(); ++i) CHECK(at::equal(a[i], b[i]));
+  check_recording_changes_nothing(*plain, *recorded, recorder);
 }
 
 TEST_CASE("Hosts of DataParallel sleep where they are told to", "[runtime][data_parallel]") {

@@ -9,6 +9,7 @@
 #include "runtime/model/initial_values.hpp"
 #include "runtime/model/reference_training.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/cpu_training.hpp"
 #include "tests/support/process.hpp"
 #include "tests/support/specs.hpp"
 
@@ -18,13 +19,7 @@ namespace {
 
 constexpr int kSteps = 4;
 
-RuntimeOptions cpu_options(const std::string& optimizer = "sgd") {
-  RuntimeOptions options;
-  options.device = DeviceKind::cpu;
-  options.seed = 11;
-  options.learning_rate = optimizer == "adam" ? 0.01 : 1.0;
-  return options;
-}
+RuntimeOptions cpu_options(const std::string& optimizer = "sgd") { return cpu_training(optimizer, 11); }
 
 Plan plan_of(const std::string& flags) { return make_plan(spec("--dim 8 --depth 5 " + flags)); }
 

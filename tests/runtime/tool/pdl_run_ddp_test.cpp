@@ -10,7 +10,7 @@
 #include "sim/report/run_json.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/free_port.hpp"
-#include "tests/support/process.hpp"
+#include "tests/support/pdl_run.hpp"
 
 using namespace pdl;
 
@@ -19,19 +19,6 @@ using namespace pdl;
 namespace {
 
 const std::string kDdp = "--device cpu --strategy ddp --dim 16 --depth 4 --batch 13 --warmup 1 --steps 3 ";
-
-Process pdl_run(const std::string& arguments, const TemporaryFolder& folder, const std::string& environment = "") {
-  return run_program("pdl-run", arguments, folder, environment);
-}
-
-/// Runs a shell script in the folder. $PDL_RUN is the program.
-Process shell(const std::string& script, const TemporaryFolder& folder) {
-  const std::string file = folder.write("script", script);
-  const std::string command = "cd '" + folder.path() + "' && PDL_RUN='" + PDL_BINARY_DIR + "/pdl-run' timeout 120 bash '" +
-                              file + "' >'" + folder / "stdout" + "' 2>'" + folder / "stderr" + "' </dev/null";
-  const int status = std::system(command.c_str());
-  return {WEXITSTATUS(status), read_text(folder / "stdout"), read_text(folder / "stderr")};
-}
 
 std::size_t count(const std::string& text, const std::string& word) {
   std::size_t found = 0;

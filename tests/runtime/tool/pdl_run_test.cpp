@@ -10,7 +10,7 @@
 
 #include "sim/report/run_json.hpp"
 #include "tests/support/catch.hpp"
-#include "tests/support/process.hpp"
+#include "tests/support/pdl_run.hpp"
 #include "tests/support/specs.hpp"
 
 using namespace pdl;
@@ -26,19 +26,6 @@ const std::string kStartLongRun = R"(
   while set -- $(cat /proc/$p/task/$p/children) && [ $# -lt $workers ]; do kill -0 $p || exit 99; sleep 0.01; done
   say_who_runs() { for child in "$@"; do grep -qs '^State:[[:space:]]*[RSDTtI]' /proc/$child/status && echo left $child; done; true; }
 )";
-
-Process pdl_run(const std::string& arguments, const TemporaryFolder& folder, const std::string& environment = "") {
-  return run_program("pdl-run", arguments, folder, environment);
-}
-
-/// Runs a shell script in the folder. $PDL_RUN is the program.
-Process shell(const std::string& script, const TemporaryFolder& folder) {
-  const std::string file = folder.write("script", script);
-  const std::string command = "cd '" + folder.path() + "' && PDL_RUN='" + PDL_BINARY_DIR + "/pdl-run' timeout 120 bash '" +
-                              file + "' >'" + folder / "stdout" + "' 2>'" + folder / "stderr" + "' </dev/null";
-  const int status = std::system(command.c_str());
-  return {WEXITSTATUS(status), read_text(folder / "stdout"), read_text(folder / "stderr")};
-}
 
 /// A port of this host that somebody listens on, for as long as this lives.
 class TakenPort {
