@@ -2,8 +2,10 @@
 
 #include "sim/spec/error.hpp"
 #include "sim/spec/split.hpp"
+#include "tests/sim/spec/surviving_settings.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/specs.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 using namespace pdl;
 
@@ -38,15 +40,35 @@ TEST_CASE("defaults are the contract's") {
 
 TEST_CASE("a spec reads back from its own settings") {
   for (const char* flags : {"", "--gpus 4 --depth 30 --schedule gpipe --microbatches 3", "--gpus 2 --strategy mp --dtype tf32",
-                            "--gpus 8 --tf 0.1 --tb 2e-1 --tw 0.30000000000000004 --tcomm 0 --p2p rendezvous",
-                            "--gpus 3 --schedule 1f1b --transport gloo --workers process --optimizer adam"}) {
-    const RunSpec once = spec(flags);
-    const std::vector<SettingValue> settings = to_settings(once);
-    const RunSpec twice = parse_run_spec(settings);
-    CHECK(describe(once) == describe(twice));
-    REQUIRE(to_settings(twice).size() == settings.size());
-    for (std::size_t i = 0; i < settings.size(); ++i) CHECK(to_settings(twice)[i].value == settings[i].value);
-    if (once.synthetic) CHECK(twice.synthetic->tf_ms == once.synthetic->tf_ms);
+                            "--gpus 8 --tf 0.1 --tb 0.2 --tw 0.30000000000000004 --tcomm 0 --p2p rendezvous",
+                            "--gpus 3 --schedule 1f1b --transport gloo --workers process --optimizer adam",
+                            "--gpus 2 --schedule zb-h2 --overlap-steps 0"}) {
+    check_that_settings_survive(flags);
+  }
+}
+
+TEST_CASE("every word there is, given differently from its default, is among the settings") {
+  const TemporaryFolder folder;
+  const std::string model = folder.write("two.json", R"({"layers": [{"kind": "linear_relu", "in": 12, "out": 20}, {"kind": "linear_relu", "in": 20, "out": 6}]})");
+  std::set<std::string> given;
+  for (const std::string& flags : std::vector<std::string>{
+           "--model " + model + " --batch 96 --optimizer adam --dtype tf32 --accum 3",
+           "--gpus 4 --pp 2 --dp 2 --depth 12 --dim 64 --batch 96 --microbatches 4 --schedule interleaved --chunks 3 --recompute 1 "
+           "--overlap-steps 1 --transport nccl --workers process --no-sync 1 --accum 2",
+           "--strategy ddp --gpus 8 --hosts 2 --network-gb-per-s 25 --network-latency-us 10 --accum 8 --no-sync 1 --bucket-mb 100 "
+           "--first-bucket-mb 0.5 --bucket-views 1 --delay-ms 2.5 --straggler 3:20.5 --dtype amp-fp16 --loss-scale 1024",
+           "--gpus 2 --schedule gpipe --p2p rendezvous --tf 3 --tb 4 --tw 5 --tcomm 6"}) {
+    check_that_settings_survive(flags);
+    const std::map<std::string, std::string> usual = settings_of(spec(""));
+    for (const auto& [name, value] : words_of(flags)) {
+      INFO(name);
+      CHECK((!usual.contains(name) || usual.at(name) != value));
+      given.insert(name);
+    }
+  }
+  for (const SettingInfo& info : setting_infos()) {
+    INFO("a word that this test does not give: " << info.name);
+    CHECK(given.contains(info.name));
   }
 }
 
