@@ -1,6 +1,8 @@
 // Collectives of any number of GPUs and hosts from those that were measured.
 #include "sim/cost/collective_time.hpp"
 
+#include <cmath>
+
 #include "sim/spec/error.hpp"
 #include "tests/sim/cost/profile_builder.hpp"
 #include "tests/support/catch.hpp"
@@ -11,27 +13,32 @@ namespace {
 
 constexpr std::int64_t kMB = 1'000'000;
 
-/// latency 10 us, and on 4 GPUs 1.5 times the bytes at 150 GB/s: 10 us a megabyte.
-CostProfile profile() {
+/// Latency 10 us and 10 us a megabyte, on 4 GPUs.
+CostProfile profile(const std::string& operation) {
   ProfileBuilder builder;
   MeasuredKey key;
   key.probe = Probe::collective;
-  key.operation = "all_reduce";
+  key.operation = operation;
   key.transport = "nccl";
   key.ranks = 4;
   ProfileBuilder::Points points = {{1, 10}};
   for (std::int64_t bytes = kMB; bytes <= 1024 * kMB; bytes *= 2) points.push_back({bytes, 10 + 10.0 * static_cast<double>(bytes) / kMB});
-  builder.add(key, points);
+  for (CurvePoint& point : builder.add(key, points).points) point.kernels = {{"ring", point.time_ns, 24, 1, 1}};
   return builder.done();
 }
 
 struct Asked {
-  CostProfile known = profile();
-  Notices notices;
+  std::string operation = "all_reduce";
+  CostProfile known = profile(operation);
+  Notices notices = {};
+
+  CollectiveTime time(std::int64_t ranks, std::int64_t bytes, std::int64_t hosts = 1, double gb_per_s = 50, double latency_us = 5) {
+    CollectiveTimes times(known, notices);
+    return times.at({operation, "nccl", ranks, bytes, hosts, gb_per_s * 1e9, latency_us * 1e3});
+  }
 
   double us(std::int64_t ranks, std::int64_t bytes, std::int64_t hosts = 1, double gb_per_s = 50, double latency_us = 5) {
-    CollectiveTimes times(known, notices);
-    return times.at({"all_reduce", "nccl", ranks, bytes, hosts, gb_per_s * 1e9, latency_us * 1e3}).device_ns / 1e3;
+    return time(ranks, bytes, hosts, gb_per_s, latency_us).device_ns / 1e3;
   }
 };
 
@@ -63,6 +70,45 @@ TEST_CASE("several hosts: the longer of the inside and the network, latencies of
   // A network that is faster than the inside.
   CHECK(asked.us(8, 1024 * kMB, 2, 5000) == Approx(10 + 2 * 5 + 10240));
   CHECK_THAT(asked.notices.texts().front(), ContainsSubstring("2 hosts"));
+}
+
+TEST_CASE("broadcast and reduce: the bytes once, 3 steps of a ring of 4; a tree of n has log2 n steps and wins") {
+  for (const std::string operation : {"broadcast", "reduce"}) {
+    INFO(operation);
+    Asked asked{operation};
+    CHECK(asked.us(4, 64 * kMB) == Approx(650));
+    CHECK(asked.us(2, 1024 * kMB) == Approx(10 * 1 / 3. + 10240));
+    CHECK(asked.us(8, 1024 * kMB) == Approx(10 * 3 / 3. + 10240));
+    CHECK(asked.us(16, 1) == Approx(10 * 4 / 3.));
+    // 4 hosts x 4: a tree of 2 steps of 5 us, the bytes at 50 GB/s.
+    CHECK(asked.us(16, 1024 * kMB, 4) == Approx(10 + 2 * 5 + 20480));
+    CHECK(asked.us(12, 1024 * kMB, 3) == Approx(10 + std::log2(3) * 5 + 20480));
+  }
+}
+
+TEST_CASE("all_gather and reduce_scatter: a ring alone, (n-1)/n of the bytes in n-1 steps") {
+  for (const std::string operation : {"all_gather", "reduce_scatter"}) {
+    INFO(operation);
+    Asked asked{operation};
+    CHECK(asked.us(4, 64 * kMB) == Approx(650));
+    CHECK(asked.us(2, 1024 * kMB) == Approx(10 * 1 / 3. + 10240 * (1 / 2.) / (3 / 4.)));
+    CHECK(asked.us(8, 1024 * kMB) == Approx(10 * 7 / 3. + 10240 * (7 / 8.) / (3 / 4.)));
+    CHECK(asked.us(1024, 1) == Approx(10 * 1023 / 3.));
+    // 4 hosts x 4: 3 steps of 5 us, 3/4 of the bytes at 50 GB/s.
+    CHECK(asked.us(16, 1024 * kMB, 4) == Approx(10 + 3 * 5 + 15360));
+  }
+}
+
+TEST_CASE("one GPU a host: the network alone") {
+  Asked asked;
+  // Ring of 4 hosts: 3/2 of the bytes at 50 GB/s, 6 steps of 5 us. Small: a tree, 2 x 2 steps, twice the bytes.
+  CHECK(asked.us(4, 1024 * kMB, 4) == Approx(6 * 5 + 30720));
+  CHECK(asked.us(4, 50'000, 4) == Approx(4 * 5 + 2));
+  CHECK(asked.us(2, 50'000, 2) == Approx(2 * 5 + 1));
+  CHECK(asked.time(4, 1024 * kMB, 4).blocks == 0);  // nothing of the inside
+  CHECK(asked.time(8, 1024 * kMB, 2).blocks == 24);
+  CHECK(Asked{"broadcast"}.us(2, 50'000, 2) == Approx(1 * 5 + 1));
+  CHECK(Asked{"all_gather"}.us(2, 50'000, 2) == Approx(1 * 5 + .5));
 }
 
 TEST_CASE("times of collectives grow with bytes, from one byte to a terabyte, for any group") {
