@@ -63,13 +63,14 @@ TEST_CASE("other groups by the byte counts of ring and tree, and it is said") {
   CHECK_THAT(asked.notices.texts().front(), ContainsSubstring("extrapolated: all_reduce of 8 ranks from 4 measured"));
 }
 
-TEST_CASE("several hosts: the longer of the inside and the network, latencies of both") {
+TEST_CASE("several hosts: ring or tree over all ranks, the longer of the inside and the network, latencies of both") {
   Asked asked;
-  // 2 hosts x 4: the network moves 2 x 1/2 x 1,024 MB at 50 GB/s, 20.48 ms, in two steps of 5 us; inside 10.24 ms.
-  CHECK(asked.us(8, 1024 * kMB, 2) == Approx(10 + 2 * 5 + 20480));
+  // 2 hosts x 4: 2 x 7/8 of 1,024 MB at 50 GB/s, 35.84 ms, in two steps of 5 us; inside 14 steps, 11.95 ms.
+  CHECK(asked.us(8, 1024 * kMB, 2) == Approx(10 * 14 / 6. + 2 * 5 + 35840));
   // A network that is faster than the inside.
-  CHECK(asked.us(8, 1024 * kMB, 2, 5000) == Approx(10 + 2 * 5 + 10240));
-  CHECK_THAT(asked.notices.texts().front(), ContainsSubstring("2 hosts"));
+  CHECK(asked.us(8, 1024 * kMB, 2, 5000) == Approx(10 * 14 / 6. + 2 * 5 + 10240 * (7 / 8.) / (3 / 4.)));
+  CHECK_THAT(asked.notices.texts().back(), ContainsSubstring("2 hosts"));
+  CHECK(asked.time(8, 1024 * kMB, 2).blocks == 24);
 }
 
 TEST_CASE("broadcast and reduce: the bytes once, 3 steps of a ring of 4; a tree of n has log2 n steps and wins") {
@@ -80,9 +81,9 @@ TEST_CASE("broadcast and reduce: the bytes once, 3 steps of a ring of 4; a tree 
     CHECK(asked.us(2, 1024 * kMB) == Approx(10 * 1 / 3. + 10240));
     CHECK(asked.us(8, 1024 * kMB) == Approx(10 * 3 / 3. + 10240));
     CHECK(asked.us(16, 1) == Approx(10 * 4 / 3.));
-    // 4 hosts x 4: a tree of 2 steps of 5 us, the bytes at 50 GB/s.
-    CHECK(asked.us(16, 1024 * kMB, 4) == Approx(10 + 2 * 5 + 20480));
-    CHECK(asked.us(12, 1024 * kMB, 3) == Approx(10 + std::log2(3) * 5 + 20480));
+    // 4 hosts x 4: a tree of 4 steps, 2 of them between hosts, 5 us each; the bytes at 50 GB/s.
+    CHECK(asked.us(16, 1024 * kMB, 4) == Approx(10 * 4 / 3. + 2 * 5 + 20480));
+    CHECK(asked.us(12, 1024 * kMB, 3) == Approx(10 * std::log2(12) / 3 + 5 * std::log2(3) + 20480));
   }
 }
 
@@ -94,21 +95,19 @@ TEST_CASE("all_gather and reduce_scatter: a ring alone, (n-1)/n of the bytes in 
     CHECK(asked.us(2, 1024 * kMB) == Approx(10 * 1 / 3. + 10240 * (1 / 2.) / (3 / 4.)));
     CHECK(asked.us(8, 1024 * kMB) == Approx(10 * 7 / 3. + 10240 * (7 / 8.) / (3 / 4.)));
     CHECK(asked.us(1024, 1) == Approx(10 * 1023 / 3.));
-    // 4 hosts x 4: 3 steps of 5 us, 3/4 of the bytes at 50 GB/s.
-    CHECK(asked.us(16, 1024 * kMB, 4) == Approx(10 + 3 * 5 + 15360));
+    // 4 hosts x 4: 15 steps, 3 between hosts, 15/16 of the bytes at 50 GB/s.
+    CHECK(asked.us(16, 1024 * kMB, 4) == Approx(10 * 15 / 3. + 3 * 5 + 19200));
   }
 }
 
-TEST_CASE("one GPU a host: the network alone") {
+TEST_CASE("one GPU a host: every step is between hosts") {
   Asked asked;
-  // Ring of 4 hosts: 3/2 of the bytes at 50 GB/s, 6 steps of 5 us. Small: a tree, 2 x 2 steps, twice the bytes.
-  CHECK(asked.us(4, 1024 * kMB, 4) == Approx(6 * 5 + 30720));
-  CHECK(asked.us(4, 50'000, 4) == Approx(4 * 5 + 2));
-  CHECK(asked.us(2, 50'000, 2) == Approx(2 * 5 + 1));
-  CHECK(asked.time(4, 1024 * kMB, 4).blocks == 0);  // nothing of the inside
-  CHECK(asked.time(8, 1024 * kMB, 2).blocks == 24);
-  CHECK(Asked{"broadcast"}.us(2, 50'000, 2) == Approx(1 * 5 + 1));
-  CHECK(Asked{"all_gather"}.us(2, 50'000, 2) == Approx(1 * 5 + .5));
+  // Ring of 4 hosts: 3/2 of the bytes at 50 GB/s, 6 steps of 5 us. Small: a tree, 2 x 2 steps.
+  CHECK(asked.us(4, 1024 * kMB, 4) == Approx(10 + 6 * 5 + 30720));
+  CHECK(asked.us(4, 1, 4) == Approx(10 + 4 * 5));
+  CHECK(asked.us(2, kMB, 2) == Approx(10 * 2 / 6. + 2 * 5 + 20));
+  CHECK(Asked{"broadcast"}.us(2, 1, 2) == Approx(10 * 1 / 3. + 1 * 5));
+  CHECK(Asked{"all_gather"}.us(2, kMB, 2) == Approx(10 * 1 / 3. + 1 * 5 + 10));
 }
 
 TEST_CASE("times of collectives grow with bytes, from one byte to a terabyte, for any group") {

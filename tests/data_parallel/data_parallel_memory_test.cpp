@@ -56,3 +56,26 @@ TEST_CASE("1F1B keeps min(P, M) x B / M samples on GPU 0, whatever M (marin #653
     CHECK(plan.live.front().bytes == samples * of_a_sample);
   }
 }
+
+TEST_CASE("ddp and dp keep the activations of one micro-batch at a time, of the largest") {
+  // Input and the results of two layers: 3 x 64 numbers a sample.
+  const auto samples = [](const std::string& flags) {
+    std::vector<std::int64_t> each;
+    for (const LiveActivations& live : make_plan(spec("--depth 2 --dim 64 " + flags)).live) {
+      CHECK(live.count == (live.bytes > 0 ? 1 : 0));
+      CHECK(live.bytes % (3 * 64 * 4) == 0);
+      each.push_back(live.bytes / (3 * 64 * 4));
+    }
+    return each;
+  };
+  using Samples = std::vector<std::int64_t>;
+  for (const std::string strategy : {"--strategy ddp ", "--strategy dp "}) {
+    INFO(strategy);
+    CHECK(samples(strategy + "--gpus 2 --batch 64") == Samples{32, 32});
+    CHECK(samples(strategy + "--gpus 2 --batch 64 --microbatches 4") == Samples{8, 8});
+    CHECK(samples(strategy + "--gpus 2 --batch 64 --microbatches 4 --accum 3") == Samples{8, 8});
+    CHECK(samples(strategy + "--gpus 2 --batch 20 --microbatches 3") == Samples{4, 4});  // 4, 4, 2
+  }
+  CHECK(samples("--strategy ddp --gpus 4 --batch 10") == Samples{3, 3, 2, 2});
+  CHECK(samples("--strategy dp --gpus 4 --batch 9") == Samples{3, 3, 3, 0});
+}
