@@ -57,8 +57,8 @@ StepTasks read_tasks(const Plan& plan) {
   MicrobatchTasks empty;
   const auto gpus = static_cast<std::size_t>(plan.spec.gpus);
   empty.scatter = empty.gather = empty.scatter_gradient = std::vector<TaskIds>(gpus);
-  empty.broadcast.resize(plan.buckets.size());
-  empty.reduce.resize(reduce_chunks(plan.spec.model).size());
+  empty.broadcast.resize(plan.parameter_chunks.size());
+  empty.reduce.resize(plan.gradient_chunks.size());
   empty.forward = empty.backward = TaskIds(gpus, kNone);
   step.microbatches.assign(plan.microbatch_rows.size(), empty);
   for (TaskId t = 0; t < plan.graph.tasks.size(); ++t) {
@@ -125,11 +125,12 @@ struct Replicas {
 
 /// By micro-batch of a round, by replica with samples.
 std::vector<std::vector<std::int64_t>> make_rows(const Plan& plan, std::size_t replicas) {
-  const std::size_t in_round = plan.microbatch_rows.size() / static_cast<std::size_t>(plan.spec.accum);
-  // Replicas have unequal parts only where a part is one micro-batch.
-  if (in_round == 1) return {{plan.replica_rows.begin(), plan.replica_rows.begin() + static_cast<std::ptrdiff_t>(replicas)}};
-  std::vector<std::vector<std::int64_t>> rows;
-  for (std::size_t i = 0; i < in_round; ++i) rows.emplace_back(replicas, plan.microbatch_rows[i]);
+  std::vector<std::vector<std::int64_t>> rows(static_cast<std::size_t>(microbatches_of_a_round(plan)));
+  for (std::size_t m = 0; m < rows.size(); ++m) {
+    for (std::size_t r = 0; r < replicas; ++r) {
+      rows[m].push_back(rows_of(plan, static_cast<std::int32_t>(r), static_cast<std::int32_t>(m)));
+    }
+  }
   return rows;
 }
 
@@ -191,12 +192,10 @@ std::shared_ptr<Backward> make_node(const Replicas& replicas, const MicrobatchTa
 Replicas make_replicas(const Plan& plan, const RuntimeOptions& options) {
   Replicas replicas;
   for (std::size_t g = 0; g < plan.replica_rows.size() && plan.replica_rows[g] > 0; ++g) {
-    const bool cpu = options.device == DeviceKind::cpu;
-    replicas.devices.push_back(cpu ? at::Device(at::kCPU)
-                                   : at::Device(at::kCUDA, static_cast<at::DeviceIndex>(options.device_index(static_cast<int>(g)))));
+    replicas.devices.push_back(device_of(options, static_cast<int>(g)));
   }
-  for (const GradientBucket& chunk : plan.buckets) replicas.parameter_chunks.push_back(chunk.tensors);
-  for (const GradientBucket& chunk : reduce_chunks(plan.spec.model)) replicas.gradient_chunks.push_back(chunk.tensors);
+  for (const GradientBucket& chunk : plan.parameter_chunks) replicas.parameter_chunks.push_back(chunk.tensors);
+  for (const GradientBucket& chunk : plan.gradient_chunks) replicas.gradient_chunks.push_back(chunk.tensors);
   return replicas;
 }
 

@@ -4,6 +4,9 @@
 #include <cmath>
 #include <map>
 
+#include "sim/spec/error.hpp"
+#include "sim/spec/words.hpp"
+
 namespace pdl {
 namespace {
 
@@ -14,11 +17,7 @@ class Replicas {
     while (used_ < std::ssize(plan.replica_rows) && plan.replica_rows[static_cast<std::size_t>(used_)] > 0) ++used_;
   }
 
-  /// Of a micro-batch: without a slicing of its part, all of what the replica has.
-  std::int64_t rows(std::int32_t replica, std::int32_t microbatch) const {
-    if (spec_.microbatches > 1) return plan_.microbatch_rows[static_cast<std::size_t>(microbatch)];
-    return plan_.replica_rows[static_cast<std::size_t>(replica)];
-  }
+  std::int64_t rows(std::int32_t replica, std::int32_t microbatch) const { return rows_of(plan_, replica, microbatch); }
 
   /// Of all rounds.
   std::int32_t microbatches() const { return static_cast<std::int32_t>(plan_.microbatch_rows.size()); }
@@ -30,7 +29,7 @@ class Replicas {
   TaskId add(const Work& work, std::uint32_t stream, std::uint32_t host, std::uint32_t group, std::int32_t replica,
              std::int32_t microbatch, std::size_t part = 0) {
     return builder_.add_task({builder_.add_work(work), stream, host, group, replica, replica, microbatch, work.kind,
-                              static_cast<std::uint16_t>(part)});
+                              static_cast<std::uint32_t>(part) % kMostParts});
   }
 
   TaskId add_layers(TaskKind kind, std::int32_t replica, std::uint32_t host, std::int32_t microbatch, std::int32_t first,
@@ -96,10 +95,9 @@ class DistributedStep : Replicas {
     const std::uint32_t host = host_of(replica);
     add_layers(TaskKind::forward, replica, host, microbatch, 0, layers());
     add_sleep(spec_.delay_ms, host, replica, microbatch);
-    const auto in_round = static_cast<std::int32_t>(microbatches() / spec_.accum);
+    const std::int32_t in_round = microbatches_of_a_round(plan_);
     const bool ends_round = (microbatch + 1) % in_round == 0;
-    const bool exchanges = ends_round && (!spec_.no_sync || microbatch + 1 == microbatches());
-    if (!exchanges) {
+    if (!ends_round || !exchanges_in_round(spec_, microbatch / in_round)) {
       add_layers(TaskKind::backward, replica, host, microbatch, 0, layers());
       return;
     }
@@ -156,13 +154,12 @@ class DistributedStep : Replicas {
 
 class SingleProcessStep : Replicas {
  public:
-  explicit SingleProcessStep(const Plan& plan)
-      : Replicas(plan), main_(static_cast<std::uint32_t>(used_)), gradients_(reduce_chunks(plan.spec.model)) {}
+  explicit SingleProcessStep(const Plan& plan) : Replicas(plan), main_(static_cast<std::uint32_t>(used_)) {}
 
   TaskGraph build() && {
     for (std::int32_t replica = 0; replica < used_; ++replica) add_straggler(replica, static_cast<std::uint32_t>(replica));
     for (std::int32_t m = 0; m < microbatches(); ++m) add_microbatch(m);
-    add_layers(TaskKind::optimizer, 0, main_, -1, 0, layers());
+    join(add_layers(TaskKind::optimizer, 0, main_, -1, 0, layers()));
     return std::move(builder_).build(static_cast<std::uint32_t>(spec_.gpus), main_ + 1);
   }
 
@@ -172,7 +169,7 @@ class SingleProcessStep : Replicas {
     for (std::int32_t r = 0; r < used_; ++r) all_rows += rows(r, microbatch);
     const std::int64_t in = spec_.model.layers.front().in_features, out = spec_.model.layers.back().out_features;
     add_slices(TaskKind::scatter, microbatch, in, false);
-    add_chunks(TaskKind::broadcast, plan_.buckets, microbatch);
+    add_chunks(TaskKind::broadcast, plan_.parameter_chunks, microbatch);
     std::vector<TaskId> forwards;
     for (std::int32_t r = 0; r < used_; ++r) {
       forwards.push_back(add_layers(TaskKind::forward, r, static_cast<std::uint32_t>(r), microbatch, 0, layers()));
@@ -197,7 +194,7 @@ class SingleProcessStep : Replicas {
     }
     on_gpu_.clear();
     next_waits_for_ = backwards;
-    add_chunks(TaskKind::reduce, gradients_, microbatch);
+    add_chunks(TaskKind::reduce, plan_.gradient_chunks, microbatch);
     on_gpu_.clear();
     if (microbatch > 0 && used_ > 1) {
       Work sum = moved(TaskKind::bucket_copy_out, parameters(spec_.model) * kBytesPerNumber, 2 * spec_.model.layers.size());
@@ -244,7 +241,6 @@ class SingleProcessStep : Replicas {
   }
 
   std::uint32_t main_;
-  std::vector<GradientBucket> gradients_;
   std::map<std::int32_t, std::vector<TaskId>> on_gpu_;  // by GPU: what the main thread has put on its stream
   std::vector<TaskId> next_waits_for_;
 };
@@ -255,6 +251,16 @@ LiveActivations whole_model(const RunSpec& spec, std::int64_t rows) {
   std::int64_t width = spec.model.layers.front().in_features;
   for (const Layer& layer : spec.model.layers) width += layer.out_features;
   return {1, rows * width * kBytesPerNumber};
+}
+
+/// Before anything is made of that size.
+void check_size(const Plan& plan, std::size_t parts) {
+  constexpr double kMostTasks = 6e7;
+  const double tasks = 3.0 * static_cast<double>(parts + 1) * static_cast<double>(plan.microbatch_rows.size()) *
+                       static_cast<double>(plan.replica_rows.size());
+  if (tasks <= kMostTasks) return;
+  throw InputError("gpus, depth, accum and microbatches", "a step of about " + to_text(tasks) + " tasks",
+                   "at most " + to_text(kMostTasks) + ", with fewer of them or with larger buckets");
 }
 
 }  // namespace
@@ -269,14 +275,17 @@ Work sleep_work(double ms) {
 void plan_data_parallel(Plan& plan) {
   const RunSpec& spec = plan.spec;
   for (std::size_t r = 0; r < plan.replica_rows.size(); ++r) {
-    plan.live[r] = whole_model(spec, plan.replica_rows[r]);
+    plan.live[r] = whole_model(spec, rows_of(plan, static_cast<std::int32_t>(r), 0));  // the first one is the largest
     if (plan.replica_rows[r] == 0) plan.warnings.push_back("GPU " + std::to_string(r) + " has nothing to do: " + std::to_string(spec.batch) + " samples make fewer slices than GPUs");
   }
   if (spec.strategy == Strategy::ddp) {
     plan.buckets = gradient_buckets(spec.model, spec.first_bucket_bytes, spec.bucket_bytes);
+    check_size(plan, plan.buckets.size());
     plan.graph = DistributedStep(plan).build();
   } else {
-    plan.buckets = parameter_chunks(spec.model);
+    plan.parameter_chunks = parameter_chunks(spec.model);
+    plan.gradient_chunks = reduce_chunks(spec.model);
+    check_size(plan, plan.parameter_chunks.size() + plan.gradient_chunks.size());
     plan.graph = SingleProcessStep(plan).build();
   }
   if (plan.replica_rows.front() != plan.replica_rows.back() && plan.replica_rows.back() > 0) {

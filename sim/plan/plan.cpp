@@ -267,7 +267,7 @@ class Planner {
   std::vector<bool> gradients_complete(const std::vector<Operation>& operations) const {
     std::vector<bool> complete(operations.size(), false);
     if (spec_.dp == 1) return complete;
-    const auto in_round = static_cast<std::int32_t>(microbatches_ / spec_.accum);
+    const std::int32_t in_round = microbatches_of_a_round(plan_);
     std::vector<std::int32_t> still_to_come(plan_.stages.size(), in_round);
     for (std::size_t i = 0; i < operations.size(); ++i) {
       const Operation& operation = operations[i];
@@ -275,7 +275,7 @@ class Planner {
       std::int32_t& left = still_to_come[static_cast<std::size_t>(operation.stage)];
       if (--left > 0) continue;
       left = in_round;
-      complete[i] = !spec_.no_sync || operation.microbatch / in_round + 1 == spec_.accum;
+      complete[i] = exchanges_in_round(spec_, operation.microbatch / in_round);
     }
     return complete;
   }
@@ -284,7 +284,7 @@ class Planner {
   void add_all_reduce(const Operation& operation, std::uint32_t host) {
     const Stage& stage = plan_.stages[static_cast<std::size_t>(operation.stage)];
     const auto of_replica = operation.stage % static_cast<std::int32_t>(stage_count(spec_));
-    const std::int64_t round = operation.microbatch / (microbatches_ / spec_.accum);
+    const std::int64_t round = operation.microbatch / microbatches_of_a_round(plan_);
     reduce_groups_.resize(static_cast<std::size_t>(stage_count(spec_) * spec_.accum), kNone);
     std::uint32_t& group = reduce_groups_[static_cast<std::size_t>(of_replica * spec_.accum + round)];
     if (group == kNone) group = builder_.add_group();
@@ -295,7 +295,7 @@ class Planner {
     work.bytes = parameters(spec_.model, stage.first_layer, stage.layer_count) * kBytesPerNumber;
     const TaskId task = builder_.add_task({builder_.add_work(work), stream_of(stage.worker, StreamRole::collective, 0), host, group,
                                            stage.worker, operation.stage, operation.microbatch, work.kind,
-                                           static_cast<std::uint16_t>(of_replica)});
+                                           static_cast<std::uint32_t>(of_replica)});
     builder_.add_edge(last_gradient_[static_cast<std::size_t>(operation.stage)], task);
     reduced_[static_cast<std::size_t>(operation.stage)] = task;
   }
@@ -538,6 +538,15 @@ std::vector<std::int64_t> replica_rows(const RunSpec& spec) {
 std::vector<std::int64_t> microbatch_rows(const RunSpec& spec) {
   std::vector<std::string> unused;
   return make_microbatches(spec, unused);
+}
+
+std::int32_t microbatches_of_a_round(const Plan& plan) {
+  return static_cast<std::int32_t>(std::ssize(plan.microbatch_rows) / plan.spec.accum);
+}
+
+std::int64_t rows_of(const Plan& plan, std::int32_t replica, std::int32_t microbatch) {
+  if (microbatches_of_a_round(plan) == 1) return plan.replica_rows[static_cast<std::size_t>(replica)];
+  return plan.microbatch_rows[static_cast<std::size_t>(microbatch)];
 }
 
 PipelineOrder make_order(const RunSpec& spec) { return make_order(spec, microbatch_rows(spec).size()); }

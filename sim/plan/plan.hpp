@@ -50,7 +50,8 @@ struct Plan {
   /// By stage and micro-batch: the buffer that it uses, below Stage::slots. Buffers are taken in turn.
   std::vector<std::vector<std::int32_t>> slots;
   std::vector<LiveActivations> live;  // by worker
-  std::vector<GradientBucket> buckets;  // ddp: in the order in which they are full; dp: chunks of parameters that move together
+  std::vector<GradientBucket> buckets;  // ddp: in the order in which they are full
+  std::vector<GradientBucket> parameter_chunks, gradient_chunks;  // dp: tensors that move together
   TaskGraph graph;
   std::vector<std::string> warnings;
 };
@@ -68,6 +69,12 @@ std::vector<std::int64_t> replica_rows(const RunSpec& spec);
 
 /// Samples of each micro-batch of one round of the first replica, as make_plan makes them.
 std::vector<std::int64_t> microbatch_rows(const RunSpec& spec);
+
+/// Samples of a micro-batch (of all rounds) of a replica. Replicas have unequal parts only where a part is one micro-batch.
+std::int64_t rows_of(const Plan& plan, std::int32_t replica, std::int32_t microbatch);
+
+/// Micro-batches of one round.
+std::int32_t microbatches_of_a_round(const Plan& plan);
 
 /// The schedule of the spec, for every worker of one replica, one round. Throws InputError if it is still to be searched for.
 PipelineOrder make_order(const RunSpec& spec);

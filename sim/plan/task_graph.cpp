@@ -102,7 +102,7 @@ TaskGraph TaskGraphBuilder::build(std::uint32_t workers, std::uint32_t hosts) &&
   return {std::move(works_), std::move(tasks_), std::move(edges), workers, hosts, groups_};
 }
 
-std::string task_name(TaskKind kind, std::int32_t stage, std::int32_t microbatch, bool with_stage, std::uint16_t part) {
+std::string task_name(TaskKind kind, std::int32_t stage, std::int32_t microbatch, bool with_stage, std::uint32_t part) {
   const auto name = [&](const char* prefix, const char* letter) {
     return prefix + (with_stage ? std::to_string(stage) : "") + letter + std::to_string(microbatch);
   };

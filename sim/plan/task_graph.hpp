@@ -119,9 +119,10 @@ struct Task {
   std::int32_t stage = 0;
   std::int32_t microbatch = -1;  // -1: not of a micro-batch (optimizer)
   TaskKind kind = TaskKind::forward;
-  std::uint16_t part = 0;        // of collectives, bucket copies, and backwards that are cut at buckets: which, from 0
+  std::uint32_t part : 24 = 0;   // of collectives, bucket copies, and backwards that are cut at buckets: which, from 0
 };
 static_assert(sizeof(Task) == 32);
+inline constexpr std::uint32_t kMostParts = 1U << 24;
 
 /// Source -> target: the target starts after the source has finished.
 using Edges = boost::compressed_sparse_row_graph<boost::directedS, boost::no_property, boost::no_property,
@@ -157,7 +158,7 @@ class TaskGraphBuilder {
 
 /// "F3", "B0", "I1", "W1", "R1" (recompute), "send F3", "optimizer"; with `with_stage`, "2F3". Parts of a backward are all
 /// "B0"; collectives and copies are "all-reduce 3", "bucket in 3".
-std::string task_name(TaskKind kind, std::int32_t stage, std::int32_t microbatch, bool with_stage, std::uint16_t part = 0);
+std::string task_name(TaskKind kind, std::int32_t stage, std::int32_t microbatch, bool with_stage, std::uint32_t part = 0);
 
 /// The same in the words of PyTorch's schedules: "2F3", "0SEND_F2", "3RECV_B0".
 std::string task_action(const Task& task);

@@ -179,6 +179,7 @@ RunSpec with_found_order(const RunSpec& spec, const CostProfile* profile, std::o
   RunSpec all = spec;
   all.schedule_file = found.schedule_file;
   all.chunks = found.chunks;
+  all.microbatches = found.microbatches;
   all.overlap_steps = found.overlap_steps;
   return all;
 }

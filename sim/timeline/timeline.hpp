@@ -28,7 +28,7 @@ struct Span {
   std::int32_t microbatch = -1;
   std::int64_t start_ns = 0;
   std::int64_t end_ns = 0;
-  std::uint16_t part = 0;  // Task::part
+  std::uint32_t part = 0;  // Task::part
   bool operator==(const Span&) const = default;
 };
 

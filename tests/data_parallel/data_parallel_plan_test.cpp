@@ -3,12 +3,14 @@
 #include <map>
 
 #include "sim/plan/plan.hpp"
+#include "sim/report/find_order.hpp"
 #include "sim/report/metrics.hpp"
 #include "sim/report/predict.hpp"
 #include "sim/spec/error.hpp"
 #include "tests/sim/spec/surviving_settings.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/specs.hpp"
+#include "tests/support/tiny_profile.hpp"
 
 using namespace pdl;
 
@@ -159,10 +161,8 @@ TEST_CASE("dp: the main thread waits for the threads of the GPUs, and they for i
   CHECK(step_ms(flags, 1, hosts) == 42);
   // A second round: 39 once more without the optimizer's 1, and its sum's 1.
   CHECK(step_ms(flags + "--accum 2", 1, hosts) == 41 + 41 + 1 + 1);
-  // One GPU: forward, loss, and the backward of its thread, which waits for the loss of the main thread. No optimizer here.
-  std::map<TaskKind, HandTimes> no_optimizer = hosts;
-  no_optimizer[TaskKind::optimizer] = {0, 0};
-  CHECK(step_ms("--strategy dp --gpus 1 --depth 1 --dim 64 --batch 8 --tf 0 --tb 1", 1, no_optimizer) == 10 + 1 + 20);
+  // One GPU: forward, loss, the backward of its thread, which waits for the loss of the main thread, the optimizer.
+  CHECK(step_ms("--strategy dp --gpus 1 --depth 1 --dim 64 --batch 8 --tf 0 --tb 1", 1, hosts) == 10 + 1 + 20 + 1);
   // The main thread sleeps before the backward; a GPU's thread before its forward, from the start of the step on.
   CHECK(step_ms(flags + "--delay-ms 3", 1, hosts) == 42 + 3);
   for (const std::string gpu : {"0", "1"}) CHECK(step_ms(flags + "--straggler " + gpu + ":20", 1, hosts) == 42 + 16);
@@ -281,6 +281,12 @@ TEST_CASE("auto finds the order of one replica and one round") {
   CHECK(step_ms(flags + "2 --schedule auto") <= 2 * (1 + 4 * 6));
   CHECK(step_ms(flags + "2 --schedule auto") >= 1 + 8 * 6);
   CHECK(step_ms(flags + "1 --schedule 1f1b") == 2 + 4 * 6 + 4);
+}
+
+TEST_CASE("auto with rounds: as many micro-batches as torch.chunk makes, in the settings too") {
+  const RunSpec asked = spec("--pp 2 --gpus 2 --depth 4 --dim 64 --batch 5 --microbatches 4 --accum 2 --schedule auto");
+  const CostProfile profile = tiny_profile();
+  CHECK(with_found_order(asked, &profile, std::nullopt).microbatches == 3);
 }
 
 TEST_CASE("settings of data parallelism survive their own words") {

@@ -28,7 +28,7 @@ struct Shared {
     times = run(plan.graph, costs, &shared);
   }
 
-  TaskTimes of(TaskKind kind, std::uint16_t part) const {
+  TaskTimes of(TaskKind kind, std::uint32_t part) const {
     for (std::size_t t = 0; t < plan.graph.tasks.size(); ++t) {
       const Task& task = plan.graph.tasks[t];
       if (task.kind == kind && task.part == part && task.worker == 0) return times[t];

@@ -45,7 +45,7 @@ TEST_CASE("Parameters and gradients in several chunks on GPUs", "[gpu][data_para
   if (!enough_gpus(2)) return;
   const at::Device first(at::kCUDA, 0);
   const Plan plan = make_plan(spec("--strategy dp --dim 2048 --depth 5 --batch 127 --gpus " + std::to_string(gpus)));
-  CHECK(plan.buckets.size() > 2);
+  CHECK(plan.parameter_chunks.size() > 2);
   RuntimeOptions options = gpu_options();
   options.learning_rate = 100;
   auto program = make_dp_program(plan, options);

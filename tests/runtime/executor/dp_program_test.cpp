@@ -87,7 +87,7 @@ TEST_CASE("DataParallel trains as one device with the whole batch does", "[runti
 TEST_CASE("Parameters that travel in several chunks", "[runtime][data_parallel]") {
   // 2048 x 2048 numbers are 16 MiB: chunks of 10 MiB and more hold one weight each.
   const Plan plan = make_plan(spec("--strategy dp --dim 2048 --depth 3 --gpus 2 --batch 3"));
-  CHECK(plan.buckets.size() > 2);
+  CHECK(plan.parameter_chunks.size() > 2);
   RuntimeOptions options = cpu_options();
   options.learning_rate = 100;
   auto program = make_dp_program(plan, options);
