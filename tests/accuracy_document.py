@@ -58,18 +58,23 @@ NOTES = """
   Joined copies between two GPUs add about 7 us each; copies of 64 MiB vary from 180 to 360 us.
 * Peak memory of `mp` with the whole batch in one micro-batch: the last GPU holds 128 MiB more than the replay of autograd's
   tensors says, in every run. Which tensors they are is not known yet.
-* Data parallel, small models (1024 x 2, and 4096 x 6 with few samples a GPU) are bound by the host that issues them, and the
-  host is slower in a training step than in the probes: 1.2 ms where .7 are predicted. Their steps spread by 10 to 40 %
-  (p25..p75). Some of 4096 x 6 stand among those that GPUs bound, because the prediction thinks the host faster than it is.
-* Data parallel, 4096 x 6 with AMP and accumulation (14 to 23 % too short): host and GPU take the same time there, and ranks
-  that are behind hold up every all-reduce.
-* Data parallel, all-reduces beside kernels that use the memory: probes of copies beside all-reduces give 75 % more time for
-  2 GPUs, 24 % for 4; 2 GPUs with 8192 x 8 are 6 to 7 % too long with it, 4 GPUs with 4096 x 6 up to 10 % too short. How the
-  two share the memory is not understood yet.
-* A sleep of 10 ms before the backward costs small models 1 to 1.4 ms more: the host comes back slow. Not modelled.
+* Data parallel, which runs are bound by the host: those whose step, with a host as slow as the slowest twentieth of its calls
+  in the probes, is more than 10 % longer than the GPUs need. So small models are (1024 x 2, 4096 x 6 with AMP or few
+  samples a GPU): their steps spread by 5 to 50 % (p25..p75) and from launch to launch by as much (4096 x 6 on 2 GPUs, batch
+  32, 64 and 128: 3.1, 3.6 and 3.2 ms). They are predicted too short: in a step the host is slower than in the probes, which
+  call one operation again and again. In runs of 4 processes one of them, another each time, is far slower than the others,
+  and all wait for it in every all-reduce; the prediction takes the slowest of 4 such hosts.
+* Data parallel, 4096 x 6 on 4 GPUs, one round of 64 to 256 samples, 5 to 12 % too short: the same, though less than 10 % by
+  the rule above.
+* The first forward after the host has waited for a step is longer than later ones: by 90 us after 3 ms to 360 us after 127
+  ms, and after a sleep of 10 ms by up to 1 ms. No probe measures it yet, so it is not predicted.
+* All-reduces beside kernels that use the memory: their slowdown comes from one probe, all-reduces beside copies, whose answer
+  is uncertain by a half of itself. A layer's forward of few rows beside an all-reduce takes up to 1.8 times its time alone
+  (the probe says so); the prediction has less.
 * Data-parallel runs, peak memory: AMP 2 to 5.6 % too high (autocast's copies), all else but a few within .5 %.
-* The recorded step, whose spans and bubble are shown, differs by up to 1.7 % from the median step (zb-h2 more: another
-  quantity).
+* The recorded step, whose spans and bubble are shown, differs by up to 1.7 % from the median step on pipelines (zb-h2 more:
+  another quantity), and by up to 87 % where the host bounds a data-parallel step: recording is work for the host.
+* Environments of data-parallel runs give the power of one GPU for all.
 * Losses move little in these runs (a random target, learning rate 0.01): that training is right is shown by the tests,
   which compare parameters with those of plain training on one device.
 * `pp-auto_*` on 4 x H100: the orders were found with this profile and ran later, on a host of the same cards that may be

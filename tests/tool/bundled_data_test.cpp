@@ -1,4 +1,5 @@
 // The profiles, runs and scenarios of the repository: what the README shows holds.
+#include <cmath>
 #include <sys/resource.h>
 
 #include <nlohmann/json.hpp>
@@ -35,11 +36,16 @@ TEST_CASE("error of the predictions over the measured runs of the repository") {
   CHECK(pipelines["runs"].size() >= 118);
   CHECK(pipelines["gpu_bound_step_time_error"]["mean_percent"] <= 2);
   CHECK(pipelines["gpu_bound_step_time_error"]["max_percent"] <= 6);
-  // What docs/accuracy.md explains: small models whose hosts are slower than their probes.
   const nlohmann::json data_parallel = validation_of("h200x4", folder);
   CHECK(data_parallel["runs"].size() >= 80);
-  CHECK(data_parallel["gpu_bound_step_time_error"]["mean_percent"] <= 6);
-  CHECK(data_parallel["gpu_bound_step_time_error"]["median_percent"] <= 4);
+  CHECK(data_parallel["gpu_bound_step_time_error"]["values"] >= 60);
+  CHECK(data_parallel["gpu_bound_step_time_error"]["mean_percent"] <= 3);
+  for (const nlohmann::json& run : data_parallel["runs"]) {
+    INFO(run);
+    // Small models, which docs/accuracy.md explains; one of them is not above the rule's 10 %.
+    const bool known = run["run"] == "ddp_gpus4_mlp6x4096_batch64_mb1_fp32_sgd_nccl_process";
+    if (!run["host_bound"] && !known) CHECK(std::abs(run["error_percent"].get<double>()) <= 8);
+  }
 }
 
 TEST_CASE("every scenario has its table and its answer, from the bundled profile") {
