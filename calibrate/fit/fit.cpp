@@ -121,6 +121,12 @@ std::string percent_text(double fraction) {
   return text;
 }
 
+HostSpread host_spread(std::vector<double> times_ns) {
+  std::sort(times_ns.begin(), times_ns.end());
+  const auto at = [&](double fraction) { return to_picoseconds(quantile(times_ns, fraction)); };
+  return {at(0.5), at(0.75), at(0.9), at(0.95)};
+}
+
 CurvePoint make_point(const MeasuredKey& key, Measurements& measured, Tallies& tallies) {
   std::sort(measured.times_ns.begin(), measured.times_ns.end());
   CurvePoint point;
@@ -130,7 +136,7 @@ CurvePoint make_point(const MeasuredKey& key, Measurements& measured, Tallies& t
   point.p75_ns = to_picoseconds(quantile(measured.times_ns, 0.75));
   point.count = static_cast<std::int64_t>(measured.times_ns.size());
   point.warmup = measured.warmup;
-  if (!measured.issue_ns.empty()) point.issue_ns = to_picoseconds(median(measured.issue_ns));
+  if (!measured.issue_ns.empty()) point.issue_ns = host_spread(measured.issue_ns);
   point.kernels = measured.kernels;
   if (measured.calls == 1) tallies.single.add(key);
   const double spread = (point.p75_ns - point.p25_ns) / point.time_ns;
@@ -200,7 +206,7 @@ CostProfile fit(const Samples& samples, const std::string& place, const std::str
     }
     const CurvePoint point = make_point(key, measured, tallies);
     if (key.probe == Probe::host) {
-      profile.host.push_back({key, point.time_ns, point.p25_ns, point.p75_ns, point.count, point.warmup});
+      profile.host.push_back({key, host_spread(measured.times_ns), point.p25_ns, point.count, point.warmup});
       continue;
     }
     if (key.probe == Probe::layer && on_gpu && !point.issue_ns) tallies.no_issue.add(key);

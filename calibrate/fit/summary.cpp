@@ -51,7 +51,7 @@ std::vector<FitSummaryRow> summarize(const CostProfile& profile) {
     ++row.summary.curves;
     ++row.summary.points;
     row.summary.measurements += host.count;
-    row.spreads.push_back((host.p75_ns - host.p25_ns) / host.time_ns);
+    row.spreads.push_back((host.time_ns.p75_ns - host.p25_ns) / host.time_ns.median_ns);
   }
   for (const MemoryConstant& memory : profile.memory) {
     Row& row = rows[{Probe::memory, row_name(memory.key)}];

@@ -30,39 +30,48 @@ Algorithm tree(const std::string& operation, double n) {
 
 CollectiveTime CollectiveTimes::at(const Collective& collective) {
   if (collective.ranks <= 1 || collective.bytes == 0) return {};
-  if (collective.hosts <= 1) {
-    const Parts parts = on_one_host(collective, collective.ranks);
-    return {parts.latency_ns + parts.volume_ns, parts.blocks};
-  }
-  const std::int64_t local = collective.ranks / collective.hosts;
-  const Parts inside = local > 1 ? on_one_host(collective, local) : Parts{};
+  const Parts inside = inside_hosts(collective);
+  if (collective.hosts <= 1) return {inside.latency_ns + inside.volume_ns, inside.blocks};
   const Parts between = between_hosts(collective);
   notices_.say("extrapolated: " + collective.operation + " over " + std::to_string(collective.hosts) + " hosts, from the bandwidth and latency given for their network");
   return {inside.latency_ns + between.latency_ns + std::max(inside.volume_ns, between.volume_ns), inside.blocks};
 }
 
-const MeasuredCurve& CollectiveTimes::nearest_group(const Collective& collective) const {
-  const std::int64_t ranks = collective.ranks / std::max<std::int64_t>(collective.hosts, 1);
+const MeasuredCurve* CollectiveTimes::nearest_group(const Collective& collective, bool with_blocks) const {
   const MeasuredCurve* nearest = nullptr;
   const auto far = [&](const MeasuredCurve& measured) {
-    return std::abs(std::log(static_cast<double>(measured.key.ranks) / static_cast<double>(ranks)));
+    return std::abs(std::log(static_cast<double>(measured.key.ranks) / static_cast<double>(collective.ranks)));
   };
   for (const MeasuredCurve& measured : profile_.of(Probe::collective)) {
     const MeasuredKey& key = measured.key;
     if (key.operation != collective.operation || key.transport != collective.transport || key.ranks < 2) continue;
+    if (with_blocks && nearest_point(measured.curve, collective.bytes).kernels.empty()) continue;
     if (!nearest || far(measured) <= far(*nearest)) nearest = &measured;  // of equals the larger group
   }
-  if (nearest) return *nearest;
-  throw InputError("profile " + profile_.name, "no " + collective.operation + " by " + collective.transport,
-                   "one: pdl-calibrate measures it on two GPUs or more (or --from-nccl-tests FILE)");
+  return nearest;
 }
 
-CollectiveTimes::Parts CollectiveTimes::on_one_host(const Collective& collective, std::int64_t ranks) {
-  const MeasuredCurve& measured = nearest_group(collective);
+std::int64_t CollectiveTimes::blocks_of(const Collective& collective) {
+  if (const MeasuredCurve* measured = nearest_group(collective, true)) {
+    return nearest_point(measured->curve, collective.bytes).kernels.front().blocks;
+  }
+  if (collective.transport == "nccl") {
+    notices_.say("not in profile " + profile_.name + ": thread blocks of " + collective.operation +
+                 "; taken as none: compute beside it is not slowed");
+  }
+  return 0;
+}
+
+CollectiveTimes::Parts CollectiveTimes::inside_hosts(const Collective& collective) {
+  const MeasuredCurve* nearest = nearest_group(collective, false);
+  if (!nearest) {
+    throw InputError("profile " + profile_.name, "no " + collective.operation + " by " + collective.transport,
+                     "one: pdl-calibrate measures it on two GPUs or more (or --from-nccl-tests FILE)");
+  }
+  const MeasuredCurve& measured = *nearest;
   const CurveReading reading = read(measured.curve, collective.bytes);
-  const std::vector<Kernel>& kernels = nearest_point(measured.curve, collective.bytes).kernels;
   Parts parts;
-  parts.blocks = kernels.empty() ? 0 : kernels.front().blocks;
+  parts.blocks = blocks_of(collective);
   parts.latency_ns = std::min(reading.time_ns, measured.curve.points.front().time_ns);
   for (const CurvePoint& point : measured.curve.points) parts.latency_ns = std::min(parts.latency_ns, point.time_ns);
   parts.volume_ns = reading.time_ns - parts.latency_ns;
@@ -70,8 +79,8 @@ CollectiveTimes::Parts CollectiveTimes::on_one_host(const Collective& collective
     notices_.extrapolated("bytes of " + collective.operation + " " + collective.transport, collective.bytes,
                           measured.curve.least(), measured.curve.largest());
   }
-  if (measured.key.ranks == ranks) return parts;
-  notices_.say("extrapolated: " + collective.operation + " of " + std::to_string(ranks) + " ranks from " +
+  if (measured.key.ranks == collective.ranks) return parts;
+  notices_.say("extrapolated: " + collective.operation + " of " + std::to_string(collective.ranks) + " ranks from " +
                std::to_string(measured.key.ranks) + " measured, by the byte counts of ring and tree");
   const Algorithm known = ring(collective.operation, static_cast<double>(measured.key.ranks));
   const auto scaled = [&](const Algorithm& algorithm) {
@@ -80,19 +89,19 @@ CollectiveTimes::Parts CollectiveTimes::on_one_host(const Collective& collective
     scaled_parts.volume_ns *= algorithm.volume / known.volume;
     return scaled_parts;
   };
-  const Parts by_ring = scaled(ring(collective.operation, static_cast<double>(ranks)));
-  const Parts by_tree = scaled(tree(collective.operation, static_cast<double>(ranks)));
+  const Parts by_ring = scaled(ring(collective.operation, static_cast<double>(collective.ranks)));
+  const Parts by_tree = scaled(tree(collective.operation, static_cast<double>(collective.ranks)));
   return by_ring.latency_ns + by_ring.volume_ns <= by_tree.latency_ns + by_tree.volume_ns ? by_ring : by_tree;
 }
 
 CollectiveTimes::Parts CollectiveTimes::between_hosts(const Collective& collective) {
-  const auto hosts = static_cast<double>(collective.hosts);
-  const auto parts = [&](const Algorithm& algorithm) {
-    return Parts{algorithm.steps * collective.network_latency_ns,
-                 algorithm.volume * static_cast<double>(collective.bytes) / collective.network_bytes_per_s * 1e9, 0};
+  const auto parts = [&](const Algorithm& of_ranks, const Algorithm& of_hosts) {
+    return Parts{of_hosts.steps * collective.network_latency_ns,
+                 of_ranks.volume * static_cast<double>(collective.bytes) / collective.network_bytes_per_s * 1e9, 0};
   };
-  const Parts by_ring = parts(ring(collective.operation, hosts));
-  const Parts by_tree = parts(tree(collective.operation, hosts));
+  const auto ranks = static_cast<double>(collective.ranks), hosts = static_cast<double>(collective.hosts);
+  const Parts by_ring = parts(ring(collective.operation, ranks), ring(collective.operation, hosts));
+  const Parts by_tree = parts(tree(collective.operation, ranks), tree(collective.operation, hosts));
   return by_ring.latency_ns + by_ring.volume_ns <= by_tree.latency_ns + by_tree.volume_ns ? by_ring : by_tree;
 }
 

@@ -12,9 +12,12 @@
 //   broadcast, reduce          bytes                        n-1           bytes              log2 n
 //   all_gather, reduce_scatter (n-1)/n x bytes              n-1           -                  -
 //
-// (nccl-tests, doc/PERFORMANCE.md; NCCL 2.28's double binary trees.) Several hosts: inside a host as above, between hosts a
-// ring or a tree over the hosts with the bandwidth of a host's network; both go on at the same time, so the volumes take
-// the longer of the two, latencies add up. Every such time is marked as extrapolated.
+// (nccl-tests, doc/PERFORMANCE.md; NCCL 2.28's double binary trees.) Several hosts: the ring or tree goes over all ranks, so
+// every host's network carries the same wire bytes as a link inside; both go on at the same time, and the volumes take the
+// longer of the two. Beside the latency of as many ranks on one host there is the network's, once a step between hosts.
+// So several hosts are never faster than one. Every such time is marked as extrapolated.
+//
+// Thread blocks of a group that has none (imported from nccl-tests) are those of the nearest group that has.
 //
 // Units: bytes are those of the whole buffer, nanoseconds.
 #pragma once
@@ -57,8 +60,11 @@ class CollectiveTimes {
     std::int64_t blocks = 0;
   };
 
-  const MeasuredCurve& nearest_group(const Collective& collective) const;
-  Parts on_one_host(const Collective& collective, std::int64_t ranks);
+  /// Null if the profile has none.
+  const MeasuredCurve* nearest_group(const Collective& collective, bool with_blocks) const;
+  std::int64_t blocks_of(const Collective& collective);
+  /// As if all ranks were on one host.
+  Parts inside_hosts(const Collective& collective);
   static Parts between_hosts(const Collective& collective);
 
   const CostProfile& profile_;

@@ -28,9 +28,8 @@ struct MeasuredCurve {
 
 struct HostTime {
   MeasuredKey key;
-  double time_ns = 0;  // median
+  HostSpread time_ns;
   double p25_ns = 0;
-  double p75_ns = 0;
   std::int64_t count = 0;
   std::int64_t warmup = 0;
 };

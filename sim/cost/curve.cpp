@@ -61,14 +61,30 @@ CurveReading read(const Curve& curve, std::int64_t size) {
           CurveRange::measured};
 }
 
-double read_issue_ns(const Curve& curve, std::int64_t size) {
+double quantile_of_slowest(std::int64_t processes) {
+  return std::pow(0.5, 1 / static_cast<double>(std::max<std::int64_t>(processes, 1)));
+}
+
+double HostSpread::at(double wanted) const {
+  const std::pair<double, double> known[] = {{kMedianHost, median_ns}, {0.75, p75_ns}, {0.9, p90_ns}, {kSlowHost, p95_ns}};
+  if (wanted <= kMedianHost) return median_ns;
+  for (std::size_t i = 1; i < std::size(known); ++i) {
+    const auto [above, ns_above] = known[i];
+    const auto [below, ns_below] = known[i - 1];
+    if (wanted <= above) return ns_below + (ns_above - ns_below) * (wanted - below) / (above - below);
+  }
+  return p95_ns;
+}
+
+double read_issue_ns(const Curve& curve, std::int64_t size, double quantile) {
+  const auto issue_ns = [&](const CurvePoint& point) { return point.issue_ns ? point.issue_ns->at(quantile) : 0; };
   const std::vector<CurvePoint>& points = curve.points;
   const auto upper = at_least(points, size);
-  if (upper == points.end()) return points.back().issue_ns.value_or(0);
-  const double at_upper = upper->issue_ns.value_or(0);
+  if (upper == points.end()) return issue_ns(points.back());
+  const double at_upper = issue_ns(*upper);
   if (upper->size == size || upper == points.begin()) return at_upper;
   const auto lower = upper - 1;
-  const double at_lower = lower->issue_ns.value_or(0);
+  const double at_lower = issue_ns(*lower);
   if (at_lower <= 0 || at_upper <= 0) return std::max(at_lower, at_upper);
   return interpolate_log_log(static_cast<double>(size), static_cast<double>(lower->size), at_lower,
                              static_cast<double>(upper->size), at_upper);

@@ -32,6 +32,28 @@ struct Kernel {
   bool operator==(const Kernel&) const = default;
 };
 
+/// Times of one call by the host in many measurements: they differ by the core that it ran on and what else there was.
+struct HostSpread {
+  double median_ns = 0;
+  double p75_ns = 0;
+  double p90_ns = 0;
+  double p95_ns = 0;
+
+  HostSpread() = default;
+  HostSpread(double always_ns) : HostSpread(always_ns, always_ns, always_ns, always_ns) {}
+  HostSpread(double median, double p75, double p90, double p95) : median_ns(median), p75_ns(p75), p90_ns(p90), p95_ns(p95) {}
+  bool operator==(const HostSpread&) const = default;
+
+  /// The quantile, straight between the known ones; below the first and above the last it is these.
+  double at(double quantile) const;
+};
+
+inline constexpr double kMedianHost = 0.5;
+inline constexpr double kSlowHost = 0.95;  // the last quantile that is known
+
+/// Where n processes do the same and all wait for the slowest, its time in the median: quantile 0.5^(1/n).
+double quantile_of_slowest(std::int64_t processes);
+
 struct CurvePoint {
   std::int64_t size = 0;
   double time_ns = 0;  // what the curve says here
@@ -40,7 +62,7 @@ struct CurvePoint {
   std::int64_t count = 0;           // measurements behind it, warm-up not counted
   std::int64_t warmup = 0;          // measurements dropped as warm-up
   std::optional<double> median_ns;  // of the measurements, where the curve differs from it
-  std::optional<double> issue_ns;   // host time to issue the operation
+  std::optional<HostSpread> issue_ns;  // by the host, of the operation
   std::vector<Kernel> kernels;      // in the order of execution; empty: not recorded
 };
 
@@ -80,7 +102,7 @@ struct CurveReading {
 CurveReading read(const Curve& curve, std::int64_t size);
 
 /// Host time of issue at that size: as the device time between points, the nearest point's beyond. 0 if not measured.
-double read_issue_ns(const Curve& curve, std::int64_t size);
+double read_issue_ns(const Curve& curve, std::int64_t size, double quantile = kMedianHost);
 
 /// The point whose size is nearest in ratio.
 const CurvePoint& nearest_point(const Curve& curve, std::int64_t size);

@@ -100,8 +100,8 @@ double layer_bytes(const MeasuredKey& layer) {
   return element * (weight_accesses * weights + activations);
 }
 
-LayerTimes::LayerTimes(const CostProfile& profile, const std::string& dtype, Notices& notices)
-    : profile_(profile), notices_(notices) {
+LayerTimes::LayerTimes(const CostProfile& profile, const std::string& dtype, double host_quantile, Notices& notices)
+    : profile_(profile), host_quantile_(host_quantile), notices_(notices) {
   std::set<std::string> dtypes;
   for (const MeasuredCurve& measured : profile.of(Probe::layer)) {
     dtypes.insert(measured.key.dtype);
@@ -176,7 +176,7 @@ double LayerTimes::at_rows(const Family& family, const MeasuredCurve& shape, std
 
 OperationTime LayerTimes::of_family(const Family& family, const MeasuredKey& layer) {
   const auto at_shape = [&](const MeasuredCurve& shape, double device_ns) {
-    return OperationTime{device_ns, read_issue_ns(shape.curve, layer.size),
+    return OperationTime{device_ns, read_issue_ns(shape.curve, layer.size, host_quantile_),
                          &nearest_point(shape.curve, layer.size).kernels};
   };
   // The nearest on either side in width; of equal widths the one with the most similar proportions.

@@ -1,6 +1,6 @@
 // Time of one layer of any shape, from the shapes that a profile has.
 //
-//   LayerTimes times(profile, "fp32", notices);
+//   LayerTimes times(profile, "fp32", kMedianHost, notices);
 //   times.at({.probe = Probe::layer, .implementation = "pipeline", .operation = "forward", .dtype = "fp32",
 //             .in = 5120, .out = 5120, .size = 512})
 //
@@ -40,8 +40,9 @@ double layer_bytes(const MeasuredKey& layer);
 
 class LayerTimes {
  public:
-  /// Both must outlive this. Throws InputError if the profile has no layers of that data type, naming those it has.
-  LayerTimes(const CostProfile& profile, const std::string& dtype, Notices& notices);
+  /// `host_quantile`: of the issue times that were measured. Profile and notices must outlive this. Throws InputError if the profile has no layers of
+  /// that data type, naming those it has.
+  LayerTimes(const CostProfile& profile, const std::string& dtype, double host_quantile, Notices& notices);
 
   /// One operation, or the two that make it up where only those were measured; none for what takes no time of its own.
   /// Throws InputError if nothing like it was measured.
@@ -68,6 +69,7 @@ class LayerTimes {
                      double measured_ns) const;
 
   const CostProfile& profile_;
+  double host_quantile_;
   Notices& notices_;
   double best_bytes_per_ns_ = 0;
   std::map<MeasuredKey, Family> families_;

@@ -24,6 +24,9 @@ class Notices {
 
   /// Said once however often it is given.
   void say(const std::string& text);
+  void say_substitute(const std::string& profile, const std::string& wanted, const std::string& used) {
+    say("not in profile " + profile + ": " + wanted + "; " + used + " used instead");
+  }
 
   /// Extrapolations by name, then the others in the order in which they were first said.
   std::vector<std::string> texts() const;

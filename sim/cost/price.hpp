@@ -46,9 +46,14 @@ struct PricedWork {
   SharedMultiprocessors shared = {};
 };
 
+/// Host times vary with the core that a process is on and what else that does.
+///   usual  the median; where DDP's processes wait for each other in every step, that of the slowest of them
+///   slow   the 95th percentile
+enum class HostSpeed : std::uint8_t { usual, slow };
+
 /// Throws InputError naming the profile and what it has, if it lacks what the plan needs: data type, transport,
 /// optimizer, loss.
-PricedWork price(const Plan& plan, const CostProfile& profile);
+PricedWork price(const Plan& plan, const CostProfile& profile, HostSpeed host = HostSpeed::usual);
 
 /// Textbook costs (--tf --tb --tw --tcomm), rounded to nanoseconds. Forward tf; backward tb, or tb + tw if tw is given;
 /// backward_input tb and backward_weight tw, or half of tb each if tw is not given. A worker with V stages shares its

@@ -48,6 +48,13 @@ double us(double ns) {
   return std::strtod(text, nullptr);
 }
 
+/// Beside the median, written by itself.
+void write_upper_quantiles(const HostSpread& spread, const std::string& before, ordered_json& json) {
+  json[before + "p75"] = us(spread.p75_ns);
+  json[before + "p90"] = us(spread.p90_ns);
+  json[before + "p95"] = us(spread.p95_ns);
+}
+
 ordered_json point_json(const CurvePoint& point, const std::string& size) {
   ordered_json json;
   json[size] = point.size;
@@ -57,7 +64,10 @@ ordered_json point_json(const CurvePoint& point, const std::string& size) {
   json["p75"] = us(point.p75_ns);
   json["count"] = point.count;
   json["warmup"] = point.warmup;
-  if (point.issue_ns) json["issue"] = us(*point.issue_ns);
+  if (point.issue_ns) {
+    json["issue"] = us(point.issue_ns->median_ns);
+    write_upper_quantiles(*point.issue_ns, "issue_", json);
+  }
   if (!point.kernels.empty()) {
     json["kernels"] = ordered_json::array();
     for (const Kernel& kernel : point.kernels) {
@@ -97,9 +107,9 @@ ordered_json curve_json(const MeasuredCurve& measured) {
 ordered_json host_json(const HostTime& host) {
   ordered_json json;
   write_key(host.key, false, json);
-  json["time"] = us(host.time_ns);
+  json["time"] = us(host.time_ns.median_ns);
   json["p25"] = us(host.p25_ns);
-  json["p75"] = us(host.p75_ns);
+  write_upper_quantiles(host.time_ns, "", json);
   json["count"] = host.count;
   json["warmup"] = host.warmup;
   return json;
@@ -149,11 +159,11 @@ class ProfileReader {
   }
 
   HostTime host(const JsonPlace& place) const {
-    place.object_of(key_fields(Probe::host) + Words{"time", "p25", "p75", "count", "warmup"});
+    place.object_of(key_fields(Probe::host) + Words{"time", "p25", "p75", "p90", "p95", "count", "warmup"});
+    time(place.at("time"));
     return {read_key(Probe::host, place, false),
-            time(place.at("time")),
+            spread(place, "time", ""),
             time(place.at("p25")),
-            time(place.at("p75")),
             place.at("count").whole(1, kLargestCount),
             place.at("warmup").whole(0, kLargestCount)};
   }
@@ -177,7 +187,7 @@ class ProfileReader {
   }
 
   CurvePoint point(const JsonPlace& place, const std::string& size) const {
-    place.object_of(Words{size, "time", "median", "p25", "p75", "count", "warmup", "issue", "kernels"});
+    place.object_of(Words{size, "time", "median", "p25", "p75", "count", "warmup", "issue", "issue_p75", "issue_p90", "issue_p95", "kernels"});
     CurvePoint point;
     point.size = place.at(size).whole(1, std::int64_t{1} << 60);
     point.time_ns = time(place.at("time"));
@@ -186,12 +196,27 @@ class ProfileReader {
     point.count = place.at("count").whole(1, kLargestCount);
     point.warmup = place.at("warmup").whole(0, kLargestCount);
     if (place.has("median")) point.median_ns = time(place.at("median"));
-    if (place.has("issue")) point.issue_ns = time_or_zero(place.at("issue"));
+    if (place.has("issue")) point.issue_ns = spread(place, "issue", "issue_");
     if (!place.has("kernels")) return point;
     const JsonPlace kernels = place.at("kernels");
     kernels.array();
     for (std::size_t i = 0; i < kernels.size(); ++i) point.kernels.push_back(kernel(kernels.at(i)));
     return point;
+  }
+
+  /// Quantiles that a file does not have are the ones below.
+  HostSpread spread(const JsonPlace& place, const std::string& median, const std::string& before) const {
+    HostSpread spread(time_or_zero(place.at(median)));
+    double* upper[] = {&spread.p75_ns, &spread.p90_ns, &spread.p95_ns};
+    const char* names[] = {"p75", "p90", "p95"};
+    double below_ns = spread.median_ns;
+    for (std::size_t i = 0; i < std::size(upper); ++i) {
+      const std::string name = before + names[i];
+      *upper[i] = place.has(name) ? time_or_zero(place.at(name)) : below_ns;
+      if (*upper[i] < below_ns) place.at(name).refuse("at least the quantile below it");
+      below_ns = *upper[i];
+    }
+    return spread;
   }
 
   Kernel kernel(const JsonPlace& place) const {

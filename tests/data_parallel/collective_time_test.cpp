@@ -110,6 +110,37 @@ TEST_CASE("one GPU a host: every step is between hosts") {
   CHECK(Asked{"all_gather"}.us(2, kMB, 2) == Approx(10 * 1 / 3. + 1 * 5 + 10));
 }
 
+TEST_CASE("several hosts are never faster than one, whatever their network") {
+  for (const std::int64_t ranks : {2, 4, 8, 16}) {
+    for (const std::int64_t bytes : {std::int64_t{1}, kMB, 1024 * kMB}) {
+      Asked asked;
+      for (std::int64_t hosts = 2; hosts <= ranks; hosts *= 2) {
+        CAPTURE(ranks, bytes, hosts);
+        const CollectiveTime time = asked.time(ranks, bytes, hosts, 1e6, 0);
+        CHECK(time.device_ns >= asked.time(ranks, bytes).device_ns);
+        CHECK(time.blocks == 24);
+      }
+    }
+  }
+}
+
+TEST_CASE("a group without thread blocks has those of the nearest that has; if none has, it is said") {
+  Asked asked;
+  MeasuredKey imported = asked.known.curves.front().key;
+  imported.ranks = 8;
+  ProfileBuilder builder;
+  builder.profile = asked.known;
+  builder.add(imported, {{1, 10}, {kMB, 30}});
+  asked.known = builder.done();
+  CHECK(asked.us(8, kMB) == Approx(30));
+  CHECK(asked.time(8, kMB).blocks == 24);
+  CHECK(asked.notices.texts().empty());
+  std::erase_if(asked.known.curves, [](const MeasuredCurve& measured) { return measured.key.ranks == 4; });
+  CHECK(asked.time(8, kMB).blocks == 0);
+  REQUIRE(asked.notices.texts().size() == 1);
+  CHECK_THAT(asked.notices.texts().front(), ContainsSubstring("thread blocks of all_reduce; taken as none"));
+}
+
 TEST_CASE("times of collectives grow with bytes, from one byte to a terabyte, for any group") {
   for (const std::int64_t ranks : {2, 3, 4, 8, 1024}) {
     Asked asked;

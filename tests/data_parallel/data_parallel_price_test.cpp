@@ -265,3 +265,56 @@ TEST_CASE("ddp: where multiprocessors are shared, a collective is one kernel tha
   CHECK(ddp.kernels_of(TaskKind::bucket_copy_in) == std::vector<KernelCost>{{2200, 8000, 0, 0, 0}});
   CHECK(ddp.kernels_of(TaskKind::forward) == std::vector<KernelCost>{{1000, 24576, 0, 0, 0}, {1000, 24576, 0, 0, 0}});
 }
+
+TEST_CASE("ddp: where processes wait for each other the host is the slowest of them; a slow host is the 95th percentile", "[data_parallel]") {
+  DataParallelProfile builder;
+  for (MeasuredCurve& measured : builder.profile.curves) {
+    if (measured.key.probe != Probe::layer) continue;
+    for (CurvePoint& point : measured.curve.points) point.issue_ns = HostSpread(1000, 2000, 3000, 4000);
+  }
+  for (HostTime& host : builder.profile.host) {
+    if (host.key.name == "reducer_hook") host.time_ns = HostSpread(100, 200, 300, 400);
+  }
+  const auto forward = [](const Priced& priced) { return priced.of(TaskKind::forward, [](const Work&) { return true; }).issue_ns; };
+  const auto copy_in = [](const Priced& priced) {
+    return priced.of(TaskKind::bucket_copy_in, [](const Work& work) { return work.tensors == 2; }).issue_ns;
+  };
+  const std::string flags = "--strategy ddp --dim 64 --depth 2 --bucket-mb 0.01 --first-bucket-mb 0.01 ";
+  // Two layers. 2 processes: quantile .7071, between the median and p75.
+  const Priced one(builder, flags + "--gpus 1 --batch 8"), two(builder, flags + "--gpus 2 --batch 16");
+  CHECK(forward(one) == 2000);
+  CHECK(forward(two) == 2 * 1828);
+  CHECK(copy_in(one) == 2 * 100);
+  CHECK(copy_in(two) == 366);
+  // One process with a thread a GPU waits for its own threads, not for the slowest of several.
+  CHECK(forward(Priced(builder, "--strategy dp --dim 64 --depth 2 --gpus 2 --batch 16")) == 2000);
+  const PricedWork slow = price(one.plan, one.profile, HostSpeed::slow);
+  CHECK(slow.costs[one.work(TaskKind::forward, [](const Work&) { return true; })].issue_ns == 8000);
+}
+
+TEST_CASE("a straggler does not change what program a step is", "[data_parallel]") {
+  const std::string flags = "--strategy ddp --dim 64 --depth 2 --gpus 2 --batch 16 --straggler ";
+  const Priced first(DataParallelProfile(), flags + "0:5"), second(DataParallelProfile(), flags + "1:5");
+  CHECK(first.priced.step_overhead_ns == second.priced.step_overhead_ns);
+  CHECK(first.priced.warnings == second.priced.warnings);
+}
+
+TEST_CASE("sleeps of a profile that does not know how long hosts oversleep: said", "[data_parallel]") {
+  DataParallelProfile builder;
+  std::erase_if(builder.profile.host, [](const HostTime& host) { return host.key.name == "sleep_overrun"; });
+  const Priced priced(builder, "--strategy ddp --dim 64 --depth 2 --gpus 2 --batch 16 --delay-ms 5");
+  REQUIRE(priced.priced.warnings.size() == 1);
+  CHECK_THAT(priced.priced.warnings.front(), ContainsSubstring("host sleep_overrun; taken as no time"));
+}
+
+TEST_CASE("a copy out that was recorded without a kernel holds the thread blocks of the copy in", "[data_parallel]") {
+  DataParallelProfile builder;
+  builder.profile.host_description.multiprocessors = 132;
+  for (MeasuredCurve& measured : builder.profile.curves) {
+    if (measured.key.probe != Probe::bucket || measured.key.operation != "copy_in") continue;
+    for (CurvePoint& point : measured.curve.points) point.kernels = {{"copy", point.time_ns, 512, 8, 1}};
+  }
+  const Priced ddp(builder, kDdp);
+  CHECK(ddp.kernels_of(TaskKind::bucket_copy_out).front().blocks == 512);
+  CHECK(ddp.kernels_of(TaskKind::bucket_copy_out).front().blocks_per_multiprocessor == 8);
+}

@@ -93,7 +93,7 @@ inline CostProfile tiny_profile() {
     host.key.probe = Probe::host;
     host.key.name = name;
     host.key.transport = transport;
-    host.time_ns = host.p25_ns = host.p75_ns = ns;
+    host.time_ns = host.p25_ns = ns;
     host.count = 10;
     profile.host.push_back(host);
   }

@@ -101,6 +101,26 @@ TEST_CASE("issue time: between points as they are, beyond them the nearest, else
   CHECK(read_issue_ns(curve, 9000) == 16);
 }
 
+TEST_CASE("host times: the slowest of n processes is the quantile .5^(1/n), straight between those known", "[curve]") {
+  CHECK(quantile_of_slowest(1) == .5);
+  CHECK(quantile_of_slowest(2) == Approx(.7071).margin(1e-4));
+  CHECK(quantile_of_slowest(4) == Approx(.8409).margin(1e-4));
+  const HostSpread spread(100, 200, 260, 300);
+  CHECK(spread.at(.5) == 100);
+  CHECK(spread.at(.6) == Approx(140));
+  CHECK(spread.at(.75) == Approx(200));
+  CHECK(spread.at(.8) == Approx(220));
+  CHECK(spread.at(.9) == Approx(260));
+  CHECK(spread.at(.93) == Approx(284));
+  CHECK(spread.at(kSlowHost) == Approx(300));
+  CHECK(spread.at(quantile_of_slowest(1024)) == 300);
+  CHECK(spread.at(.1) == 100);
+  Curve curve = curve_of({{100, 1}, {400, 1}});
+  curve.points[0].issue_ns = spread;
+  curve.points[1].issue_ns = HostSpread(400, 800, 1040, 1200);
+  CHECK(read_issue_ns(curve, 200, .75) == Approx(400));
+}
+
 TEST_CASE("nearest in ratio, not in difference", "[curve]") {
   const Curve curve = curve_of({{100, 1}, {1000, 2}});
   CHECK(nearest_point(curve, 1).size == 100);

@@ -85,7 +85,7 @@ struct ProfileBuilder {
     HostTime host;
     host.key.probe = Probe::host;
     host.key.name = name;
-    host.time_ns = host.p25_ns = host.p75_ns = us * 1e3;
+    host.time_ns = host.p25_ns = us * 1e3;
     host.count = 5;
     profile.host.push_back(host);
     return profile.host.back();
