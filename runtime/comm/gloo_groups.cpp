@@ -6,6 +6,7 @@
 #include <string>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
+#include "runtime/comm/error_message.hpp"
 #include "runtime/comm/peer_lost.hpp"
 #include "runtime/comm/process_group.hpp"
 
@@ -37,7 +38,7 @@ void GlooGroups::finish(int group, const Message& exchange, const std::vector<at
   try {
     exchange->wait();
   } catch (const std::exception& error) {
-    throw PeerLost("worker " + std::to_string(worker_) + " lost the other replicas of its stage: " + error.what());
+    throw PeerLost("worker " + std::to_string(worker_) + " lost the other replicas of its stage: " + message_of(error));
   }
   of.flat.div_(of.size);
   const std::vector<at::Tensor> averages = at::unflatten_dense_tensors(of.flat, tensors);

@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "runtime/comm/error_message.hpp"
 #include "runtime/comm/peer_lost.hpp"
 #include "runtime/comm/process_group.hpp"
 
@@ -24,7 +25,7 @@ void GlooPairs::wait(const Message& message, int worker, int other) {
   try {
     message->wait();
   } catch (const std::exception& error) {
-    throw PeerLost("worker " + std::to_string(worker) + " lost worker " + std::to_string(other) + ": " + error.what());
+    throw PeerLost("worker " + std::to_string(worker) + " lost worker " + std::to_string(other) + ": " + message_of(error));
   }
 }
 

@@ -22,6 +22,7 @@
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
+#include "runtime/comm/error_message.hpp"
 #include "runtime/comm/peer_lost.hpp"
 #include "runtime/comm/store_meeting.hpp"
 #include "sim/spec/error.hpp"
@@ -82,7 +83,7 @@ c10::intrusive_ptr<c10d::TCPStore> open_store(const std::string& address, int po
   try {
     return c10::make_intrusive<c10d::TCPStore>(address, options);
   } catch (const std::exception& error) {
-    const std::string reason = error.what();
+    const std::string reason = message_of(error);
     if (server && (reason.find("EADDRINUSE") != std::string::npos || reason.find("in use") != std::string::npos)) {
       throw InputError("--port", std::to_string(port) + ", which is in use", "a free port (left out: any free one)");
     }
@@ -185,7 +186,7 @@ Rendezvous::Rendezvous(const ProcessRank& process) : process_(process) {
     throw;
   } catch (const std::exception& error) {
     throw PeerLost("worker " + std::to_string(process_.rank) + ": not all of the " + std::to_string(size()) +
-                   " workers came within " + std::to_string(kJoinTimeout.count() / 1000) + " s: " + error.what());
+                   " workers came within " + std::to_string(kJoinTimeout.count() / 1000) + " s: " + message_of(error));
   }
   store_->setTimeout(kResultTimeout);
 }
@@ -273,18 +274,25 @@ void Rendezvous::wait_in_store() {
   try {
     meeting_->barrier();
   } catch (const std::exception& error) {
-    throw PeerLost("worker " + std::to_string(process_.rank) + " lost the others: " + error.what());
+    throw PeerLost("worker " + std::to_string(process_.rank) + " lost the others: " + message_of(error));
   }
 }
 
 std::vector<std::string> Rendezvous::gather(const std::string& key, const std::string& text) {
+  return exchange(key, text, /*reads=*/process_.rank == 0);
+}
+
+std::vector<std::string> Rendezvous::share(const std::string& key, const std::string& text) {
+  return exchange(key, text, /*reads=*/true);
+}
+
+std::vector<std::string> Rendezvous::exchange(const std::string& key, const std::string& text, bool reads) {
   std::vector<std::string> all;
   try {
     store_->set(key + "/" + std::to_string(process_.rank), bytes_of(text));
-    if (process_.rank != 0) return all;
-    for (int r = 0; r < size(); ++r) all.push_back(text_of(store_->get(key + "/" + std::to_string(r))));
+    for (int r = 0; reads && r < size(); ++r) all.push_back(text_of(store_->get(key + "/" + std::to_string(r))));
   } catch (const std::exception& error) {
-    throw PeerLost("worker " + std::to_string(process_.rank) + " lost the others: " + error.what());
+    throw PeerLost("worker " + std::to_string(process_.rank) + " lost the others: " + message_of(error));
   }
   return all;
 }

@@ -62,6 +62,9 @@ class Rendezvous {
   /// Worker 0 gets the text of every worker, by rank; the others get nothing. `key` is used once.
   std::vector<std::string> gather(const std::string& key, const std::string& text);
 
+  /// Every worker gets the text of every worker, by rank. `key` is used once.
+  std::vector<std::string> share(const std::string& key, const std::string& text);
+
   void finish();
 
  private:
@@ -71,6 +74,7 @@ class Rendezvous {
   void meet(const std::vector<std::string>& host_of_rank);
   void share_memory();
   void wait_in_store();
+  std::vector<std::string> exchange(const std::string& key, const std::string& text, bool reads);
   void watch_processes(const std::vector<std::string>& host_of_rank);
 
   ProcessRank process_;

@@ -6,6 +6,7 @@
 #include <exception>
 #include <utility>
 
+#include "runtime/comm/error_message.hpp"
 #include "sim/spec/error.hpp"
 
 namespace pdl {
@@ -97,7 +98,7 @@ void StoreMeeting::look_at_others() {
     if (all_leaving_) return;
     end_process("worker " + std::to_string(rank_) + ": the store of the workers does not answer, the process that holds it " +
                 (holds_store_ ? "is this one" : "(worker 0, or the launcher) has died or its host is out of reach") + ": " +
-                error.what());
+                message_of(error));
   }
   for (std::size_t r = 0; r < seen.size(); ++r) {
     beats_without_change_[r] = seen[r] == last_seen_[r] ? beats_without_change_[r] + 1 : 0;

@@ -2,12 +2,14 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <functional>
 #include <iostream>
 #include <memory>
 #include <optional>
 
 #include "runtime/comm/peer_lost.hpp"
 #include "runtime/comm/rendezvous.hpp"
+#include "runtime/comm/same_settings.hpp"
 #include "runtime/executor/devices.hpp"
 #include "runtime/tool/commands.hpp"
 #include "runtime/tool/launch.hpp"
@@ -51,17 +53,15 @@ struct RunFlags {
   Switch check;
 };
 
-/// What was typed, and what goes without saying: on CPU gradients are exchanged by Gloo; a process of a group knows how
-/// many there are.
+/// What was typed, and what goes without saying; a process of a group knows how many there are.
 std::vector<SettingValue> complete(std::vector<SettingValue> values, DeviceKind device, std::optional<int> port) {
   const auto has = [&](const std::string& name, const std::string& value = "") {
     return std::any_of(values.begin(), values.end(), [&](const SettingValue& setting) {
       return setting.name == name && (value.empty() || setting.value == value);
     });
   };
-  const bool ddp = has("strategy", "ddp");
-  if (ddp && device == DeviceKind::cpu && !has("transport")) values.push_back({"transport", "gloo", "--transport"});
-  if ((ddp || has("workers", "process")) && !has("gpus")) {
+  values = with_transport(std::move(values), device);
+  if ((has("strategy", "ddp") || has("workers", "process")) && !has("gpus")) {
     if (const auto process = process_rank(port.value_or(kDefaultMasterPort))) {
       values.push_back({"gpus", std::to_string(process->world_size), "--gpus"});
     }
@@ -119,6 +119,27 @@ void check_hosts(RunSpec& spec, int hosts, bool given) {
   spec.hosts = hosts;
 }
 
+/// Everything that all workers must have been given alike. Files count by what is in them.
+std::vector<SettingValue> common_settings(const RunSpec& spec, const RuntimeOptions& options, bool check) {
+  std::vector<SettingValue> settings = to_settings(options);
+  settings.push_back({"check", check ? "1" : "0", "--check"});
+  const auto with_contents = [](const std::string& path, const std::string& contents) {
+    char text[32];
+    std::snprintf(text, sizeof text, " (contents %zx)", std::hash<std::string>()(contents));
+    return path + text;
+  };
+  for (SettingValue setting : to_settings(spec)) {
+    if (setting.name == "model" && spec.model_name != "mlp") {
+      std::string layers;
+      for (const Layer& layer : spec.model.layers) layers += std::to_string(layer.in_features) + "x" + std::to_string(layer.out_features) + " ";
+      setting.value = with_contents(setting.value, layers);
+    }
+    if (setting.name == "schedule" && spec.schedule_file) setting.value = with_contents(setting.value, to_csv(*spec.schedule_file));
+    settings.push_back(std::move(setting));
+  }
+  return settings;
+}
+
 /// One worker of several. A failure ends the process at once: the others may hang in what they wait for, and so might
 /// the destructors here.
 int run_worker(Plan plan, RuntimeOptions options, const ProcessRank& process, const RunFlags& flags,
@@ -135,6 +156,7 @@ int run_worker(Plan plan, RuntimeOptions options, const ProcessRank& process, co
   try {
     check_run(plan, options);
     Rendezvous rendezvous(process);
+    check_same_settings(rendezvous, common_settings(plan.spec, options, flags.check.on()));
     check_hosts(plan.spec, rendezvous.hosts(), flags.has("hosts"));
     const RunResult run = run_once(plan, options, command, &rendezvous, flags.check.on());
     if (process.rank == 0) show(run, flags.json.value());

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <utility>
 
 #include "runtime/executor/devices.hpp"
 #include "sim/spec/error.hpp"
@@ -45,6 +46,27 @@ RuntimeOptions RuntimeFlags::options() const {
 std::optional<int> RuntimeFlags::port() const {
   if (!port_.value()) return std::nullopt;
   return static_cast<int>(whole(port_, 0, 1, std::numeric_limits<std::uint16_t>::max()));
+}
+
+std::vector<SettingValue> with_transport(std::vector<SettingValue> values, DeviceKind device) {
+  bool ddp = false, given = false;
+  for (const SettingValue& setting : values) {
+    ddp = ddp || (setting.name == "strategy" && setting.value == "ddp");
+    given = given || setting.name == "transport";
+  }
+  if (ddp && !given && device == DeviceKind::cpu) values.push_back({"transport", "gloo", "--transport"});
+  return values;
+}
+
+std::vector<SettingValue> to_settings(const RuntimeOptions& options) {
+  std::vector<SettingValue> settings;
+  const auto add = [&](const char* name, const std::string& value) { settings.push_back({name, value, std::string("--") + name}); };
+  add("device", options.device == DeviceKind::cuda ? "cuda" : "cpu");
+  add("steps", std::to_string(options.steps));
+  add("warmup", std::to_string(options.warmup));
+  add("seed", std::to_string(options.seed));
+  add("learning-rate", to_text(options.learning_rate));
+  return settings;
 }
 
 }  // namespace pdl

@@ -38,12 +38,7 @@ std::vector<std::string> arguments_of(const RunSpec& spec, const RuntimeOptions&
     const bool from_file = spec.model_name != "mlp" && (setting.name == "depth" || setting.name == "dim");
     if (!from_file) arguments.insert(arguments.end(), {"--" + setting.name, setting.value});
   }
-  const auto add = [&](const char* flag, const std::string& value) { arguments.insert(arguments.end(), {flag, value}); };
-  add("--device", options.device == DeviceKind::cuda ? "cuda" : "cpu");
-  add("--steps", std::to_string(options.steps));
-  add("--warmup", std::to_string(options.warmup));
-  add("--seed", std::to_string(options.seed));
-  add("--learning-rate", to_text(options.learning_rate));
+  for (const SettingValue& setting : to_settings(options)) arguments.insert(arguments.end(), {setting.place, setting.value});
   return arguments;
 }
 
@@ -87,7 +82,9 @@ void create_folder(const std::string& folder) {
 int measure_scenario(const ScenarioFlags& flags) {
   const RuntimeOptions options = flags.runtime.options();
   const std::optional<int> port = flags.runtime.port();
-  const Scenario scenario = load_scenario(flags.file);
+  const Scenario scenario = load_scenario(flags.file, [&](std::vector<SettingValue> settings) {
+    return with_transport(std::move(settings), options.device);
+  });
   const auto out = flags.out.value();
   if (!out) throw InputError("--out", "nothing", "a folder for the runs");
   create_folder(*out);

@@ -76,7 +76,7 @@ std::vector<Settings> read_combinations(const JsonPlace& place) {
   return combinations;
 }
 
-std::vector<RunSpec> read_configurations(const JsonPlace& root) {
+std::vector<RunSpec> read_configurations(const JsonPlace& root, const ImpliedSettings& implied) {
   const Settings common = root.has("settings") ? read_settings(root.at("settings")) : Settings{};
   std::vector<Settings> all;
   if (root.has("vary")) {
@@ -95,7 +95,8 @@ std::vector<RunSpec> read_configurations(const JsonPlace& root) {
 
   std::vector<RunSpec> specs;
   for (const Settings& own : all) {
-    specs.push_back(parse_run_spec(replaced(common, own)));
+    const Settings settings = replaced(common, own);
+    specs.push_back(parse_run_spec(implied ? implied(settings) : settings));
     for (std::size_t i = 0; i + 1 < specs.size(); ++i) {
       if (same_run(specs[i], specs.back())) {
         throw InputError(own.empty() ? root.name() : own.front().place,
@@ -133,7 +134,7 @@ std::string read_answer(const JsonPlace& place) {
 
 }  // namespace
 
-Scenario load_scenario(const std::string& path) {
+Scenario load_scenario(const std::string& path, const ImpliedSettings& implied) {
   const nlohmann::json document = read_json_file(path);
   const JsonPlace root(document, path);
   root.object_of(kKeys);
@@ -143,7 +144,7 @@ Scenario load_scenario(const std::string& path) {
   scenario.title = root.at("title").text();
   if (root.has("source")) scenario.source = root.at("source").text();
   if (root.has("question")) scenario.question = root.at("question").text();
-  scenario.configurations = read_configurations(root);
+  scenario.configurations = read_configurations(root, implied);
   scenario.columns = read_columns(root.at("columns"));
   if (root.has("answer")) scenario.answer = read_answer(root.at("answer"));
   return scenario;

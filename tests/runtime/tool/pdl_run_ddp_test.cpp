@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <sstream>
 #include <string>
+#include <vector>
 
 #include "sim/report/run_json.hpp"
 #include "tests/support/catch.hpp"
@@ -75,6 +76,26 @@ TEST_CASE("Mixed precision under DDP is checked by its losses", "[runtime][data_
   }
 }
 
+TEST_CASE("A scenario of DDP without a transport takes Gloo on CPU", "[runtime][data_parallel]") {
+  const TemporaryFolder folder;
+  folder.write("x1.json", R"({"id": "x1", "title": "t", "settings": {"strategy": "ddp", "dim": 64, "depth": 3, "batch": 12},
+    "vary": {"gpus": [1, 2], "accum": [1, 2]}, "columns": ["gpus", "step_time_ms"], "answer": "strong_scaling"})");
+  const Process run = pdl_run("scenario x1.json --device cpu --steps 2 --warmup 0 --out runs", folder);
+  INFO(run.err << run.out);
+  CHECK(run.exit_code == 0);
+  for (const std::string name : {"ddp_gpus2_mlp3x64_batch12_mb1_fp32_sgd_gloo_process", "ddp_gpus2_mlp3x64_batch12_mb1_fp32_sgd_gloo_process_accum2"}) {
+    const std::string file = folder / ("runs/" + name + ".json");
+    INFO(file);
+    REQUIRE(std::filesystem::exists(file));
+    CHECK(read_run(file).spec.transport == Transport::gloo);
+  }
+  folder.write("said.json", R"({"id": "x1", "title": "t", "settings": {"strategy": "ddp", "dim": 64, "depth": 3, "batch": 12,
+    "transport": "nccl"}, "vary": {"gpus": [2]}, "columns": ["gpus", "step_time_ms"], "answer": "strong_scaling"})");
+  const Process said = pdl_run("scenario said.json --device cpu --steps 2 --warmup 0 --out runs", folder);
+  CHECK(said.exit_code == 3);
+  CHECK_THAT(said.err, ContainsSubstring("--transport: found nccl on CPU"));
+}
+
 TEST_CASE("A run whose steps are all skipped is an error, not a time", "[runtime][data_parallel]") {
   const TemporaryFolder folder;
   const Process run = pdl_run(kDdp + "--gpus 2 --dtype amp-fp16 --loss-scale 1e30 --json run.json", folder);
@@ -100,6 +121,50 @@ TEST_CASE("DDP under the variables of other launchers, which say how many there 
     INFO(names << "\n" << run.err);
     CHECK(run.exit_code == 0);
     CHECK(read_run(folder / "run.json").spec.gpus == 2);
+  }
+}
+
+TEST_CASE("Workers that were given different commands end at once, all with the setting", "[runtime][data_parallel]") {
+  const TemporaryFolder folder;  // each worker starts in one of its own
+  folder.write("0/net.json", R"({"layers": [{"kind": "linear_relu", "in": 8, "out": 8}]})");
+  folder.write("1/net.json", R"({"layers": [{"kind": "linear_relu", "in": 8, "out": 4}]})");
+  struct Row {
+    std::string first, second, message;
+  };
+  const std::vector<Row> table = {
+      {"--batch 10", "--batch 14", "--batch: found 10 in worker 0 and 14 in worker 1"},
+      {"--depth 3", "--depth 4", "--depth: found 3 in worker 0 and 4 in worker 1"},
+      {"--learning-rate 0.5", "", "--learning-rate: found 0.5 in worker 0 and 0.01 in worker 1"},
+      {"--seed 1", "--seed 2", "--seed: found 1 in worker 0 and 2 in worker 1"},
+      {"--steps 3", "--steps 4", "--steps: found 3 in worker 0 and 4 in worker 1"},
+      {"--warmup 0", "", "--warmup: found 0 in worker 0 and 5 in worker 1"},
+      {"--dtype amp-bf16", "", "--dtype: found amp-bf16 in worker 0 and fp32 in worker 1"},
+      {"", "--straggler 1:5", "--straggler: found its default in worker 0 and 1:5 in worker 1"},
+      {"--accum 2 --no-sync 1", "--accum 2", "--no-sync: found 1 in worker 0 and its default in worker 1"},
+      {"--check", "", "--check: found 1 in worker 0 and 0 in worker 1"},
+      {"--model net.json", "--model net.json", "--model: found net.json (contents "},
+  };
+  for (const std::string hosts : {"a a", "a b"}) {
+    for (const Row& row : table) {
+      INFO(hosts << ": " << row.first << " / " << row.second);
+      if (hosts == "a b" && row.first != "--batch 10") continue;  // one is enough to see the other way to meet
+      const std::string port = std::to_string(free_port());
+      std::ostringstream script;
+      for (int rank = 0; rank < 2; ++rank) {
+        const std::string flags = rank == 0 ? row.first : row.second;
+        const std::string model = flags.starts_with("--model") ? " " : " --dim 16 ";
+        script << "( cd " << rank << " && PDL_HOST=" << hosts[rank == 0 ? 0 : 2] << " RANK=" << rank << " WORLD_SIZE=2 LOCAL_RANK=0 MASTER_ADDR=127.0.0.1 MASTER_PORT="
+               << port << " $PDL_RUN --device cpu --strategy ddp" << model << flags << " --json run.json )&\np"
+               << rank << "=$!\n";
+      }
+      script << "SECONDS=0; wait $p0; a=$?; wait $p1; b=$?; echo $a $b $((SECONDS < 20))\n";
+      const Process run = shell(script.str(), folder);
+      INFO(run.err);
+      CHECK(run.out == "2 2 1\n");
+      CHECK(count(run.err, row.message) == 2);
+      CHECK(count(run.err, ", expected the same in all workers") == 2);
+      CHECK_FALSE(std::filesystem::exists(folder / "0/run.json"));
+    }
   }
 }
 
@@ -195,6 +260,7 @@ TEST_CASE("A DDP worker that dies ends all, named, within 30 s", "[runtime][data
     INFO(run.err << run.out);
     CHECK(run.exit_code == 3);
     CHECK_THAT(run.err, ContainsSubstring(row.words));
+    CHECK(count(run.err, "frame #") == 0);
     CHECK(std::atoi(run.out.c_str()) < 30);
     CHECK_FALSE(std::filesystem::exists(folder / "run.json"));
   }
