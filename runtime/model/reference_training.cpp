@@ -9,6 +9,8 @@
 #include <cmath>
 #include <limits>
 #include <memory>
+#include <stdexcept>
+#include <string>
 
 #include "runtime/model/initial_values.hpp"
 
@@ -95,10 +97,30 @@ std::vector<double> reference_losses(const RunSpec& spec, const RuntimeOptions& 
   return losses;
 }
 
+double clear_learning_rate(const RunSpec& spec, RuntimeOptions options, at::Device device, int steps) {
+  constexpr double kFactor = 4;
+  constexpr double kSmallest = 1e-9, kLargest = 1e9;
+  const auto falls = [&](double rate) {
+    options.learning_rate = rate;
+    const std::vector<double> losses = reference_losses(spec, options, device, steps, {});
+    return std::adjacent_find(losses.begin(), losses.end(), [](double a, double b) { return !(b < a); }) == losses.end();
+  };
+  double rate = RuntimeOptions().learning_rate;
+  while (rate > kSmallest && !falls(rate)) rate /= kFactor;
+  while (rate < kLargest && falls(kFactor * rate)) rate *= kFactor;
+  if (rate <= kSmallest || rate >= kLargest) {
+    throw std::runtime_error("no learning rate was found with which the loss of plain training falls in each of " +
+                             std::to_string(steps) + " steps: mixed precision cannot be checked");
+  }
+  return rate / kFactor;
+}
+
 LossAgreement compare_losses(const std::vector<double>& losses, const std::vector<double>& expected) {
   LossAgreement agreement;
+  const double way = std::abs(expected.front() - expected.back());
+  agreement.fall = way / std::abs(expected.front());
   for (std::size_t i = 0; i < expected.size(); ++i) {
-    const double difference = std::abs(losses.at(i) - expected[i]) / std::abs(expected[i]);
+    const double difference = std::abs(losses.at(i) - expected[i]) / way;
     // A loss that is no number is no agreement either.
     if (!(difference <= agreement.relative_difference)) agreement.relative_difference = difference;
   }

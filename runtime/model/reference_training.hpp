@@ -4,7 +4,8 @@
 //   std::vector<at::Tensor> expected = train_reference(spec, options, device, 40);
 //   Agreement a = compare_parameters(spec, options, device, {}, program->parameters(), expected);
 //
-//   std::vector<double> losses = reference_losses(spec, options, device, 40, {0, 1});    // for mixed precision
+//   options.learning_rate = clear_learning_rate(spec, options, device, 12);              // for mixed precision
+//   std::vector<double> losses = reference_losses(spec, options, device, 12, {0, 1});
 //   LossAgreement b = compare_losses(run.losses, losses);
 //
 // Always in fp32 or TF32. All accumulation rounds of a step have the same data, so one round is the same. Not for timing.
@@ -27,14 +28,21 @@ std::vector<at::Tensor> train_reference(const RunSpec& spec, const RuntimeOption
 std::vector<double> reference_losses(const RunSpec& spec, const RuntimeOptions& options, at::Device device, int steps,
                                      const std::vector<std::int64_t>& skipped);
 
+/// A learning rate with which the loss of plain training falls as much as it soundly can in so many steps: a quarter of the
+/// largest (of 0.01 times powers of 4) with which every step makes it less. Throws std::runtime_error if there is none.
+double clear_learning_rate(const RunSpec& spec, RuntimeOptions options, at::Device device, int steps);
+
 struct LossAgreement {
-  double relative_difference = 0;  // the largest of |a - b| / |b|
+  double relative_difference = 0;  // the largest of |a - b|, over the way that b has gone: |b first - b last|
+  double fall = 0;                 // that way, over |b first|
   bool equal = false;
 };
 
-/// Of mixed precision and fp32: equal if every loss is within 2 %. fp16 and bf16 round each number by up to 0.05 and 0.4 %;
-/// the loss is a mean over many numbers, whose errors partly cancel, but the parameters drift apart over the steps.
-inline constexpr double kLossTolerance = 0.02;
+/// Of mixed precision and fp32: equal if no loss is further from the other than kLossTolerance of the way that the fp32 loss
+/// has gone. Without updates the difference is 1, with a gradient of half the length about .5, with other data of the same
+/// kind above 1. Mixed precision itself makes less than .015 at clear_learning_rate() (bf16, whose numbers are rounded by up
+/// to 0.4 %; 2 to 24 layers of 8 to 512 numbers, SGD and Adam, 12 steps): the errors of single numbers nearly cancel in the mean.
+inline constexpr double kLossTolerance = 0.05;
 LossAgreement compare_losses(const std::vector<double>& losses, const std::vector<double>& expected);
 
 struct Agreement {

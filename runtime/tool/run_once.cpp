@@ -20,10 +20,12 @@
 namespace pdl {
 namespace {
 
-std::unique_ptr<StepProgram> make_program(const Plan& plan, const RuntimeOptions& options, Rendezvous* rendezvous) {
+/// `purpose`: each program of a run has its own.
+std::unique_ptr<StepProgram> make_program(const Plan& plan, const RuntimeOptions& options, Rendezvous* rendezvous,
+                                          const std::string& purpose) {
   if (plan.spec.strategy == Strategy::ddp) {
     TORCH_CHECK(rendezvous, "DDP without processes");
-    const auto store = c10::make_intrusive<c10d::PrefixStore>("ddp", rendezvous->store());
+    const auto store = c10::make_intrusive<c10d::PrefixStore>("ddp/" + purpose, rendezvous->store());
     return make_ddp_program(plan, options, store, rendezvous->hosts() == 1);
   }
   if (plan.spec.strategy == Strategy::dp) return make_dp_program(plan, options);
@@ -41,9 +43,7 @@ std::vector<std::int64_t> local_layers(const Plan& plan, const RuntimeOptions& o
 }
 
 at::Device first_device(const RuntimeOptions& options) {
-  if (options.device == DeviceKind::cpu) return at::Device(at::kCPU);
-  const int worker = options.rank < 0 ? 0 : options.rank;
-  return at::Device(at::kCUDA, static_cast<at::DeviceIndex>(options.device_index(worker)));
+  return device_of(options, options.rank < 0 ? 0 : options.rank);
 }
 
 nlohmann::json check_training(const Plan& plan, const RuntimeOptions& options, const std::vector<at::Tensor>& parameters) {
@@ -63,29 +63,67 @@ nlohmann::json check_training(const Plan& plan, const RuntimeOptions& options, c
           {"relative_difference", agreement.relative_difference}};
 }
 
-/// Mixed precision has other parameters than fp32; its losses must follow.
-nlohmann::json check_losses(const Plan& plan, const RuntimeOptions& options, const nlohmann::json& extra) {
-  const auto losses = extra.at("losses").get<std::vector<double>>();
-  const int steps = static_cast<int>(losses.size());
-  const auto skipped = extra.value("skipped", std::vector<std::int64_t>{});
+struct LossesOfSteps {
+  std::vector<double> losses;         // of the batch, by step
+  std::vector<std::int64_t> skipped;  // steps
+};
+
+/// Trains until so many steps have not been skipped. Only worker 0 gets losses.
+LossesOfSteps train_for_losses(StepProgram& program, int taken, Rendezvous* rendezvous) {
+  constexpr std::int64_t kMostSkipped = 200;  // the scale halves every time: by then it is below any that works
+  LossesOfSteps own;
+  while (std::ssize(own.losses) - std::ssize(own.skipped) < taken) {
+    program.step(nullptr);
+    if (program.skipped()) own.skipped.push_back(std::ssize(own.losses));
+    own.losses.push_back(program.loss());
+    if (std::ssize(own.skipped) > kMostSkipped) throw CannotRun("check: all steps are skipped, because gradients are not finite in fp16");
+  }
+  if (!rendezvous) return own;
+  LossesOfSteps all{std::vector<double>(own.losses.size(), 0.0), own.skipped};
+  for (const std::string& text : rendezvous->gather("check/losses", nlohmann::json(own.losses).dump())) {
+    const auto part = nlohmann::json::parse(text).get<std::vector<double>>();
+    for (std::size_t i = 0; i < part.size(); ++i) all.losses.at(i) += part[i];
+  }
+  return all;
+}
+
+/// Mixed precision has other parameters than fp32; its losses must follow. With the learning rate of the run they may hardly
+/// move at all, with and without training: so this is another training, with a rate that makes them fall. All workers call it.
+nlohmann::json check_losses(const Plan& plan, RuntimeOptions options, Rendezvous* rendezvous) {
+  constexpr int kSteps = 12;
+  const at::Device device = first_device(options);
+  std::string rate;
+  if (options.rank <= 0) rate = nlohmann::json(clear_learning_rate(plan.spec, options, device, kSteps)).dump();
+  if (rendezvous) rate = rendezvous->share("check/learning rate", rate).front();
+  options.learning_rate = nlohmann::json::parse(rate).get<double>();
+  std::unique_ptr<StepProgram> program = make_program(plan, options, rendezvous, "check");
+  const LossesOfSteps trained = train_for_losses(*program, kSteps, rendezvous);
+  program.reset();
+  if (options.rank > 0) return {};
+  const int steps = static_cast<int>(trained.losses.size());
   const LossAgreement agreement =
-      compare_losses(losses, reference_losses(plan.spec, options, first_device(options), steps, skipped));
-  std::fprintf(stderr, "check: the losses of %d steps differ from those of plain training in fp32 by at most %.3g %% (%s)\n", steps,
-               100 * agreement.relative_difference, agreement.equal ? "equal" : "NOT equal");
+      compare_losses(trained.losses, reference_losses(plan.spec, options, device, steps, trained.skipped));
+  std::fprintf(stderr,
+               "check: the losses of %d steps with learning rate %.3g differ from those of plain training in fp32 by at most %.3g "
+               "of the way that these have gone, which is %.3g of the first (%s)\n",
+               steps, options.learning_rate, agreement.relative_difference, agreement.fall, agreement.equal ? "equal" : "NOT equal");
   if (!agreement.equal) throw std::runtime_error("the training is wrong: its losses do not follow those of plain training");
-  return {{"steps", steps}, {"largest_relative_loss_difference", agreement.relative_difference}};
+  return {{"steps", steps},
+          {"learning_rate", options.learning_rate},
+          {"fall_of_loss", agreement.fall},
+          {"largest_loss_difference", agreement.relative_difference}};
 }
 
 RunResult run_program(const Plan& plan, const RuntimeOptions& options, const std::string& command,
                       Rendezvous* rendezvous, bool check) {
-  std::unique_ptr<StepProgram> program = make_program(plan, options, rendezvous);
+  std::unique_ptr<StepProgram> program = make_program(plan, options, rendezvous, "measured");
   RunResult result = measure(plan, options, *program, command, rendezvous);
   for (std::string& warning : device_warnings(plan, options)) result.warnings.push_back(std::move(warning));
   if (!check) return result;
   const std::vector<at::Tensor> parameters = program->parameters();
   program.reset();  // its memory is needed for the other training
   if (is_amp(plan.spec.dtype)) {
-    if (options.rank <= 0) result.extra["check"] = check_losses(plan, options, result.extra);  // worker 0 has all losses
+    result.extra["check"] = check_losses(plan, options, rendezvous);
     return result;
   }
   result.extra["check"] = check_training(plan, options, parameters);

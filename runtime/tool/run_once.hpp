@@ -15,8 +15,9 @@ class Rendezvous;
 /// Refuses what this host cannot run, before anything is started. Throws InputError.
 void check_run(const Plan& plan, const RuntimeOptions& options);
 
-/// `check`: afterwards trains the same model by the plainest means and compares the parameters; what was found goes to
-/// standard error and into extra.check. Throws std::runtime_error if they differ: the training is wrong.
+/// `check`: afterwards trains the same model by the plainest means and compares the parameters; of mixed precision the
+/// losses, of a training of its own with a learning rate that makes them fall. What was found goes to standard error and into
+/// extra.check. Throws std::runtime_error if they differ: the training is wrong.
 RunResult run_once(const Plan& plan, const RuntimeOptions& options, const std::string& command, Rendezvous* rendezvous,
                    bool check);
 

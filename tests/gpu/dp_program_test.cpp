@@ -63,6 +63,7 @@ TEST_CASE("Mixed precision of DataParallel on GPUs follows fp32", "[gpu][data_pa
     INFO(dtype);
     const Plan plan = make_plan(spec("--strategy dp --dim 512 --depth 4 --batch 256 --gpus " + std::to_string(gpus) + " --dtype " + dtype));
     RuntimeOptions options = gpu_options();
+    options.learning_rate = clear_learning_rate(plan.spec, options, at::Device(at::kCUDA, 0), kSteps);
     auto program = make_dp_program(plan, options);
     std::vector<double> losses;
     for (int step = 0; step < kSteps; ++step) {

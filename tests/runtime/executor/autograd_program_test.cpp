@@ -238,13 +238,14 @@ TEST_CASE("The host of a one-thread program sleeps before each backward", "[runt
 }
 
 TEST_CASE("Mixed precision of one-thread programs: losses follow fp32, infinite gradients skip the step", "[runtime][data_parallel]") {
-  const RuntimeOptions options = cpu_options("sgd");
+  RuntimeOptions options = cpu_options("sgd");
   constexpr int kMany = 10;
   for (const std::string flags : {"--strategy single --workers one --microbatches 1 --dtype amp-bf16",
                                   "--strategy mp --gpus 2 --microbatches 1 --dtype amp-fp16 --loss-scale 1024",
                                   "--schedule option-c --workers one --gpus 2 --microbatches 2 --accum 2 --dtype amp-fp16 --loss-scale 1024"}) {
     INFO(flags);
     const Plan plan = make_plan(spec("--dim 32 --depth 4 --batch 16 " + std::string(flags)));
+    options.learning_rate = clear_learning_rate(plan.spec, options, at::kCPU, kMany);
     auto program = make_autograd_program(plan, options);
     std::vector<double> losses;
     for (int step = 0; step < kMany; ++step) {
