@@ -82,7 +82,7 @@ int calls_on_cpu(std::int64_t bytes) { return bytes <= (64 << 10) ? 10 : bytes <
 
 /// One rank: all sizes, in step with the others. Times by size, of one call.
 std::vector<std::vector<double>> all_reduce_times(const c10::intrusive_ptr<c10d::Store>& store, int rank, int ranks) {
-  const auto group = make_process_group({store, rank, ranks, c10::Device(c10::kCPU), true}, nullptr);
+  const auto group = make_process_group({store, rank, ranks, c10::Device(c10::kCPU), true}, {});
   std::vector<std::vector<double>> times;
   for (const std::int64_t bytes : gloo_sizes()) {
     std::vector<at::Tensor> tensors = {at::zeros({bytes / 4})};

@@ -3,7 +3,6 @@
 #include <ATen/ATen.h>
 #include <torch/cuda.h>
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
-#include <torch/csrc/distributed/c10d/reducer.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -15,6 +14,8 @@
 #include "calibrate/probe/compute_operations.hpp"
 #include "calibrate/probe/device_timer.hpp"
 #include "runtime/comm/process_group.hpp"
+#include "runtime/executor/devices.hpp"
+#include "runtime/executor/reducer.hpp"
 #include "runtime/measure/span_recorder.hpp"
 #include "runtime/model/autograd_model.hpp"
 
@@ -48,11 +49,6 @@ Sample host_sample(const char* name, std::vector<double> values, std::int64_t wa
 double us_since(std::int64_t begin_ns) {
   // A clock of whole nanoseconds: nothing takes no time.
   return static_cast<double>(std::max<std::int64_t>(steady_now_ns() - begin_ns, 1)) / 1e3;
-}
-
-c10::Device device_of(const RuntimeOptions& runtime, int worker) {
-  return runtime.device == DeviceKind::cuda ? c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(runtime.device_index(worker)))
-                                            : c10::Device(c10::kCPU);
 }
 
 void synchronize(c10::Device device) {
@@ -98,10 +94,7 @@ class SmallBackward {
     std::vector<std::size_t> all(parameters.size());
     std::iota(all.rbegin(), all.rend(), std::size_t{0});
     constexpr std::int64_t kAnySize = std::int64_t{1} << 30;
-    reducer_ = std::make_shared<c10d::Reducer>(
-        parameters, std::vector<std::vector<std::size_t>>{all}, group, std::vector<bool>(parameters.size(), false), kAnySize,
-        /*find_unused_parameters=*/false, /*gradient_as_bucket_view=*/true, std::unordered_map<std::size_t, std::string>{},
-        kAnySize, /*skip_all_reduce_unused_params=*/false, /*use_python_reducer=*/false, std::vector<std::int64_t>{});
+    reducer_ = make_reducer(parameters, {{all}, kAnySize, kAnySize, /*views=*/true}, group);
   }
 
   double backward_us() {
@@ -144,7 +137,7 @@ std::vector<double> issue_times(c10d::ProcessGroup& group, c10::Device device, s
 void probe_reducer(const RuntimeOptions& runtime, const Collect& collect) {
   const c10::Device device = device_of(runtime, 0);
   const OnDevice on_device(device);
-  const auto group = make_process_group({c10::make_intrusive<c10d::HashStore>(), 0, 1, device, true}, nullptr);
+  const auto group = make_process_group({c10::make_intrusive<c10d::HashStore>(), 0, 1, device, true}, {});
   {
     std::vector<double> issue = issue_times(*group, device, kLayers * (kDim + 1) * kDim);
     const double issue_us = median({issue.begin() + kWarmup, issue.end()});
@@ -177,7 +170,7 @@ void probe_issue(const RuntimeOptions& runtime, const Collect& collect) {
       try {
         const c10::Device device = device_of(runtime, rank);
         const OnDevice on_device(device);
-        const auto group = make_process_group({store, rank, 2, device, true}, nullptr);
+        const auto group = make_process_group({store, rank, 2, device, true}, {});
         values[rank] = issue_times(*group, device, kNumbers);
         leave(*group, device.type());
       } catch (...) {

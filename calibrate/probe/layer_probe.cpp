@@ -94,11 +94,6 @@ class OnDevice {
 #endif
 };
 
-c10::Device device_of(const RuntimeOptions& runtime, int worker) {
-  return runtime.device == DeviceKind::cuda ? c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(runtime.device_index(worker)))
-                                            : c10::Device(c10::kCPU);
-}
-
 /// Calls visit(operation) for everything that is probed on one device, shape after shape; buffers of a shape are freed
 /// before the next. visit_shape(fraction, what) is called before each shape.
 void for_each_operation(const Pass& pass, const RuntimeOptions& runtime, c10::Device device,

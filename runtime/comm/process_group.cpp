@@ -32,15 +32,16 @@ using Tensors = std::vector<at::Tensor>;
 /// What the Reducer calls of a backend, handed on.
 class WatchedBackend : public c10d::Backend {
  public:
-  WatchedBackend(c10::intrusive_ptr<c10d::Backend> inner, AllReduceWatcher* watcher)
-      : Backend(inner->getRank(), inner->getSize()), inner_(std::move(inner)), watcher_(watcher) {}
+  WatchedBackend(c10::intrusive_ptr<c10d::Backend> inner, std::vector<AllReduceWatcher*> watchers)
+      : Backend(inner->getRank(), inner->getSize()), inner_(std::move(inner)), watchers_(std::move(watchers)) {}
 
   const std::string getBackendName() const override { return inner_->getBackendName(); }
 
   c10::intrusive_ptr<Work> allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) override {
-    if (watcher_) watcher_->before_all_reduce();
+    for (AllReduceWatcher* watcher : watchers_) watcher->before_all_reduce();
     auto work = start_all_reduce(*inner_, tensors, options);
-    return watcher_ ? watcher_->after_all_reduce(std::move(work)) : work;
+    for (AllReduceWatcher* watcher : watchers_) work = watcher->after_all_reduce(std::move(work));
+    return work;
   }
 
   c10::intrusive_ptr<Work> broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) override {
@@ -54,7 +55,7 @@ class WatchedBackend : public c10d::Backend {
 
  private:
   c10::intrusive_ptr<c10d::Backend> inner_;
-  AllReduceWatcher* watcher_;
+  std::vector<AllReduceWatcher*> watchers_;
 };
 
 c10::intrusive_ptr<c10d::Backend> make_nccl([[maybe_unused]] const Membership& membership) {
@@ -99,7 +100,7 @@ c10::intrusive_ptr<Work> start_all_reduce(c10d::Backend& backend, Tensors& tenso
   return backend.allreduce(tensors, options);
 }
 
-c10::intrusive_ptr<c10d::ProcessGroup> make_process_group(const Membership& membership, AllReduceWatcher* watcher) {
+c10::intrusive_ptr<c10d::ProcessGroup> make_process_group(const Membership& membership, std::vector<AllReduceWatcher*> watchers) {
   using Group = c10d::ProcessGroup;
   const bool cuda = membership.device.is_cuda();
   const auto type = cuda ? Group::BackendType::NCCL : Group::BackendType::GLOO;
@@ -108,7 +109,7 @@ c10::intrusive_ptr<c10d::ProcessGroup> make_process_group(const Membership& memb
       c10::make_intrusive<WatchedBackend>(
           cuda ? make_nccl(membership)
                : make_gloo_backend(membership.store, membership.rank, membership.size, membership.one_host),
-          watcher);
+          std::move(watchers));
   group->setBackend(membership.device.type(), type, backend);
   group->setDefaultBackend(type);
   return group;

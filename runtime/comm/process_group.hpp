@@ -1,7 +1,7 @@
 // The process group of data-parallel workers: c10d over NCCL on GPUs, over Gloo on CPU, as torch.distributed makes it. Who
 // wants to know when all-reduces are called watches them.
 //
-//   auto group = make_process_group({store, rank, size, device, /*one_host=*/true}, &watcher);
+//   auto group = make_process_group({store, rank, size, device, /*one_host=*/true}, {&watcher});
 //   c10d::Reducer reducer(..., group, ...);
 //   leave(*group, device.type());                  // all members at once
 //
@@ -10,6 +10,7 @@
 
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
+#include <vector>
 
 namespace pdl {
 
@@ -30,9 +31,9 @@ struct Membership {
   bool one_host = true;
 };
 
-/// Returns when all have come. `watcher` (or null) lives as long as the group. Throws CannotRun in a build without what
-/// the device needs.
-c10::intrusive_ptr<c10d::ProcessGroup> make_process_group(const Membership& membership, AllReduceWatcher* watcher);
+/// Returns when all have come. The watchers live as long as the group and are told in this order. Throws CannotRun in a build
+/// without what the device needs.
+c10::intrusive_ptr<c10d::ProcessGroup> make_process_group(const Membership& membership, std::vector<AllReduceWatcher*> watchers);
 
 /// Gloo between workers on CPU, as a backend of c10d: one operation after another, as on a stream. `one_host`: over its loopback
 /// interface, else over $GLOO_SOCKET_IFNAME or what Gloo takes by itself. Throws CannotRun in a build without Gloo.

@@ -139,11 +139,6 @@ class ScriptReader {
   Script script_;
 };
 
-at::Device device_of(const RuntimeOptions& options, int worker) {
-  if (options.device == DeviceKind::cpu) return at::Device(at::kCPU);
-  return at::Device(at::kCUDA, static_cast<at::DeviceIndex>(options.device_index(worker)));
-}
-
 /// Where all "GPUs" are the CPU, `.to(device)` would move nothing.
 struct HostCopy : torch::autograd::Function<HostCopy> {
   static at::Tensor forward(torch::autograd::AutogradContext*, const at::Tensor& x) { return x.clone(); }

@@ -4,7 +4,6 @@
 #include <torch/cuda.h>
 #include <torch/csrc/autograd/utils/lambda_post_hook.h>
 #include <torch/csrc/autograd/variable.h>
-#include <torch/csrc/distributed/c10d/reducer.hpp>
 
 #include <chrono>
 #include <optional>
@@ -12,11 +11,13 @@
 #include <thread>
 #include <utility>
 
+#include "runtime/comm/error_message.hpp"
 #include "runtime/comm/peer_lost.hpp"
 #include "runtime/comm/process_group.hpp"
 #include "runtime/executor/ddp_recording.hpp"
 #include "runtime/executor/devices.hpp"
 #include "runtime/executor/host_sleep.hpp"
+#include "runtime/executor/reducer.hpp"
 #include "runtime/measure/span_recorder.hpp"
 #include "runtime/model/autocast.hpp"
 #include "runtime/model/autograd_model.hpp"
@@ -76,11 +77,6 @@ Script read_script(const Plan& plan, int worker) {
   return script;
 }
 
-at::Device device_of(const RuntimeOptions& options) {
-  if (options.device == DeviceKind::cpu) return at::Device(at::kCPU);
-  return at::Device(at::kCUDA, static_cast<at::DeviceIndex>(options.device_index(options.rank)));
-}
-
 std::vector<std::vector<std::size_t>> indices_of(const std::vector<GradientBucket>& buckets) {
   std::vector<std::vector<std::size_t>> indices;
   for (const GradientBucket& bucket : buckets) indices.push_back(bucket.tensors);
@@ -96,10 +92,10 @@ std::vector<std::size_t> sizes_of(const std::vector<GradientBucket>& buckets) {
 class DdpProgram : public StepProgram {
  public:
   DdpProgram(const Plan& plan, const RuntimeOptions& options, const c10::intrusive_ptr<c10d::Store>& store,
-             bool one_host)
+             bool one_host, AllReduceWatcher* watcher)
       : spec_(plan.spec),
         rank_(options.rank),
-        device_(device_of(options)),
+        device_(device_of(options, rank_)),
         buckets_(indices_of(plan.buckets)),
         script_(read_script(plan, rank_)),
         recording_(device_, sizes_of(plan.buckets)) {
@@ -112,17 +108,15 @@ class DdpProgram : public StepProgram {
     if (spec_.dtype == Dtype::amp_fp16) scaler_.emplace(spec_.loss_scale, device_);
     watch_gradients();
     try {
-      group_ = make_process_group({store, rank_, static_cast<int>(spec_.gpus), device_, one_host}, &recording_);
+      std::vector<AllReduceWatcher*> watchers{&recording_};
+      if (watcher) watchers.push_back(watcher);
+      group_ = make_process_group({store, rank_, static_cast<int>(spec_.gpus), device_, one_host}, watchers);
     } catch (const std::exception& error) {
       lose(error);
     }
     const std::vector<at::Tensor> parameters = stage_->parameters();
     check_buckets(parameters);
-    reducer_ = std::make_shared<c10d::Reducer>(
-        parameters, buckets_, group_, std::vector<bool>(parameters.size(), false), spec_.bucket_bytes,
-        /*find_unused_parameters=*/false, spec_.bucket_views, std::unordered_map<std::size_t, std::string>{},
-        spec_.first_bucket_bytes, /*skip_all_reduce_unused_params=*/false, /*use_python_reducer=*/false,
-        std::vector<std::int64_t>{});
+    reducer_ = make_reducer(parameters, {buckets_, spec_.bucket_bytes, spec_.first_bucket_bytes, spec_.bucket_views}, group_);
     losses_.resize(plan.microbatch_rows.size());
     synchronize();
   }
@@ -163,7 +157,8 @@ class DdpProgram : public StepProgram {
     for (int r = 0; r < rank_; ++r) first += plan.replica_rows[static_cast<std::size_t>(r)];
     const std::int64_t rows = plan.replica_rows[static_cast<std::size_t>(rank_)];
     const std::vector<Layer>& layers = spec_.model.layers;
-    const std::vector<std::int64_t> cuts = spec_.microbatches > 1 ? microbatch_rows(spec_) : std::vector<std::int64_t>{rows};
+    std::vector<std::int64_t> cuts;
+    for (std::int32_t m = 0; m < microbatches_of_a_round(plan); ++m) cuts.push_back(rows_of(plan, rank_, m));
     const auto slice = [&](const at::Tensor& batch) { return batch.narrow(0, first, rows).clone().split_with_sizes(cuts); };
     inputs_ = slice(make_input(spec_.batch, layers.front().in_features, device_, seed));
     targets_ = slice(make_target(spec_.batch, layers.back().out_features, device_, seed));
@@ -193,8 +188,7 @@ class DdpProgram : public StepProgram {
   }
 
   bool exchanges(int microbatch) const {
-    const bool ends_round = (static_cast<std::size_t>(microbatch) + 1) % inputs_.size() == 0;
-    return ends_round && (!spec_.no_sync || microbatch + 1 == std::ssize(losses_));
+    return script_.exchanges[static_cast<std::size_t>(microbatch)].copy_in.front() != kNone;
   }
 
   /// The same data in every round.
@@ -255,7 +249,7 @@ class DdpProgram : public StepProgram {
   [[noreturn]] void lose(const std::exception& error) {
     if (!is_loss_of_peer(error)) throw;
     lost_ = true;
-    throw PeerLost("worker " + std::to_string(rank_) + " lost the others: " + error.what());
+    throw PeerLost("worker " + std::to_string(rank_) + " lost the others: " + message_of(error));
   }
 
   RunSpec spec_;
@@ -290,9 +284,10 @@ void check_ddp_plan(const Plan& plan, const RuntimeOptions& options) {
 }
 
 std::unique_ptr<StepProgram> make_ddp_program(const Plan& plan, const RuntimeOptions& options,
-                                              const c10::intrusive_ptr<c10d::Store>& store, bool one_host) {
+                                              const c10::intrusive_ptr<c10d::Store>& store, bool one_host,
+                                              AllReduceWatcher* watcher) {
   check_ddp_plan(plan, options);
-  return std::make_unique<DdpProgram>(plan, options, store, one_host);
+  return std::make_unique<DdpProgram>(plan, options, store, one_host, watcher);
 }
 
 }  // namespace pdl

@@ -25,13 +25,16 @@
 
 namespace pdl {
 
+class AllReduceWatcher;
+
 /// Refuses what this program cannot do, before anything is allocated. Throws InputError: a plan of another strategy,
 /// synthetic costs, devices that are not there, a transport that the device does not have.
 void check_ddp_plan(const Plan& plan, const RuntimeOptions& options);
 
 /// `store`: shared by all replicas and used for nothing else; a key-value store in which they find each other. `one_host`:
-/// Gloo may use the loopback interface. Throws as check_ddp_plan; PeerLost, from a step too, when another worker is gone.
+/// Gloo may use the loopback interface. `watcher`, if any, is told of every all-reduce. Throws as check_ddp_plan; PeerLost, from a step too, when another worker is gone.
 std::unique_ptr<StepProgram> make_ddp_program(const Plan& plan, const RuntimeOptions& options,
-                                              const c10::intrusive_ptr<c10d::Store>& store, bool one_host);
+                                              const c10::intrusive_ptr<c10d::Store>& store, bool one_host,
+                                              AllReduceWatcher* watcher = nullptr);
 
 }  // namespace pdl

@@ -6,7 +6,9 @@
 #include <cstring>
 #include <deque>
 #include <mutex>
+#include <stdexcept>
 #include <string>
+#include <utility>
 
 #include "runtime/measure/span_recorder.hpp"
 
@@ -32,16 +34,20 @@ class CopiesBack {
     current = this;
   }
 
-  /// Those that were not seen begin and end here.
+  /// Throws std::logic_error if copies that the plan has were not seen: their times would be made up.
   void end() {
-    for (; tasks_ && bucket_ < sizes_.size(); ++bucket_, copied_ = 0) {
-      const TaskId task = (*tasks_)[bucket_];
-      if (task == kNone) continue;
-      if (copied_ == 0) recorder_->begin(task);
-      recorder_->end(task);
-    }
-    tasks_ = nullptr;
+    const std::vector<TaskId>* tasks = std::exchange(tasks_, nullptr);
     if (current == this) current = nullptr;
+    if (!tasks) return;
+    std::size_t planned = 0, seen = 0;
+    for (std::size_t b = 0; b < sizes_.size(); ++b) {
+      if ((*tasks)[b] == kNone) continue;
+      planned += sizes_[b];
+      seen += b < bucket_ ? sizes_[b] : b == bucket_ ? copied_ : 0;
+    }
+    if (seen == planned) return;
+    throw std::logic_error("of " + std::to_string(planned) + " copies from the buckets back into the gradients " +
+                           std::to_string(seen) + " were seen: LibTorch makes them in another way than this program takes down");
   }
 
   /// Callbacks for every operator of LibTorch in this process.
@@ -235,9 +241,9 @@ c10::intrusive_ptr<c10d::Work> DdpRecording::after_all_reduce(c10::intrusive_ptr
 void DdpRecording::end() {
   if (!state_->recorder) return;
   OperatorCallbacks::release();
-  state_->copies_back.end();
   state_->gloo.wait_for_all();
   state_->recorder = nullptr;
+  state_->copies_back.end();
 }
 
 }  // namespace pdl

@@ -8,6 +8,8 @@
 //   compute      |backward part 0|in 0|backward part 1|in 1|      |out 0|out 1|
 //   collective                        |all-reduce 0|  |all-reduce 1|
 //
+// The Reducer must call all-reduces in the order of the plan's buckets, each once: the n-th call is taken for bucket n.
+//
 // In a step that is not recorded all calls return at once. On CUDA an all-reduce is seen from a stream beside: its begin
 // when the compute stream and the all-reduce before it have reached the call, its end when others may use its result.
 #pragma once
@@ -35,6 +37,7 @@ class DdpRecording : public AllReduceWatcher {
   DdpRecording(const DdpRecording&) = delete;
   DdpRecording& operator=(const DdpRecording&) = delete;
 
+  /// `tasks` is not copied: it must be there until end().
   void begin(const ExchangeTasks& tasks, SpanRecorder& recorder);
 
   /// The last gradient of this bucket is there.
@@ -42,7 +45,8 @@ class DdpRecording : public AllReduceWatcher {
   void before_all_reduce() override;
   c10::intrusive_ptr<c10d::Work> after_all_reduce(c10::intrusive_ptr<c10d::Work> work) override;
 
-  /// After the backward: all of its tasks have their begin and end, or get them here.
+  /// After the backward: all of its tasks have their begin and end. Throws std::logic_error with both counts if the copies that
+  /// were seen are fewer than those of the plan.
   void end();
 
  private:

@@ -25,6 +25,11 @@ int gpu_count() {
 #endif
 }
 
+c10::Device device_of(const RuntimeOptions& options, int worker) {
+  if (options.device == DeviceKind::cpu) return c10::Device(c10::kCPU);
+  return c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(options.device_index(worker)));
+}
+
 void check_devices(const RunSpec& spec, const RuntimeOptions& options) {
   if (options.device == DeviceKind::cpu) return;
   const int there = gpu_count();

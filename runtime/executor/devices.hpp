@@ -1,6 +1,8 @@
 // What this process sees of the host's devices, in terms that need no CUDA headers.
 #pragma once
 
+#include <c10/core/Device.h>
+
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -12,6 +14,9 @@ namespace pdl {
 
 /// GPUs that this process can use; 0 without a driver, or in a build without CUDA.
 int gpu_count();
+
+/// Where a worker computes.
+c10::Device device_of(const RuntimeOptions& options, int worker);
 
 /// Throws InputError naming --gpus or --device if `spec` needs devices that are not there; in a process that is one of
 /// several (options.rank >= 0), if its own device is not there.

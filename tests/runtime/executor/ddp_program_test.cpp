@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cmath>
 #include <exception>
+#include <functional>
 #include <limits>
 #include <set>
 #include <string>
@@ -13,6 +14,7 @@
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 #include <vector>
 
+#include "runtime/comm/process_group.hpp"
 #include "runtime/measure/span_recorder.hpp"
 #include "runtime/model/initial_values.hpp"
 #include "runtime/model/reference_training.hpp"
@@ -49,8 +51,11 @@ struct Replica {
 
 enum class Record { no, last_step };
 
-/// Replicas are threads here: each has a process group of its own.
-std::vector<Replica> train(const Plan& plan, int steps, const std::string& optimizer = "sgd", Record record = Record::no) {
+using OptionsOfRank = std::function<RuntimeOptions(int)>;
+
+/// Replicas are threads here: each has a process group of its own. `watchers`, by rank: of all-reduces, if any.
+std::vector<Replica> train(const Plan& plan, int steps, const OptionsOfRank& options_of_rank, Record record = Record::no,
+                           const std::vector<AllReduceWatcher*>& watchers = {}) {
   const auto store = c10::make_intrusive<c10d::HashStore>();
   std::vector<Replica> replicas(static_cast<std::size_t>(plan.spec.gpus));
   std::vector<std::thread> threads;
@@ -58,8 +63,9 @@ std::vector<Replica> train(const Plan& plan, int steps, const std::string& optim
     threads.emplace_back([&, rank] {
       Replica& replica = replicas[static_cast<std::size_t>(rank)];
       try {
-        const RuntimeOptions options = cpu_options(rank, optimizer);
-        auto program = make_ddp_program(plan, options, store, /*one_host=*/true);
+        const RuntimeOptions options = options_of_rank(rank);
+        auto program = make_ddp_program(plan, options, store, /*one_host=*/true,
+                                        watchers.empty() ? nullptr : watchers[static_cast<std::size_t>(rank)]);
         SpanRecorder recorder(plan.graph, options);
         for (int step = 0; step < steps; ++step) {
           const bool recorded = record == Record::last_step && step + 1 == steps;
@@ -84,6 +90,10 @@ std::vector<Replica> train(const Plan& plan, int steps, const std::string& optim
     if (replica.failure) std::rethrow_exception(replica.failure);
   }
   return replicas;
+}
+
+std::vector<Replica> train(const Plan& plan, int steps, const std::string& optimizer = "sgd", Record record = Record::no) {
+  return train(plan, steps, [&](int rank) { return cpu_options(rank, optimizer); }, record);
 }
 
 double loss_of_batch(const std::vector<Replica>& replicas, std::size_t step) {
@@ -165,6 +175,7 @@ TEST_CASE("A recorded step of DDP has a begin and an end of every task, in the o
         std::int64_t& before = task.kind == TaskKind::all_reduce ? reduced : done;
         CHECK(replica.times[t].start_ns >= before);
         CHECK(replica.times[t].end_ns >= replica.times[t].start_ns);
+        if (task.kind == TaskKind::bucket_copy_out) CHECK(replica.times[t].end_ns > replica.times[t].start_ns);
         CHECK(replica.times[t].end_ns <= replica.end_ns);
         before = replica.times[t].end_ns;
         const auto [begin, end] = boost::out_edges(t, plan.graph.edges);
@@ -208,15 +219,78 @@ TEST_CASE("Losses of mixed precision follow fp32", "[runtime][data_parallel]") {
       INFO(dtype << " " << flags);
       const Plan plan = make_plan(spec("--strategy ddp --transport gloo --dim 32 --depth 3 --dtype " + dtype + (dtype == "amp-fp16" ? " --loss-scale 1024 " : " ") + flags));
       constexpr int kMany = 12;
-      const std::vector<Replica> replicas = train(plan, kMany);
-      const std::vector<double> expected = reference_losses(plan.spec, cpu_options(-1), at::kCPU, kMany, {});
-      std::vector<double> losses;
-      for (std::size_t step = 0; step < kMany; ++step) losses.push_back(loss_of_batch(replicas, step));
-      const LossAgreement agreement = compare_losses(losses, expected);
-      CHECK(agreement.equal);
-      CHECK(agreement.relative_difference > 1e-7);      // half precision it was
-      CHECK(losses.back() < 0.99 * losses.front());      // and something was learned
+      const double rate = clear_learning_rate(plan.spec, cpu_options(-1), at::kCPU, kMany);
+      const auto options = [&](int rank, std::uint64_t seed = 7) {
+        RuntimeOptions own = cpu_options(rank);
+        own.learning_rate = rate;
+        own.seed = seed;
+        return own;
+      };
+      const std::vector<double> expected = reference_losses(plan.spec, options(-1), at::kCPU, kMany, {});
+      const auto compare = [&](const OptionsOfRank& of_rank) {
+        const std::vector<Replica> replicas = train(plan, kMany, of_rank);
+        std::vector<double> losses;
+        for (std::size_t step = 0; step < kMany; ++step) losses.push_back(loss_of_batch(replicas, step));
+        return compare_losses(losses, expected);
+      };
+      const LossAgreement right = compare([&](int rank) { return options(rank); });
+      CHECK(right.equal);
+      CHECK(right.relative_difference > 1e-6);  // half precision it was
+      CHECK(right.fall > 0.01);                 // and something was learned
+      const LossAgreement no_updates = compare([&](int rank) {
+        RuntimeOptions own = options(rank);
+        own.learning_rate = 0;
+        return own;
+      });
+      CHECK_FALSE(no_updates.equal);
+      CHECK(no_updates.relative_difference == Approx(1).epsilon(0.05));
+      CHECK_FALSE(compare([&](int rank) {
+                    RuntimeOptions own = options(rank);
+                    own.learning_rate = rate / 2;
+                    return own;
+                  }).equal);
+      if (plan.spec.gpus > 1) CHECK_FALSE(compare([&](int rank) { return options(rank, static_cast<std::uint64_t>(7 + rank)); }).equal);
     }
+  }
+}
+
+namespace {
+
+class Counter : public AllReduceWatcher {
+ public:
+  void before_all_reduce() override { ++calls; }
+  c10::intrusive_ptr<c10d::Work> after_all_reduce(c10::intrusive_ptr<c10d::Work> work) override { return work; }
+  int calls = 0;
+};
+
+}  // namespace
+
+TEST_CASE("All-reduces are called as often as the plan has them: in every round, or under no_sync in the last", "[runtime][data_parallel]") {
+  struct Row {
+    std::string flags;
+    int all_reduces;  // of a replica in a step
+  };
+  const std::string buckets = "--gpus 2 --depth 5 --batch 12 --bucket-mb 0.0005 --first-bucket-mb 0.0001 ";  // 3 of them
+  const std::vector<Row> table = {
+      {"--gpus 2 --depth 4 --batch 12", 1},
+      {"--gpus 2 --depth 4 --batch 12 --accum 4", 4},
+      {"--gpus 2 --depth 4 --batch 12 --accum 4 --no-sync 1", 1},
+      {buckets + "--accum 3", 9},
+      {buckets + "--accum 3 --no-sync 1", 3},
+      {buckets + "--accum 3 --no-sync 1 --bucket-views 1", 3},
+      {"--gpus 2 --depth 4 --batch 12 --accum 2 --microbatches 3", 2},
+      {"--gpus 2 --depth 4 --batch 12 --accum 2 --microbatches 3 --no-sync 1", 1},
+  };
+  for (const Row& row : table) {
+    INFO(row.flags);
+    const Plan plan = plan_of(row.flags);
+    const auto planned = std::count_if(plan.graph.tasks.begin(), plan.graph.tasks.end(), [](const Task& task) {
+      return task.kind == TaskKind::all_reduce && task.worker == 1;
+    });
+    CHECK(planned == row.all_reduces);
+    Counter counters[2];
+    train(plan, 2, [](int rank) { return cpu_options(rank); }, Record::last_step, {&counters[0], &counters[1]});
+    for (const Counter& counter : counters) CHECK(counter.calls == 2 * row.all_reduces);
   }
 }
 
