@@ -75,6 +75,7 @@ Samples probe(const ProbeOptions& given) {
 
   Samples samples;
   samples.environment = describe_environment(runtime, static_cast<int>(options.gpus), options.command);
+  if (nlohmann::json gpus = describe_gpus(runtime, static_cast<int>(options.gpus)); !gpus.empty()) samples.environment["gpus"] = std::move(gpus);
   const Collect collect = [&](Sample sample) { samples.samples.push_back(std::move(sample)); };
   const auto part = [&](double from, double to) {
     return Progress([&options, from, to](double fraction, const std::string& what) {

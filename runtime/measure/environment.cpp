@@ -99,7 +99,7 @@ std::optional<std::string> pci_bus_id(int device) {
   return text;
 }
 
-void describe_cards(const RuntimeOptions& options, int workers, nlohmann::json& environment) {
+void describe_card(const RuntimeOptions& options, nlohmann::json& environment) {
   cudaDeviceProp properties;
   if (cudaGetDeviceProperties(&properties, options.device_index(0)) != cudaSuccess) return;
   environment["card"] = properties.name;
@@ -110,18 +110,19 @@ void describe_cards(const RuntimeOptions& options, int workers, nlohmann::json& 
   if (ncclGetVersion(&nccl) == ncclSuccess) {
     environment["nccl"] = version(nccl, 10000, 100) + "." + std::to_string(nccl % 100);
   }
+  if (const auto driver = Nvml::instance().driver()) environment["driver"] = *driver;
+}
+
+nlohmann::json describe_gpu(int device) {
+  nlohmann::json gpu = nlohmann::json::object();
+  const auto pci = pci_bus_id(device);
+  if (!pci) return gpu;
   const Nvml& nvml = Nvml::instance();
-  if (const auto driver = nvml.driver()) environment["driver"] = *driver;
-  for (int worker = 0; worker < workers; ++worker) {
-    const auto pci = pci_bus_id(options.device_index(worker));
-    if (!pci) continue;
-    nlohmann::json gpu = nlohmann::json::object();
-    if (const auto mhz = nvml.sm_clock_mhz(pci->c_str())) gpu["sm_clock_mhz"] = *mhz;
-    if (const auto mhz = nvml.largest_sm_clock_mhz(pci->c_str())) gpu["largest_sm_clock_mhz"] = *mhz;
-    if (const auto mw = nvml.power_mw(pci->c_str())) gpu["power_w"] = *mw / 1000.0;
-    if (const auto mw = nvml.power_limit_mw(pci->c_str())) gpu["power_limit_w"] = *mw / 1000.0;
-    environment["gpus"].push_back(gpu);
-  }
+  if (const auto mhz = nvml.sm_clock_mhz(pci->c_str())) gpu["sm_clock_mhz"] = *mhz;
+  if (const auto mhz = nvml.largest_sm_clock_mhz(pci->c_str())) gpu["largest_sm_clock_mhz"] = *mhz;
+  if (const auto mw = nvml.power_mw(pci->c_str())) gpu["power_w"] = *mw / 1000.0;
+  if (const auto mw = nvml.power_limit_mw(pci->c_str())) gpu["power_limit_w"] = *mw / 1000.0;
+  return gpu;
 }
 
 #endif
@@ -143,6 +144,16 @@ CardState read_card_state(c10::Device device) {
   return state;
 }
 
+nlohmann::json describe_gpus([[maybe_unused]] const RuntimeOptions& options, [[maybe_unused]] int workers) {
+  nlohmann::json gpus = nlohmann::json::array();
+#if PDL_CUDA
+  for (int worker = 0; options.device == DeviceKind::cuda && worker < workers; ++worker) {
+    if (options.is_local(worker)) gpus.push_back(describe_gpu(options.device_index(worker)));
+  }
+#endif
+  return gpus;
+}
+
 nlohmann::json describe_environment(const RuntimeOptions& options, int workers, const std::string& command) {
   nlohmann::json environment;
   environment["device"] = options.device == DeviceKind::cuda ? "cuda" : "cpu";
@@ -153,7 +164,7 @@ nlohmann::json describe_environment(const RuntimeOptions& options, int workers, 
   environment["date"] = utc_date();
   environment["command"] = command;
 #if PDL_CUDA
-  if (options.device == DeviceKind::cuda) describe_cards(options, workers, environment);
+  if (options.device == DeviceKind::cuda) describe_card(options, environment);
 #endif
   if (!environment.contains("card")) environment["card"] = environment["cpu"];
   return environment;

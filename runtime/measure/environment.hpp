@@ -25,8 +25,12 @@ struct CardState {
 /// Empty on CPU, and where the library is missing.
 CardState read_card_state(c10::Device device);
 
-/// Keys: device, card, count, multiprocessors, memory_capacity_bytes, driver, cuda, nccl, torch, cpu, cores, date (UTC), command,
-/// gpus (a list: sm_clock_mhz, largest_sm_clock_mhz, power_w, power_limit_w). What is not known is left out.
+/// The GPUs of this process's own workers at this moment: sm_clock_mhz, largest_sm_clock_mhz, power_w, power_limit_w. What is not
+/// known is left out. Of the others only their processes know which GPU they have. Empty on CPU.
+nlohmann::json describe_gpus(const RuntimeOptions& options, int workers);
+
+/// Keys: device, card (of worker 0), count, multiprocessors, memory_capacity_bytes, driver, cuda, nccl, torch, cpu, cores, date
+/// (UTC), command. What is not known is left out. With the key gpus, describe_gpus() of all workers, it is complete.
 nlohmann::json describe_environment(const RuntimeOptions& options, int workers, const std::string& command);
 
 }  // namespace pdl

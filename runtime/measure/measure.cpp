@@ -10,6 +10,7 @@
 #include "runtime/comm/rendezvous.hpp"
 #include "runtime/executor/devices.hpp"
 #include "runtime/measure/environment.hpp"
+#include "runtime/measure/run_record.hpp"
 #include "runtime/measure/span_recorder.hpp"
 #include "sim/report/metrics.hpp"
 #include "sim/spec/error.hpp"
@@ -17,104 +18,7 @@
 namespace pdl {
 namespace {
 
-struct Interval {
-  std::int64_t begin_ns = 0;  // of the host's steady clock, or since the barrier
-  std::int64_t end_ns = 0;
-  bool skipped = false;       // its gradients were not finite
-};
-
-struct RecordedInterval {
-  Interval step;
-  RecordedStep tasks;
-};
-
-/// What one process knows of a run.
-struct Record {
-  std::vector<Interval> warmup;
-  std::vector<Interval> steps;
-  std::vector<RecordedInterval> recorded;
-  std::vector<double> losses;                   // empty: this process holds no last stage; else its part of each
-  std::vector<std::int64_t> skipped;            // steps, by their place in `losses`
-  std::vector<std::int64_t> peak_memory_bytes;  // of its own workers; empty on CPU
-  std::vector<std::string> cards;               // of its own workers; empty on CPU
-};
-
-double to_ms(const Interval& interval) { return static_cast<double>(interval.end_ns - interval.begin_ns) / 1e6; }
-
-nlohmann::json to_json(const Interval& interval) { return {interval.begin_ns, interval.end_ns, interval.skipped}; }
-Interval interval_from(const nlohmann::json& json) { return {json[0], json[1], json[2]}; }
-
-nlohmann::json to_json(const std::vector<Interval>& intervals) {
-  nlohmann::json json = nlohmann::json::array();
-  for (const Interval& interval : intervals) json.push_back(to_json(interval));
-  return json;
-}
-std::vector<Interval> intervals_from(const nlohmann::json& json) {
-  std::vector<Interval> intervals;
-  for (const auto& interval : json) intervals.push_back(interval_from(interval));
-  return intervals;
-}
-
-std::string pack(const Record& record) {
-  nlohmann::json json = {{"losses", record.losses}, {"memory", record.peak_memory_bytes}, {"cards", record.cards}};
-  json["warmup"] = to_json(record.warmup);
-  json["steps"] = to_json(record.steps);
-  json["recorded"] = nlohmann::json::array();
-  for (const RecordedInterval& recorded : record.recorded) {
-    std::vector<std::int64_t> times;
-    for (const TaskTimes& task : recorded.tasks.times) times.insert(times.end(), {task.start_ns, task.end_ns});
-    json["recorded"].push_back({to_json(recorded.step), times, recorded.tasks.clock_uncertainty_us});
-  }
-  const std::vector<std::uint8_t> bytes = nlohmann::json::to_cbor(json);
-  return {bytes.begin(), bytes.end()};
-}
-
-Record unpack(const std::string& text) {
-  const nlohmann::json json = nlohmann::json::from_cbor(text.begin(), text.end());
-  Record record;
-  record.losses = json["losses"].get<std::vector<double>>();
-  record.peak_memory_bytes = json["memory"].get<std::vector<std::int64_t>>();
-  record.cards = json["cards"].get<std::vector<std::string>>();
-  record.warmup = intervals_from(json["warmup"]);
-  record.steps = intervals_from(json["steps"]);
-  for (const auto& packed : json["recorded"]) {
-    RecordedInterval recorded{interval_from(packed[0]), {}};
-    const auto times = packed[1].get<std::vector<std::int64_t>>();
-    for (std::size_t i = 0; i + 1 < times.size(); i += 2) recorded.tasks.times.push_back({times[i], times[i + 1]});
-    recorded.tasks.clock_uncertainty_us = packed[2];
-    record.recorded.push_back(std::move(recorded));
-  }
-  return record;
-}
-
-void join(Interval& into, const Interval& other) {
-  into.begin_ns = std::min(into.begin_ns, other.begin_ns);
-  into.end_ns = std::max(into.end_ns, other.end_ns);
-}
-
-/// Adds what another process knows: its tasks, its losses, its devices.
-void join(Record& into, const Record& other) {
-  for (std::size_t i = 0; i < into.warmup.size(); ++i) join(into.warmup[i], other.warmup[i]);
-  for (std::size_t i = 0; i < into.steps.size(); ++i) join(into.steps[i], other.steps[i]);
-  for (std::size_t i = 0; i < into.recorded.size(); ++i) {
-    RecordedInterval& recorded = into.recorded[i];
-    join(recorded.step, other.recorded[i].step);
-    for (std::size_t t = 0; t < recorded.tasks.times.size(); ++t) {
-      const TaskTimes& times = other.recorded[i].tasks.times[t];
-      if (times.end_ns != 0) recorded.tasks.times[t] = times;
-    }
-    recorded.tasks.clock_uncertainty_us =
-        std::max(recorded.tasks.clock_uncertainty_us, other.recorded[i].tasks.clock_uncertainty_us);
-  }
-  if (into.losses.empty()) {
-    into.losses = other.losses;
-  } else {
-    for (std::size_t i = 0; i < other.losses.size(); ++i) into.losses[i] += other.losses[i];
-  }
-  into.cards.insert(into.cards.end(), other.cards.begin(), other.cards.end());
-  into.peak_memory_bytes.insert(into.peak_memory_bytes.end(), other.peak_memory_bytes.begin(),
-                                other.peak_memory_bytes.end());
-}
+double to_ms(const StepInterval& interval) { return static_cast<double>(interval.end_ns - interval.begin_ns) / 1e6; }
 
 class Stopwatch {
  public:
@@ -123,9 +27,9 @@ class Stopwatch {
         rendezvous_(rendezvous),
         holds_loss_(holds_a_last_stage(plan, options)) {}
 
-  Interval step(SpanRecorder* recorder) {
+  StepInterval step(SpanRecorder* recorder) {
     if (rendezvous_) rendezvous_->barrier();
-    Interval interval;
+    StepInterval interval;
     interval.begin_ns = steady_now_ns();
     program_.step(recorder);
     interval.end_ns = steady_now_ns();
@@ -182,13 +86,13 @@ Timeline make_measured_timeline(const Plan& plan, const RecordedInterval& record
   return timeline;
 }
 
-std::vector<double> milliseconds_of(const std::vector<Interval>& intervals) {
+std::vector<double> milliseconds_of(const std::vector<StepInterval>& intervals) {
   std::vector<double> ms;
-  for (const Interval& interval : intervals) ms.push_back(to_ms(interval));
+  for (const StepInterval& interval : intervals) ms.push_back(to_ms(interval));
   return ms;
 }
 
-std::vector<double> milliseconds_of(const Record& record, bool recorded) {
+std::vector<double> milliseconds_of(const RunRecord& record, bool recorded) {
   if (!recorded) return milliseconds_of(record.steps);
   std::vector<double> ms;
   for (const RecordedInterval& interval : record.recorded) ms.push_back(to_ms(interval.step));
@@ -207,7 +111,7 @@ double standard_deviation(const std::vector<double>& values) {
 
 /// Where the next step would start before this one has ended: the time of the worker that is at it longest, in each
 /// recorded step (sim/report/metrics.hpp).
-std::vector<double> overlapping_steps_ms(const Plan& plan, const Record& record) {
+std::vector<double> overlapping_steps_ms(const Plan& plan, const RunRecord& record) {
   std::vector<double> ms;
   for (const RecordedInterval& recorded : record.recorded) {
     ms.push_back(static_cast<double>(longest_worker_ns(make_measured_timeline(plan, recorded))) / 1e6);
@@ -216,9 +120,9 @@ std::vector<double> overlapping_steps_ms(const Plan& plan, const Record& record)
 }
 
 /// Without the steps that the scaler skipped: they are shorter, and no training. Throws CannotRun if no step is left.
-Record taken_steps(Record record) {
+RunRecord taken_steps(RunRecord record) {
   const std::size_t measured = record.steps.size(), recorded = record.recorded.size();
-  std::erase_if(record.steps, [](const Interval& step) { return step.skipped; });
+  std::erase_if(record.steps, [](const StepInterval& step) { return step.skipped; });
   std::erase_if(record.recorded, [](const RecordedInterval& step) { return step.step.skipped; });
   const auto refuse = [](const std::string& steps) {
     throw CannotRun("all " + steps + " steps were skipped, because gradients were not finite in fp16: a lower --loss-scale or more "
@@ -229,7 +133,7 @@ Record taken_steps(Record record) {
   return record;
 }
 
-std::vector<std::string> warnings_of(const Record& record, const Rendezvous* rendezvous) {
+std::vector<std::string> warnings_of(const RunRecord& record, const Rendezvous* rendezvous) {
   std::vector<std::string> warnings;
   for (std::size_t w = 1; w < record.cards.size(); ++w) {
     if (record.cards[w] == record.cards[0]) continue;
@@ -243,8 +147,8 @@ std::vector<std::string> warnings_of(const Record& record, const Rendezvous* ren
   return warnings;
 }
 
-RunResult make_result(const Plan& plan, const Record& all, nlohmann::json environment) {
-  const Record record = taken_steps(all);
+RunResult make_result(const Plan& plan, const RunRecord& all, nlohmann::json environment) {
+  const RunRecord record = taken_steps(all);
   RunResult result = begin_result(plan);
   result.measured = true;
   const std::vector<double> steps_ms = steps_overlap(plan.spec) ? overlapping_steps_ms(plan, record) : milliseconds_of(record, false);
@@ -281,9 +185,9 @@ void count_from_start(RecordedInterval& recorded) {
   }
 }
 
-void count_from_start(Record& record) {
-  for (Interval& step : record.warmup) step = {0, step.end_ns - step.begin_ns, step.skipped};
-  for (Interval& step : record.steps) step = {0, step.end_ns - step.begin_ns, step.skipped};
+void count_from_start(RunRecord& record) {
+  for (StepInterval& step : record.warmup) step = {0, step.end_ns - step.begin_ns, step.skipped};
+  for (StepInterval& step : record.steps) step = {0, step.end_ns - step.begin_ns, step.skipped};
   for (RecordedInterval& recorded : record.recorded) count_from_start(recorded);
 }
 
@@ -321,15 +225,16 @@ RunResult measure(const Plan& plan, const RuntimeOptions& options, StepProgram& 
                   Rendezvous* rendezvous) {
   SpanRecorder recorder(plan.graph, options);
   Stopwatch stopwatch(plan, options, program, rendezvous);
-  Record record;
+  RunRecord record;
   for (int i = 0; i < options.warmup; ++i) record.warmup.push_back(stopwatch.step(nullptr));
   for (int i = 0; i < options.steps; ++i) record.steps.push_back(stopwatch.step(nullptr));
   // Here, so that clocks and power are those of devices that have just worked.
-  const nlohmann::json environment = describe_environment(options, static_cast<int>(plan.graph.workers), command);
+  nlohmann::json environment = describe_environment(options, static_cast<int>(plan.graph.workers), command);
+  record.gpus = describe_gpus(options, static_cast<int>(plan.graph.workers));
   const int recorded_steps = steps_overlap(plan.spec) ? std::max(options.steps, options.recorded_steps) : options.recorded_steps;
   for (int i = 0; i < recorded_steps; ++i) {
     recorder.begin_step();
-    const Interval step = stopwatch.step(&recorder);
+    const StepInterval step = stopwatch.step(&recorder);
     recorder.end_step();
     record.recorded.push_back({step, recorder.recorded()});
   }
@@ -342,7 +247,8 @@ RunResult measure(const Plan& plan, const RuntimeOptions& options, StepProgram& 
     const std::vector<std::string> all = rendezvous->gather("record", pack(record));
     for (std::size_t r = 1; r < all.size(); ++r) join(record, unpack(all[r]));
   }
-  RunResult result = make_result(plan, record, environment);
+  if (!record.gpus.empty()) environment["gpus"] = record.gpus;
+  RunResult result = make_result(plan, record, std::move(environment));
   if (const std::optional<double> scale = program.loss_scale()) result.extra["loss_scale"] = *scale;
   for (std::string& warning : warnings_of(record, rendezvous)) result.warnings.push_back(std::move(warning));
   return result;
