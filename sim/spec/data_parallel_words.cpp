@@ -67,7 +67,14 @@ void read_network(const Given& given, RunSpec& spec) {
   if (spec.hosts > 1 && spec.strategy != Strategy::ddp) {
     throw InputError(find(given, "hosts")->place, std::to_string(spec.hosts) + " hosts with strategy " + to_string(spec.strategy), "strategy ddp");
   }
-  for (const char* name : {"network-gb-per-s", "network-latency-us"}) only_with(given, name, spec.hosts > 1, "one host");
+  if (spec.hosts > 1 && spec.synthetic) {
+    throw InputError(find(given, "hosts")->place, std::to_string(spec.hosts) + " hosts with synthetic costs",
+                     "one host: an exchange takes tcomm, wherever the GPUs are");
+  }
+  for (const char* name : {"network-gb-per-s", "network-latency-us"}) {
+    only_with(given, name, !spec.synthetic, "synthetic costs");
+    only_with(given, name, spec.hosts > 1, "one host");
+  }
   if (const SettingValue* s = find(given, "network-gb-per-s")) {
     spec.network_gb_per_s = parse_number(s->place, s->value, 0, 1e9);
     if (spec.network_gb_per_s == 0) throw InputError(s->place, s->value, "a bandwidth above 0");

@@ -15,7 +15,7 @@ void read_exchange(const Given& given, RunSpec& spec);
 /// delay-ms and straggler. Needs strategy and workers.
 void read_sleeps(const Given& given, RunSpec& spec);
 
-/// Hosts and their network. Needs the strategy.
+/// Hosts and their network. Needs the strategy and synthetic costs.
 void read_network(const Given& given, RunSpec& spec);
 
 /// dtype and loss-scale.

@@ -22,6 +22,13 @@ struct InputError : std::runtime_error {
                            std::string(expected)) {}
 };
 
+/// A word that has no meaning beside the others (buckets without ddp, a network on one host): without it the rest may stand.
+struct WithoutMeaning : InputError {
+  WithoutMeaning(std::string_view place, std::string_view found, std::string_view expected, std::string_view word)
+      : InputError(place, found, expected), name(word) {}
+  std::string name;  // "bucket-mb"
+};
+
 /// The input is well formed but the plan cannot run: a deadlock, not enough memory, a dead worker. Named in the message.
 struct CannotRun : std::runtime_error {
   using std::runtime_error::runtime_error;

@@ -153,18 +153,19 @@ void read_strategy(const Given& given, RunSpec& spec) {
   }
   for (const char* name : {"pp", "dp"}) {
     const SettingValue* s = find(given, name);
-    if (s && spec.strategy != Strategy::pp) {
-      throw InputError(s->place, std::string(name) + " " + s->value + " with strategy " + to_string(spec.strategy),
-                       "strategy pp (dp and ddp: a replica a GPU, --gpus says how many)");
-    }
+    if (!s || spec.strategy == Strategy::pp) continue;
+    const std::string found = std::string(name) + " " + s->value + " with strategy " + to_string(spec.strategy);
+    const std::string expected = "strategy pp (dp and ddp: a replica a GPU, --gpus says how many)";
+    if (find(given, "gpus")) throw WithoutMeaning(s->place, found, expected, name);
+    throw InputError(s->place, found, expected);
   }
   // A replica takes its part of the batch whole.
   if (is_data_parallel(spec) && !find(given, "microbatches")) spec.microbatches = 1;
   spec.schedule = default_schedule(given, spec.strategy);
   read_schedule(given, spec);
   if (schedule && spec.strategy != Strategy::pp && schedule->value != "naive") {
-    throw InputError(schedule->place, schedule->value + " with strategy " + to_string(spec.strategy),
-                     "strategy pp, which has schedules");
+    throw WithoutMeaning(schedule->place, schedule->value + " with strategy " + to_string(spec.strategy),
+                         "strategy pp, which has schedules", "schedule");
   }
   if (spec.strategy == Strategy::single && spec.gpus > 1) {
     throw InputError(strategy->place, "single with " + std::to_string(spec.gpus) + " GPUs", "gpus 1, or strategy mp, pp, dp or ddp");
@@ -258,6 +259,10 @@ void read_workers(const Given& given, RunSpec& spec) {
     }
   }
   read_transport(given, spec);
+  if (spec.workers == Workers::process && spec.transport == Transport::copy && spec.gpus > 1) {
+    const SettingValue* s = find(given, "transport") ? find(given, "transport") : find(given, "workers");
+    throw InputError(s->place, "copy between processes", "transport nccl (on CPU gloo), or --workers thread");
+  }
   const Schedule* known = named_schedule(spec);
   if (spec.workers == Workers::one && !(known && known->same_on_every_worker)) {
     const SettingValue* schedule = find(given, "schedule");
@@ -273,6 +278,14 @@ void read_workers(const Given& given, RunSpec& spec) {
     }
     spec.p2p = wanted;
   }
+}
+
+/// Autocast belongs to LibTorch's autograd. A pipeline with a worker a GPU does without it: it has its own products in
+/// place, of one number format (runtime/model/pipeline_stage.hpp).
+void check_precision(const Given& given, const RunSpec& spec) {
+  if (!is_amp(spec.dtype) || is_data_parallel(spec) || spec.workers == Workers::one) return;
+  throw InputError(find(given, "dtype")->place, to_string(spec.dtype) + " for a pipeline with a worker a GPU",
+                   "fp32 or tf32, or a program of autograd (--workers one, --strategy ddp, dp or mp)");
 }
 
 void check_totals(const Given& given, RunSpec& spec) {
@@ -311,6 +324,7 @@ RunSpec parse_run_spec(std::span<const SettingValue> values, std::shared_ptr<con
   read_precision(given, spec);
   if (const SettingValue* s = find(given, "optimizer")) spec.optimizer = parse_word(kOptimizers, *s);
   read_workers(given, spec);
+  check_precision(given, spec);
   read_exchange(given, spec);
   read_sleeps(given, spec);
   read_network(given, spec);
@@ -341,6 +355,8 @@ bool is_data_parallel(const RunSpec& spec) { return spec.strategy == Strategy::d
 bool is_amp(Dtype dtype) { return dtype == Dtype::amp_fp16 || dtype == Dtype::amp_bf16; }
 
 std::int64_t replica_count(const RunSpec& spec) { return is_data_parallel(spec) ? spec.gpus : spec.dp; }
+
+bool exchanges_in_round(const RunSpec& spec, std::int64_t round) { return !spec.no_sync || round + 1 == spec.accum; }
 
 std::int64_t pipeline_workers(const RunSpec& spec) { return spec.gpus / replica_count(spec); }
 

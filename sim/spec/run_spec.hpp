@@ -25,7 +25,9 @@ namespace pdl {
 enum class Strategy { single, mp, pp, dp, ddp };
 enum class Dtype { fp32, tf32, amp_fp16, amp_bf16 };
 enum class Optimizer { sgd, adam };
-/// How stages exchange activations: peer copies by the copy engine, NCCL send/recv, Gloo send/recv (CPU).
+/// What activations travel by between stages (peer copies by the copy engine, NCCL send/recv, Gloo send/recv on CPU), and
+/// gradients between replicas (all-reduces of NCCL or Gloo; of pipelines that copy: NCCL's, on CPU Gloo's). DataParallel's
+/// parameters and gradients go by NCCL's broadcast and reduce; its word is copy.
 enum class Transport { copy, nccl, gloo };
 /// eager: a send completes without its receive. rendezvous: both sides are occupied from the later of the two on.
 enum class PointToPoint { eager, rendezvous };
@@ -107,7 +109,7 @@ std::span<const SettingInfo> setting_infos();
 
 /// Checks each word and all of them together. Throws InputError naming the place: unknown word (with the nearest known
 /// one), not a number, out of range, given twice, words that contradict (--strategy mp with --schedule gpipe; more
-/// stages than layers; --schedule with one GPU is fine).
+/// stages than layers; --schedule with one GPU is fine); WithoutMeaning where leaving one word out would do.
 RunSpec parse_run_spec(std::span<const SettingValue> values);
 /// The same for a run whose schedule file is at hand already (it is stored in the run's JSON), whatever its path names.
 RunSpec parse_run_spec(std::span<const SettingValue> values, std::shared_ptr<const ScheduleFile> schedule_file);
@@ -123,6 +125,9 @@ bool steps_overlap(const RunSpec& spec);
 
 /// Copies of the model, each with a part of the batch: of ddp and dp one a GPU, of a pipeline spec.dp.
 std::int64_t replica_count(const RunSpec& spec);
+
+/// True if replicas average their gradients at the end of this round of accumulation, from 0.
+bool exchanges_in_round(const RunSpec& spec, std::int64_t round);
 
 /// GPUs of one replica: gpus / replica_count
 std::int64_t pipeline_workers(const RunSpec& spec);

@@ -30,9 +30,9 @@ const std::array<SettingInfo, 33> kSettings = {{
     {"overlap-steps", "0|1", "no barrier between steps: a step is the time of the GPU at it longest (default: zb-h2 1, else 0)", true},
     {"dtype", "fp32|tf32|amp-fp16|amp-bf16", "number format of the matrix products (default fp32)"},
     {"optimizer", "sgd|adam", "optimizer (default sgd)"},
-    {"transport", "copy|nccl|gloo", "how stages exchange activations (default copy)"},
+    {"transport", "copy|nccl|gloo", "how stages exchange activations, and ddp's replicas their gradients (default copy; ddp: nccl, on CPU gloo)"},
     {"p2p", "eager|rendezvous", "whether a send waits for its receive (default: as the transport does)"},
-    {"workers", "process|thread|one", "a process a GPU, a thread a GPU, or one thread for all (default thread; mp: one)"},
+    {"workers", "process|thread|one", "a process a GPU, a thread a GPU, or one thread for all (default thread; ddp: process; mp, and one GPU with amp: one)"},
     {"accum", "K", "rounds of the batch whose gradients are added up before the optimizer's step (default 1)"},
     {"no-sync", "0|1", "exchange gradients in the last round of a step only (default 0: in every round)", true},
     {"bucket-mb", "MIB", "ddp: size at which a bucket of gradients is full, MiB (default 25)"},
@@ -97,7 +97,8 @@ void read_whole(const Given& given, const char* name, std::int64_t& into, std::i
 
 void only_with(const Given& given, const char* name, bool fits, const std::string& with) {
   const SettingValue* s = find(given, name);
-  if (s && !fits) throw InputError(s->place, std::string(name) + " " + s->value + " with " + with, "no " + std::string(name) + ": it has no meaning there");
+  if (!s || fits) return;
+  throw WithoutMeaning(s->place, std::string(name) + " " + s->value + " with " + with, "no " + std::string(name) + ": it has no meaning there", name);
 }
 
 }  // namespace setting_words

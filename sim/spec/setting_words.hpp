@@ -64,7 +64,7 @@ const SettingValue* find(const Given& given, const char* name);
 /// A whole number from 1 on, if it was given.
 void read_whole(const Given& given, const char* name, std::int64_t& into, std::int64_t largest);
 
-/// Throws if the word is given and `fits` is false.
+/// Throws WithoutMeaning if the word is given and `fits` is false.
 void only_with(const Given& given, const char* name, bool fits, const std::string& with);
 
 }  // namespace pdl::setting_words

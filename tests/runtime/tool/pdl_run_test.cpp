@@ -114,7 +114,7 @@ TEST_CASE("Wrong words are refused by name", "[runtime][pdl-run]") {
   refused("--device tpu", "--device: found tpu, expected cuda or cpu");
   refused(kSmall + "--gpus 2 --gpus 2", "--gpus");
   refused(kSmall + "--gpus 2 --depth 2 --transport nccl", "--transport: found nccl on CPU");
-  refused(kSmall + "--gpus 2 --depth 2 --workers process", "--transport: found copy between processes");
+  refused(kSmall + "--gpus 2 --depth 2 --workers process", "found copy between processes");
   refused(kSmall + "--gpus 2 --depth 2 --port 4000", "--port: found 4000 with --workers thread");
   refused(kSmall + "--gpus 2 --depth 2 --dtype tf32", "--dtype: found tf32 on CPU");
   refused(kSmall + "--gpus 2 --depth 2 --tf 1 --tb 2", "synthetic");

@@ -197,7 +197,7 @@ TEST_CASE("what the profile lacks is refused with what it has", "[price]") {
     }
     return std::string("not refused");
   };
-  CHECK(refusal("--dtype amp-bf16") == "--dtype: found amp-bf16, expected what profile test has layers of: fp32");
+  CHECK(refusal("--dtype tf32") == "--dtype: found tf32, expected what profile test has layers of: fp32");
   CHECK(refusal("--optimizer adam") == "--optimizer: found adam, expected what profile test has: sgd");
   CHECK(refusal("--transport nccl") == "--transport: found nccl, expected what profile test has: copy");
   const CostProfile empty = ProfileBuilder().done();

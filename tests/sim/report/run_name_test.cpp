@@ -34,7 +34,7 @@ TEST_CASE("every setting makes another run") {
                             "--gpus 2 --depth 4 --dim 8 --batch 16 --microbatches 2 --dtype tf32",
                             "--gpus 2 --depth 4 --dim 8 --batch 16 --microbatches 2 --optimizer adam",
                             "--gpus 2 --depth 4 --dim 8 --batch 16 --microbatches 2 --transport nccl",
-                            "--gpus 2 --depth 4 --dim 8 --batch 16 --microbatches 2 --workers process"}) {
+                            "--gpus 2 --depth 4 --dim 8 --batch 16 --microbatches 2 --transport nccl --workers process"}) {
     CHECK_FALSE(same_run(base, spec(other)));
     CHECK(run_name(base) != run_name(spec(other)));
   }

@@ -105,6 +105,68 @@ TEST_CASE("nonsense is refused by name") {
   refused("--tf 1e9 --tb 1e9 --gpus 1000 --microbatches 10000", "--tf");
   refused("--gpus 1000000 --microbatches 1000000 --tf 1 --tb 1", "--microbatches");
   refused("--model nowhere.json", "nowhere.json: found no readable file");
+  refused("--strategy ddp --gpus 4 --hosts 2 --tf 1 --tb 2", "--hosts: found 2 hosts with synthetic costs");
+  refused("--strategy ddp --gpus 4 --network-gb-per-s 50 --tf 1 --tb 2", "--network-gb-per-s: found network-gb-per-s 50 with synthetic costs");
+  refused("--strategy ddp --gpus 4 --network-latency-us 5 --tf 1 --tb 2", "--network-latency-us: found network-latency-us 5 with synthetic costs");
+}
+
+TEST_CASE("what the programs of a run refuse on any device is refused here: a prediction of it is of nothing") {
+  const auto refused = [](const std::string& flags, const std::string& message) {
+    INFO(flags);
+    CHECK_THROWS_AS(spec(flags), InputError);
+    CHECK_THROWS_WITH(spec(flags), ContainsSubstring(message));
+  };
+  for (const char* dtype : {"amp-fp16", "amp-bf16"}) {
+    const std::string with = std::string(" --dtype ") + dtype, message = "--dtype: found " + std::string(dtype) + " for a pipeline with a worker a GPU";
+    for (const char* flags : {"--gpus 2", "--schedule zb-h1 --gpus 4", "--gpus 4 --pp 2 --dp 2", "--strategy pp", "--gpus 2 --transport nccl --workers process",
+                              "--strategy single --workers thread"}) {
+      refused(flags + with, message);
+    }
+    for (const char* flags : {"", "--strategy single", "--strategy mp --gpus 2", "--gpus 2 --workers one", "--schedule option-c --gpus 2 --workers one",
+                              "--strategy ddp --gpus 2", "--strategy dp --gpus 2"}) {
+      INFO(flags << with);
+      CHECK_NOTHROW(spec(flags + with));
+    }
+  }
+  refused("--gpus 2 --workers process", "--workers: found copy between processes");
+  refused("--gpus 2 --workers process --transport copy", "--transport: found copy between processes");
+  CHECK_NOTHROW(spec("--workers process"));  // one GPU moves nothing
+  CHECK_NOTHROW(spec("--gpus 2 --workers process --transport gloo"));
+}
+
+TEST_CASE("a word that means nothing beside the others is named, so that it can be left out") {
+  for (const auto& [flags, name] : std::vector<std::pair<std::string, std::string>>{{"--strategy dp --gpus 2 --bucket-mb 1", "bucket-mb"},
+                                                                                    {"--strategy ddp --gpus 2 --network-gb-per-s 1", "network-gb-per-s"},
+                                                                                    {"--loss-scale 1024", "loss-scale"},
+                                                                                    {"--strategy ddp --gpus 2 --schedule gpipe", "schedule"},
+                                                                                    {"--strategy ddp --gpus 2 --pp 2", "pp"}}) {
+    INFO(flags);
+    std::string found = "not refused";
+    try {
+      spec(flags);
+    } catch (const WithoutMeaning& refusal) {
+      found = refusal.name;
+    }
+    CHECK(found == name);
+  }
+}
+
+TEST_CASE("the help names the defaults that the words have") {
+  const auto help = [](const std::string& name) {
+    for (const SettingInfo& info : setting_infos()) {
+      if (info.name == name) return info.help;
+    }
+    return std::string();
+  };
+  for (const char* flags : {"--gpus 2", "--strategy ddp --gpus 2"}) {
+    const RunSpec usual = spec(flags);
+    const std::string of = usual.strategy == Strategy::ddp ? "ddp: " : "default ";
+    CHECK_THAT(help("transport"), ContainsSubstring(of + to_string(usual.transport)));
+    CHECK_THAT(help("workers"), ContainsSubstring(of + to_string(usual.workers)));
+  }
+  CHECK(to_string(spec("--strategy mp --gpus 2").workers) == "one");
+  CHECK(to_string(spec("--dtype amp-bf16").workers) == "one");
+  CHECK_THAT(help("workers"), ContainsSubstring("mp, and one GPU with amp: one"));
 }
 
 TEST_CASE("textbook costs need no depth: there is a layer for every stage") {
