@@ -4,6 +4,7 @@
 
 #include "sim/report/concurrency.hpp"
 #include "sim/report/number_text.hpp"
+#include "sim/spec/words.hpp"
 
 namespace pdl {
 
@@ -85,8 +86,14 @@ std::string at_once_text(const EvaluatedRun& run) {
 }
 
 std::string model_text(const RunSpec& spec) {
-  return std::to_string(spec.depth) + " layers of " + std::to_string(spec.dim) + ", batch " +
-         std::to_string(spec.batch);
+  const std::string layers = count_of(spec.depth, "layer");
+  const std::string model = spec.model_name == "mlp" ? layers + " of " + std::to_string(spec.dim) : spec.model_name + " (" + layers + ")";
+  return model + ", batch " + std::to_string(spec.batch);
+}
+
+std::string work_text(const RunSpec& spec) {
+  return model_text(spec) + (spec.accum > 1 ? ", " + count_of(spec.accum, "round") : "") +
+         (spec.delay_ms > 0 ? ", a delay of " + to_text(spec.delay_ms) + " ms" : "");
 }
 
 std::string listed(const std::vector<std::string>& items) {

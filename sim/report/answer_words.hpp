@@ -64,8 +64,10 @@ std::vector<Rows> rows_by_model(const ScenarioTable& table);
 
 /// "at most 2 of 4 GPUs compute at once, 1.50 on average".
 std::string at_once_text(const EvaluatedRun& run);
-/// "8 layers of 64, batch 256".
+/// "8 layers of 64, batch 256"; "models/a.json (8 layers), batch 256".
 std::string model_text(const RunSpec& spec);
+/// All that rows of rows_by_model() have in common: "8 layers of 64, batch 256, 4 rounds, a delay of 10 ms".
+std::string work_text(const RunSpec& spec);
 
 /// "2, 4, 8 and 16".
 std::string listed(const std::vector<std::string>& items);

@@ -10,6 +10,7 @@
 #include "sim/report/gpu_alone.hpp"
 #include "sim/report/measured_facts.hpp"
 #include "sim/report/number_text.hpp"
+#include "sim/report/speedup.hpp"
 #include "sim/report/terminal.hpp"
 #include "sim/spec/words.hpp"
 
@@ -56,7 +57,7 @@ std::string warmup_of(const ScenarioRow& row) {
   for (const double time_ms : facts.warmup_ms) sum_ms += time_ms;
   const auto warmup = static_cast<double>(facts.warmup_ms.size());
   const double steps = static_cast<double>(row.measured->result.step_time.n.value_or(1)), mean_ms = (sum_ms + steps * median_ms) / (warmup + steps);
-  return model_text(row.spec) + " on " + gpus_of(row) + ": the first " + count_of(static_cast<std::int64_t>(facts.warmup_ms.size()), "step") + " took " +
+  return work_text(row.spec) + " on " + gpus_of(row) + ": the first " + count_of(static_cast<std::int64_t>(facts.warmup_ms.size()), "step") + " took " +
          first + " ms, the median of the others is " + ms(median_ms) + "; the very first is " + fixed(facts.warmup_ms.front() / median_ms, 1) +
          " times as long. A mean that kept them would be about " + ms(mean_ms) + ", " + time_against(mean_ms, median_ms) + " than a step takes.";
 }
@@ -72,7 +73,7 @@ std::string seeds_of(const Rows& rows) {
   if (first.size() < 2) return "";
   double most = 0;
   for (const double loss : first) most = std::max(most, std::abs(loss / first.front() - 1));
-  return model_text(rows.front()->spec) + ": the loss of the first step is " + to_text(first.front()) + " in the first of " +
+  return work_text(rows.front()->spec) + ": the loss of the first step is " + to_text(first.front()) + " in the first of " +
          count_of(static_cast<std::int64_t>(first.size()), "run") + ", and differs by at most " + fixed(1e6 * most, 1) + " millionths in the others.";
 }
 
@@ -81,8 +82,7 @@ std::string seeds_of(const Rows& rows) {
 struct ScalingPoint {
   const ScenarioRow* row;
   Side side;
-  double speedup;
-  double efficiency;
+  Speedup gain;
 };
 
 /// Of each row of a group against the one with the fewest GPUs, which is not among them.
@@ -93,8 +93,7 @@ std::vector<ScalingPoint> scaling_of(Rows rows) {
   for (const ScenarioRow* row : rows) {
     if (row->spec.gpus == base.spec.gpus) continue;
     const Side side = side_of_both(base, *row);
-    const double speedup = step_ms(base, side) / step_ms(*row, side);
-    points.push_back({row, side, speedup, speedup * static_cast<double>(base.spec.gpus) / static_cast<double>(row->spec.gpus)});
+    points.push_back({row, side, speedup_against({step_ms(base, side), base.spec.gpus}, {step_ms(*row, side), row->spec.gpus})});
   }
   return points;
 }
@@ -102,7 +101,7 @@ std::vector<ScalingPoint> scaling_of(Rows rows) {
 std::string speedups_text(const std::vector<ScalingPoint>& points, std::int64_t fewest) {
   std::vector<std::string> items;
   for (const ScalingPoint& point : points) {
-    items.push_back(times(point.speedup) + " on " + gpus_of(*point.row) + " (efficiency " + whole_percent(point.efficiency) + ", " + name(point.side) + ")");
+    items.push_back(times(point.gain.speedup) + " on " + gpus_of(*point.row) + " (efficiency " + whole_percent(point.gain.efficiency) + ", " + name(point.side) + ")");
   }
   return listed(items) + " as fast as on " + count_of(fewest, "GPU");
 }
@@ -115,14 +114,14 @@ std::string drop_text(const std::vector<ScalingPoint>& points, std::int64_t fewe
   std::int64_t from = fewest, at_from = fewest, at_to = fewest;
   double level_from = 1, level_to = 1;
   for (const ScalingPoint& point : points) {
-    if (before - point.efficiency > most) {
-      most = before - point.efficiency;
+    if (before - point.gain.efficiency > most) {
+      most = before - point.gain.efficiency;
       at_from = from;
       at_to = point.row->spec.gpus;
       level_from = before;
-      level_to = point.efficiency;
+      level_to = point.gain.efficiency;
     }
-    before = point.efficiency;
+    before = point.gain.efficiency;
     from = point.row->spec.gpus;
   }
   if (most <= 0) return "The efficiency never drops.";
@@ -135,8 +134,8 @@ std::string communication_text(const ScenarioRow& row, Side side) {
   const CommunicationTime time = communication_time(run.result, run.metrics);
   const double hidden = time.running_ns == 0 ? 0 : 1 - static_cast<double>(time.exposed_ns) / static_cast<double>(time.running_ns);
   return "communication runs " + ms_of(time.running_ns) + " of " + ms_of(run.metrics.step_ns) + ", of which " + ms_of(time.exposed_ns) + ", " +
-         percent(static_cast<double>(time.exposed_ns) / static_cast<double>(run.metrics.step_ns)) + " of the step, are exposed (" +
-         whole_percent(hidden) + " hidden behind computation; " + name(side) + ")";
+         percent(exposed_communication_fraction(run.metrics)) + " of the step, are exposed (" + whole_percent(hidden) +
+         " hidden behind computation; " + name(side) + ")";
 }
 
 // ---- HW1.3
@@ -159,7 +158,7 @@ std::vector<HidingPoint> hiding_points(const ScenarioTable& table, std::int64_t 
     const EvaluatedRun& run = of(row, side);
     const CommunicationTime time = communication_time(run.result, run.metrics);
     if (time.running_ns == 0) continue;
-    points.push_back({&row, side, static_cast<double>(time.exposed_ns) / static_cast<double>(run.metrics.step_ns),
+    points.push_back({&row, side, exposed_communication_fraction(run.metrics),
                       static_cast<double>(time.backward_ns) / static_cast<double>(time.running_ns)});
   }
   return points;
@@ -222,7 +221,7 @@ std::string spread_text(const ScenarioRow& row) {
 void compare_dp_with_ddp(const ScenarioRow& dp, const ScenarioRow& ddp, Sentences& out) {
   const Side side = side_of_both(dp, ddp);
   const EvaluatedRun &here = of(dp, side), &there = of(ddp, side);
-  std::string text = model_text(dp.spec) + " on " + gpus_of(dp) + ": DataParallel takes " + ms(step_ms(dp, side)) + ", DDP " + ms(step_ms(ddp, side)) +
+  std::string text = work_text(dp.spec) + " on " + gpus_of(dp) + ": DataParallel takes " + ms(step_ms(dp, side)) + ", DDP " + ms(step_ms(ddp, side)) +
                      " (" + name(side) + "), " + time_against(step_ms(dp, side), step_ms(ddp, side)) + ".";
   text += " Under DataParallel " + leading_text(here, side) + ".";
   text += " Computing, by GPU: " + busy_by_gpu(here) + " of the step; under DDP " + busy_by_gpu(there) + ".";
@@ -268,7 +267,7 @@ void answer_delay(const Rows& plain, const Rows& delayed, Sentences& out) {
   for (const ScalingPoint& point : scaling_of(delayed)) {
     const double serial = std::min(1.0, delay_ms / step_ms(base, point.side));
     const double more = static_cast<double>(point.row->spec.gpus) / static_cast<double>(base.spec.gpus);
-    items.push_back(times(1 / (serial + (1 - serial) / more)) + " on " + gpus_of(*point.row) + " (" + name(point.side) + ": " + fixed(point.speedup, 2) + ")");
+    items.push_back(times(1 / (serial + (1 - serial) / more)) + " on " + gpus_of(*point.row) + " (" + name(point.side) + ": " + fixed(point.gain.speedup, 2) + ")");
   }
   if (items.empty()) return;
   const Side side = base.measured ? Side::measured : Side::predicted;
@@ -327,7 +326,7 @@ void answer_straggler(const ScenarioRow& plain, const ScenarioRow& straggling, S
     if (static_cast<std::int64_t>(g) == straggler.rank) continue;
     idle_ms = std::max(idle_ms, static_cast<double>(here.metrics.gpus[g].idle_ns - there.metrics.gpus[g].idle_ns) / 1e6);
   }
-  out.push_back(model_text(plain.spec) + " on " + gpus_of(plain) + ": rank " + std::to_string(straggler.rank) + " sleeps " + ms(straggler.ms) + ", the step of everyone takes " +
+  out.push_back(work_text(plain.spec) + " on " + gpus_of(plain) + ": rank " + std::to_string(straggler.rank) + " sleeps " + ms(straggler.ms) + ", the step of everyone takes " +
                 ms(step_ms(straggling, side)) + " instead of " + ms(step_ms(plain, side)) + " (" + name(side) + "): " + ms(more_ms) + " more, " +
                 whole_percent(more_ms / straggler.ms) + " of the sleep. The other GPUs wait in their first all-reduce, up to " + ms(idle_ms) +
                 " longer than before; together the " + gpus_of(plain) + " lose " + ms(gpus * more_ms) + " of GPU time a step, " + fixed(gpus * more_ms / straggler.ms, 1) +
@@ -357,7 +356,7 @@ Sentences reproducible_benchmark(const ScenarioTable& table) {
                                "the same work.");
   for (const ScenarioRow& row : table.rows) {
     if (!row.measured || !row.measured->result.step_time.p25_ms) continue;
-    out.push_back("Spread: " + model_text(row.spec) + " on " + gpus_of(row) + ": " + spread_text(row) + " of the median from p25 to p75, over " +
+    out.push_back("Spread: " + work_text(row.spec) + " on " + gpus_of(row) + ": " + spread_text(row) + " of the median from p25 to p75, over " +
                   count_of(row.measured->result.step_time.n.value_or(0), "step") + ".");
   }
   return out;
@@ -370,9 +369,9 @@ Sentences strong_scaling(const ScenarioTable& table) {
     if (points.empty()) continue;
     std::int64_t fewest = rows.front()->spec.gpus;
     for (const ScenarioRow* row : rows) fewest = std::min(fewest, row->spec.gpus);
-    const bool linear = std::all_of(points.begin(), points.end(), [](const ScalingPoint& p) { return p.efficiency >= kLinearEfficiency; });
-    const bool slower = std::any_of(points.begin(), points.end(), [](const ScalingPoint& p) { return p.speedup < 1; });
-    out.push_back(model_text(rows.front()->spec) + ": is it linear? " + (linear ? "Nearly: " : "No: ") + speedups_text(points, fewest) + "." +
+    const bool linear = std::all_of(points.begin(), points.end(), [](const ScalingPoint& p) { return p.gain.efficiency >= kLinearEfficiency; });
+    const bool slower = std::any_of(points.begin(), points.end(), [](const ScalingPoint& p) { return p.gain.speedup < 1; });
+    out.push_back(work_text(rows.front()->spec) + ": is it linear? " + (linear ? "Nearly: " : "No: ") + speedups_text(points, fewest) + "." +
                   (slower ? " Below 1 more GPUs make the step longer." : ""));
     out.push_back(drop_text(points, fewest));
     for (const ScalingPoint& point : points) {
@@ -388,13 +387,13 @@ Sentences communication_computation(const ScenarioTable& table) {
   const std::int64_t gpus = most_gpus(table);
   std::vector<HidingPoint> points = hiding_points(table, gpus);
   for (const HidingPoint& point : points) {
-    out.push_back(model_text(point.row->spec) + " on " + gpus_of(*point.row) + ", " + fixed(static_cast<double>(point.row->spec.batch) / static_cast<double>(gpus), 0) +
+    out.push_back(work_text(point.row->spec) + " on " + gpus_of(*point.row) + ", " + fixed(static_cast<double>(point.row->spec.batch) / static_cast<double>(gpus), 0) +
                   " samples a GPU: " + communication_text(*point.row, point.side) + "; the backward takes " + fixed(point.backward_over_communication, 2) +
                   " times as long as the exchange.");
   }
   std::vector<std::string> hidden;
   for (const HidingPoint& point : points) {
-    if (point.exposed_share < kHiddenShare) hidden.push_back(model_text(point.row->spec) + " (" + percent(point.exposed_share) + " of the step exposed)");
+    if (point.exposed_share < kHiddenShare) hidden.push_back(work_text(point.row->spec) + " (" + percent(point.exposed_share) + " of the step exposed)");
   }
   out.push_back("From which size on does computation hide communication? " +
                 (hidden.empty() ? "In no row of " + count_of(gpus, "GPU") + " is less than " + percent(kHiddenShare) + " of the step exposed."
@@ -443,7 +442,7 @@ Sentences batch_size(const ScenarioTable& table) {
   }
   for (const Rows& rows : rows_by_model(table)) {
     const std::vector<ScalingPoint> points = scaling_of(rows);
-    if (!points.empty()) out.push_back(model_text(rows.front()->spec) + ": " + speedups_text(points, rows.front()->spec.gpus) + ".");
+    if (!points.empty()) out.push_back(work_text(rows.front()->spec) + ": " + speedups_text(points, rows.front()->spec.gpus) + ".");
   }
   return out;
 }

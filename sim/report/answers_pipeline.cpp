@@ -31,7 +31,7 @@ std::string times_by_microbatches(const std::vector<const ScenarioRow*>& rows, S
 
 /// The same, opened by "8 layers of 64, batch 256 (measured): ".
 std::string times_of_model(const std::vector<const ScenarioRow*>& rows, Side side) {
-  return model_text(rows.front()->spec) + " (" + name(side) + "): " + times_by_microbatches(rows, side);
+  return work_text(rows.front()->spec) + " (" + name(side) + "): " + times_by_microbatches(rows, side);
 }
 
 std::string order_of_first_gpu(const EvaluatedRun& run) {
@@ -289,7 +289,7 @@ Sentences pipeline_schedules(const ScenarioTable& table) {
   const auto add = [&](const Sentences& more) { out.insert(out.end(), more.begin(), more.end()); };
   for (const auto& rows : rows_by_model(table)) {
     const auto gpipe = rows_of(rows, "gpipe", false), one_f_one_b = rows_of(rows, "1f1b", false);
-    out.push_back(model_text(rows.front()->spec) + ":");
+    out.push_back(work_text(rows.front()->spec) + ":");
     add(one_f_one_b_against_gpipe(gpipe, one_f_one_b));
     if (!one_f_one_b.empty() && !gpipe.empty()) {
       const ScenarioRow &row = *one_f_one_b.back(), &other = *gpipe.back();

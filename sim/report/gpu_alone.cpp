@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "sim/report/intervals.hpp"
 #include "sim/report/metrics.hpp"
 
 namespace pdl {
@@ -17,17 +18,11 @@ struct Change {
 }  // namespace
 
 std::int64_t time_of_kind_ns(const RunResult& run, std::int32_t gpu, TaskKind kind) {
-  std::vector<std::pair<std::int64_t, std::int64_t>> spans;
+  std::vector<Interval> spans;
   for (const Span& span : without_waiting(run.timeline)) {
     if (span.worker == gpu && span.kind == kind) spans.push_back({span.start_ns, span.end_ns});
   }
-  std::sort(spans.begin(), spans.end());
-  std::int64_t time_ns = 0, until_ns = 0;
-  for (const auto& [start_ns, end_ns] : spans) {
-    time_ns += std::max<std::int64_t>(0, end_ns - std::max(start_ns, until_ns));
-    until_ns = std::max(until_ns, end_ns);
-  }
-  return time_ns;
+  return covered_ns(std::move(spans));
 }
 
 std::int64_t leading_ns(const RunResult& run, std::int32_t gpu) {

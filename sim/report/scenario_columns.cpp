@@ -6,6 +6,7 @@
 #include "sim/report/measured_facts.hpp"
 #include "sim/report/number_text.hpp"
 #include "sim/report/scenario_table.hpp"
+#include "sim/report/speedup.hpp"
 #include "sim/spec/words.hpp"
 
 namespace pdl {
@@ -48,11 +49,23 @@ std::optional<double> step_time(const CellPlace& cell) {
   return cell.run().result.step_time.median_ms;
 }
 
-std::optional<double> speedup(const CellPlace& cell) {
+/// Against the first row with the same work.
+std::optional<Speedup> gain(const CellPlace& cell) {
   const ScenarioRow& base = cell.table.rows[baseline_row(cell.table, cell.row)];
   if (cell.measured && !base.measured) return std::nullopt;
   const EvaluatedRun& run = cell.measured ? *base.measured : base.predicted;
-  return run.result.step_time.median_ms / cell.run().result.step_time.median_ms;
+  return speedup_against({run.result.step_time.median_ms, base.spec.gpus},
+                         {cell.run().result.step_time.median_ms, cell.scenario_row().spec.gpus});
+}
+
+std::optional<double> speedup(const CellPlace& cell) {
+  const auto found = gain(cell);
+  return found ? std::optional(found->speedup) : std::nullopt;
+}
+
+std::optional<double> efficiency(const CellPlace& cell) {
+  const auto found = gain(cell);
+  return found ? std::optional(100 * found->efficiency) : std::nullopt;
 }
 
 std::optional<double> peak_memory(const CellPlace& cell) {
@@ -73,17 +86,6 @@ std::string live_activations(const CellPlace& cell) {
 
 std::optional<double> share_of_step(const CellPlace& cell, std::int64_t ns) {
   return 100 * static_cast<double>(ns) / static_cast<double>(cell.run().metrics.step_ns);
-}
-
-const ScenarioRow& baseline(const CellPlace& cell) {
-  return cell.table.rows[baseline_row(cell.table, cell.row)];
-}
-
-std::optional<double> efficiency(const CellPlace& cell) {
-  const std::optional<double> faster = speedup(cell);
-  if (!faster) return std::nullopt;
-  const double gpus = static_cast<double>(cell.scenario_row().spec.gpus) / static_cast<double>(baseline(cell).spec.gpus);
-  return 100 * *faster / gpus;
 }
 
 std::string straggler_text(const CellPlace& cell) {
