@@ -53,6 +53,20 @@ std::optional<std::string> OnceFlag::value() const {
   return values_.front();
 }
 
+SettingFlags::SettingFlags(CLI::App& app, const std::string& more_values) {
+  for (const SettingInfo& info : setting_infos()) {
+    flags_.push_back(std::make_unique<OnceFlag>(app, "--" + info.name, info.value_name + more_values, info.help, info.is_switch));
+  }
+}
+
+std::vector<SettingValue> SettingFlags::given() const {
+  std::vector<SettingValue> settings;
+  for (const auto& flag : flags_) {
+    if (const auto value = flag->value()) settings.push_back({flag->flag().substr(2), *value, flag->flag()});
+  }
+  return settings;
+}
+
 // Bound to no variable: CLI11 2.2 and later count a bound flag as given, with its default, when it is not.
 Switch::Switch(CLI::App& app, const std::string& flag, const std::string& help)
     : option_(app.add_flag(flag, help)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)) {}

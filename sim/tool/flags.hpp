@@ -5,9 +5,12 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
+
+#include "sim/spec/run_spec.hpp"
 
 namespace pdl {
 
@@ -27,6 +30,19 @@ class OnceFlag {
   bool alone_is_1_;
   CLI::Option* option_ = nullptr;
   std::vector<std::string> values_;
+};
+
+/// The words of a spec, a flag each.
+class SettingFlags {
+ public:
+  /// `more_values`: written behind the name of each value in the help, such as ",..." where lists are taken.
+  explicit SettingFlags(CLI::App& app, const std::string& more_values = "");
+
+  /// Those that were given, with the flag as their place. Throws as OnceFlag::value().
+  std::vector<SettingValue> given() const;
+
+ private:
+  std::vector<std::unique_ptr<OnceFlag>> flags_;
 };
 
 /// A flag without a value.

@@ -16,18 +16,10 @@ namespace pdl {
 namespace {
 
 struct SimulateFlags {
-  std::vector<std::unique_ptr<OnceFlag>> settings;
+  std::unique_ptr<SettingFlags> settings;
   std::unique_ptr<OnceFlag> profile, json, schedule_csv, memory;
   std::unique_ptr<Switch> gantt, no_gantt;
 };
-
-std::vector<SettingValue> given_settings(const SimulateFlags& flags) {
-  std::vector<SettingValue> settings;
-  for (const auto& flag : flags.settings) {
-    if (const auto value = flag->value()) settings.push_back({flag->flag().substr(2), *value, flag->flag()});
-  }
-  return settings;
-}
 
 std::optional<std::int64_t> memory_limit(const SimulateFlags& flags) {
   const auto text = flags.memory->value();
@@ -35,7 +27,7 @@ std::optional<std::int64_t> memory_limit(const SimulateFlags& flags) {
 }
 
 RunResult predict_as_asked(const SimulateFlags& flags) {
-  const RunSpec spec = parse_run_spec(given_settings(flags));
+  const RunSpec spec = parse_run_spec(flags.settings->given());
   const auto profile = flags.profile->value();
   if (!spec.synthetic) {
     const CostProfile costs = profile ? load_profile(*profile) : load_default_profile({&spec, 1});
@@ -73,9 +65,7 @@ void simulate(const SimulateFlags& flags) {
 
 void add_simulate(CLI::App& app) {
   auto flags = std::make_shared<SimulateFlags>();
-  for (const SettingInfo& info : setting_infos()) {
-    flags->settings.push_back(std::make_unique<OnceFlag>(app, "--" + info.name, info.value_name, info.help, info.is_switch));
-  }
+  flags->settings = std::make_unique<SettingFlags>(app);
   flags->profile =
       std::make_unique<OnceFlag>(app, "--profile", "NAME|FILE",
                                  "costs measured on a machine (default: the largest in data/; see `pdl-sim profiles`)");

@@ -29,25 +29,12 @@ struct SweepFlags {
         csv(app, "--csv", "FILE|-", "write the table as CSV; -: to standard output, without the table"),
         scaling(app, "--scaling", "strong|weak",
                 "where the GPUs vary: the global batch is held, or the batch of a GPU, and --batch is that of the fewest GPUs (default strong)"),
-        threads(app, "--threads", "N", "configurations at a time (default: one a core)") {
-    for (const SettingInfo& info : setting_infos()) {
-      settings.push_back(
-          std::make_unique<OnceFlag>(app, "--" + info.name, info.value_name + ",...", info.help, info.is_switch));
-    }
-  }
-  std::vector<std::unique_ptr<OnceFlag>> settings;
+        threads(app, "--threads", "N", "configurations at a time (default: one a core)"),
+        settings(app, ",...") {}
   OnceFlag profile, memory, json, csv, scaling, threads;
+  SettingFlags settings;
 };
 
-std::vector<SettingValue> given_settings(const SweepFlags& flags) {
-  std::vector<SettingValue> settings;
-  for (const auto& flag : flags.settings) {
-    if (const auto value = flag->value()) settings.push_back({flag->flag().substr(2), *value, flag->flag()});
-  }
-  return settings;
-}
-
-/// nothing if the user gives costs.
 /// What a profile must have: one spec for each value of strategy, dp and dtype; a value that cannot be is refused later.
 std::vector<RunSpec> specs_of(const std::vector<SettingValue>& given) {
   std::vector<RunSpec> specs;
@@ -66,6 +53,7 @@ std::vector<RunSpec> specs_of(const std::vector<SettingValue>& given) {
   return specs;
 }
 
+/// Nothing if the user gives costs.
 std::optional<CostProfile> costs_of(const SweepFlags& flags, const std::vector<SettingValue>& given) {
   const auto profile = flags.profile.value();
   const bool synthetic = std::any_of(given.begin(), given.end(), [](const SettingValue& s) {
@@ -114,7 +102,7 @@ void sweep_as_asked(const SweepFlags& flags) {
   const auto json = flags.json.value(), csv = flags.csv.value();
   if (json == "-" && csv == "-") throw InputError("--csv", "- beside --json -", "one of them in a file");
   if (json && json != "-" && json == csv) throw InputError("--csv", *csv + ", the file of --json too", "a file of its own");
-  const std::vector<SettingValue> given = given_settings(flags);
+  const std::vector<SettingValue> given = flags.settings.given();
   SweepOptions options = options_of(flags);
   const std::optional<CostProfile> costs = costs_of(flags, given);
   Sweep sweep;
