@@ -45,6 +45,7 @@ void evaluate(const CostProfile* profile, const std::optional<std::int64_t>& mem
     // Named schedules above the limit are shown; the search for one is told of it.
     const bool searched = spec.schedule == kAutoSchedule;
     const RunResult run = predict(spec, profile, searched ? memory_limit_bytes : std::nullopt);
+    row.settings = to_settings(run.spec);  // a search decides chunks and overlap
     row.result = result_of(run);
     source = describe_source(run);
   } catch (const InputError& error) {

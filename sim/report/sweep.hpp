@@ -14,7 +14,7 @@
 // so a path with a comma in it cannot be given here. The combinations are in the order of setting_infos(): its first
 // word varies slowest, whatever the order on the command line.
 //
-// Where the GPUs vary, each row has its speed-up and efficiency against the fewest of them (sim/report/sweep_scaling.hpp).
+// Where the GPUs vary, each row that has others to compare with has its speed-up and efficiency against the fewest of them (sim/report/sweep_scaling.hpp).
 //
 // A limit of memory also limits the search of schedule "auto".
 //
@@ -60,13 +60,13 @@ struct ScalingResult {
 };
 
 struct SweepRow {
-  std::vector<SettingValue> given;     // one value for each word of the user, in the order of setting_infos()
+  std::vector<SettingValue> given;     // a value for each word of the user that means something here, in the order of setting_infos()
   std::vector<SettingValue> settings;  // all of them, defaults filled in; empty if they are refused
   std::optional<SweepResult> result;   // nothing: see refusal
   std::string refusal;                 // why it cannot run
   int exit_code = 0;                   // that pdl-sim would have for this configuration alone
   std::size_t series = 0;              // equal: rows that differ in their GPUs (weak scaling: and in the batch with them)
-  std::optional<ScalingResult> scaling;  // where the GPUs vary
+  std::optional<ScalingResult> scaling;  // where the GPUs vary and another row of its series can run
 };
 
 struct Sweep {

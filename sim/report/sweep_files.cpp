@@ -1,7 +1,10 @@
 // A sweep as JSON and as CSV: the same facts under the same names.
+#include <algorithm>
+
 #include "sim/report/number_text.hpp"
 #include "sim/report/run_json.hpp"
 #include "sim/report/sweep.hpp"
+#include "sim/report/sweep_words.hpp"
 #include "sim/spec/words.hpp"
 
 namespace pdl {
@@ -32,10 +35,11 @@ nlohmann::ordered_json sweep_json(const Sweep& sweep) {
       entry["step_time_ms"] = {{"median", row.result->step_time_ms}};
       if (row.result->bound_ms) entry["bound_ms"] = *row.result->bound_ms;
       entry["throughput_samples_per_s"] = row.result->throughput_samples_per_s;
-      if (row.scaling) {
-        entry["speedup"] = row.scaling->speedup;
-        entry["efficiency"] = row.scaling->efficiency;
-        entry["speedup_against_row"] = row.scaling->base_row;
+      if (sweep.scaling) {
+        const auto& scaling = row.scaling;
+        entry["speedup"] = scaling ? nlohmann::ordered_json(scaling->speedup) : nlohmann::ordered_json();
+        entry["efficiency"] = scaling ? nlohmann::ordered_json(scaling->efficiency) : nlohmann::ordered_json();
+        entry["speedup_against_row"] = scaling ? nlohmann::ordered_json(scaling->base_row) : nlohmann::ordered_json();
       }
       entry["exposed_communication_fraction"] = row.result->exposed_communication_fraction;
       entry["bubble_fraction"] = row.result->bubble_fraction;
@@ -64,16 +68,19 @@ nlohmann::ordered_json sweep_json(const Sweep& sweep) {
 }
 
 std::string sweep_csv(const Sweep& sweep) {
-  std::vector<std::string> head;
-  for (const SettingValue& setting : sweep.rows.front().given) head.push_back(setting.name);
+  std::vector<std::string> words = given_words(sweep);
+  for (const std::string& name : differing_words(sweep)) {
+    if (std::find(words.begin(), words.end(), name) == words.end()) words.push_back(name);
+  }
+  std::vector<std::string> head = words;
   head.insert(head.end(), {"step_time_ms", "bound_ms", "throughput_samples_per_s", "speedup", "efficiency",
                            "exposed_communication_fraction", "bubble_fraction", "peak_memory_bytes", "live_activations",
                            "live_activation_bytes", "steps_overlap", "within_memory_limit", "refused"});
-  const std::size_t results = head.size() - sweep.rows.front().given.size();
+  const std::size_t results = head.size() - words.size();
   std::string out = csv_line(head);
   for (const SweepRow& row : sweep.rows) {
     std::vector<std::string> cells;
-    for (const SettingValue& setting : row.given) cells.push_back(setting.value);
+    for (const std::string& name : words) cells.push_back(word_of(row, name));
     if (row.result) {
       const SweepResult& result = *row.result;
       cells.insert(cells.end(), {to_text(result.step_time_ms), result.bound_ms ? to_text(*result.bound_ms) : "",

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "sim/report/speedup.hpp"
 #include "sim/spec/error.hpp"
 #include "sim/spec/words.hpp"
 
@@ -10,22 +11,46 @@ namespace pdl {
 namespace {
 
 constexpr std::int64_t kLargestNumber = 1'000'000'000;
+constexpr const char* kCostsHaveNoRows =
+    "synthetic costs are those of a stage and micro-batch, however many samples and layers it has: more GPUs do not make them "
+    "shorter, so that this speed-up says nothing of sharing the held batch (--scaling weak: the batch grows with the GPUs, which is what "
+    "such costs mean)";
 
 const SettingValue* find(const SweepRow& row, const std::string& name) {
   const auto found = std::find_if(row.given.begin(), row.given.end(), [&](const SettingValue& s) { return s.name == name; });
   return found == row.given.end() ? nullptr : &*found;
 }
 
-std::int64_t gpus_of(const SweepRow& row) {
-  const SettingValue& gpus = *find(row, "gpus");
-  return parse_whole(gpus.place, gpus.value, 1, kLargestNumber);
+std::int64_t whole_of(const SweepRow& row, const std::string& name) {
+  const SettingValue* value = find(row, name);
+  return value ? parse_whole(value->place, value->value, 1, kLargestNumber) : 1;
 }
 
-/// The words but for the GPUs.
-std::string key_of(const SweepRow& row) {
+/// As read_gpus (sim/spec/data_parallel_words.cpp) has it.
+std::int64_t gpus_of(const SweepRow& row) {
+  if (find(row, "gpus")) return whole_of(row, "gpus");
+  return std::min(kLargestNumber, whole_of(row, "pp") * whole_of(row, "dp"));
+}
+
+bool varies(const Sweep& sweep, const std::string& name) {
+  return std::find(sweep.varying.begin(), sweep.varying.end(), name) != sweep.varying.end();
+}
+
+/// gpus = pp x dp: two words are free and the third follows. Rows that scale differ in the GPUs and in the one that follows:
+/// in the replicas if both vary, else in the one that does.
+std::string word_that_follows(const Sweep& sweep) {
+  const auto given = [&](const char* name) {
+    return std::any_of(sweep.rows.begin(), sweep.rows.end(), [&](const SweepRow& row) { return find(row, name) != nullptr; });
+  };
+  if (given("gpus") && !(given("pp") && given("dp"))) return "";
+  return varies(sweep, "dp") ? "dp" : varies(sweep, "pp") ? "pp" : "";
+}
+
+/// The words but for the GPUs and what follows from them.
+std::string key_of(const SweepRow& row, const std::string& follows) {
   std::string key;
   for (const SettingValue& setting : row.given) {
-    if (setting.name != "gpus") key += setting.name + "=" + setting.value + "\n";
+    if (setting.name != "gpus" && setting.name != follows) key += setting.name + "=" + setting.value + "\n";
   }
   return key;
 }
@@ -60,14 +85,15 @@ void grow_batch(SweepRow& row, std::int64_t fewest) {
 }  // namespace
 
 void begin_scaling(const std::optional<Scaling>& asked, Sweep& sweep) {
-  const bool varies = std::find(sweep.varying.begin(), sweep.varying.end(), "gpus") != sweep.varying.end();
-  if (asked && !varies) throw InputError("--scaling", to_string(*asked) + " with one number of GPUs", "a list of them: --gpus 1,2,4");
-  if (!varies) return;
+  const bool several = std::any_of(sweep.rows.begin(), sweep.rows.end(), [&](const SweepRow& row) { return gpus_of(row) != gpus_of(sweep.rows.front()); });
+  if (asked && !several) throw InputError("--scaling", to_string(*asked) + " with one number of GPUs", "a list of them: --gpus 1,2,4");
+  if (!several) return;
   sweep.scaling = asked.value_or(Scaling::strong);
+  const std::string follows = word_that_follows(sweep);
   std::map<std::string, std::size_t> series;
   std::int64_t fewest = kLargestNumber;
   for (SweepRow& row : sweep.rows) {
-    row.series = series.try_emplace(key_of(row), series.size()).first->second;
+    row.series = series.try_emplace(key_of(row, follows), series.size()).first->second;
     fewest = std::min(fewest, gpus_of(row));
   }
   if (*sweep.scaling == Scaling::strong) return;
@@ -76,20 +102,22 @@ void begin_scaling(const std::optional<Scaling>& asked, Sweep& sweep) {
 
 void compare_with_fewest_gpus(Sweep& sweep) {
   if (!sweep.scaling) return;
-  std::map<std::size_t, std::size_t> fewest;  // series -> row
+  std::map<std::size_t, std::size_t> fewest, members;  // series -> row, number of rows
   for (std::size_t r = 0; r < sweep.rows.size(); ++r) {
     if (!sweep.rows[r].result) continue;
+    ++members[sweep.rows[r].series];
     const auto [known, added] = fewest.try_emplace(sweep.rows[r].series, r);
     if (gpus_of(sweep.rows[r]) < gpus_of(sweep.rows[known->second])) known->second = r;
   }
   for (SweepRow& row : sweep.rows) {
-    if (!row.result) continue;
+    if (!row.result || members.at(row.series) == 1) continue;
     const std::size_t base_row = fewest.at(row.series);
-    const SweepResult &base = *sweep.rows[base_row].result, &own = *row.result;
-    const double more = static_cast<double>(gpus_of(row)) / static_cast<double>(gpus_of(sweep.rows[base_row]));
-    const double speedup = *sweep.scaling == Scaling::strong ? base.step_time_ms / own.step_time_ms
-                                                             : own.throughput_samples_per_s / base.throughput_samples_per_s;
-    row.scaling = {base_row, speedup, speedup / more};
+    const auto time_of = [&](const SweepRow& of) {
+      return TimeOnGpus{*sweep.scaling == Scaling::strong ? of.result->step_time_ms : 1 / of.result->throughput_samples_per_s, gpus_of(of)};
+    };
+    const Speedup gain = speedup_against(time_of(sweep.rows[base_row]), time_of(row));
+    row.scaling = {base_row, gain.speedup, gain.efficiency};
+    if (*sweep.scaling == Scaling::strong && find(row, "tf")) row.result->warnings.push_back(kCostsHaveNoRows);
   }
 }
 

@@ -12,7 +12,7 @@ namespace pdl {
 /// a scaling was asked for and the GPUs do not vary, and for a batch that does not grow with them to a whole number.
 void begin_scaling(const std::optional<Scaling>& asked, Sweep& sweep);
 
-/// After it: the speed-up of each row that can run.
+/// After it: the speed-up of each row that can run and is not the only one of its series that can.
 void compare_with_fewest_gpus(Sweep& sweep);
 
 }  // namespace pdl

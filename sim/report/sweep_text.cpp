@@ -6,6 +6,7 @@
 #include "sim/report/number_text.hpp"
 #include "sim/report/sweep.hpp"
 #include "sim/report/sweep_values.hpp"
+#include "sim/report/sweep_words.hpp"
 #include "sim/report/text_table.hpp"
 #include "sim/report/warnings.hpp"
 #include "sim/spec/error.hpp"
@@ -14,16 +15,11 @@
 namespace pdl {
 namespace {
 
-const std::string& value_of(const SweepRow& row, const std::string& name) {
-  const auto found = std::find_if(row.given.begin(), row.given.end(), [&](const auto& s) { return s.name == name; });
-  return found->value;
-}
-
 /// "schedule zb-v, microbatches 8": what tells the row from the others.
 std::string label(const Sweep& sweep, const SweepRow& row) {
   std::string text;
   for (const std::string& name : sweep.varying) {
-    text += (text.empty() ? "" : ", ") + name + " " + value_of(row, name);
+    if (const std::string word = word_of(row, name); word != "-") text += (text.empty() ? "" : ", ") + name + " " + word;
   }
   return text.empty() ? "the only configuration" : text;
 }
@@ -68,8 +64,8 @@ std::vector<ResultColumn> result_columns(const Sweep& sweep) {
   add("step time", "ms", [](const SweepRow& row) { return fixed(row.result->step_time_ms, 3); });
   if (sweep.scaling) {
     add("throughput", "samples/s", [](const SweepRow& row) { return fixed(row.result->throughput_samples_per_s, 0); });
-    add("speed-up", "", [](const SweepRow& row) { return fixed(row.scaling->speedup, 2); });
-    add("efficiency", "%", [](const SweepRow& row) { return fixed(100 * row.scaling->efficiency, 1); });
+    add("speed-up", "", [](const SweepRow& row) { return row.scaling ? fixed(row.scaling->speedup, 2) : "-"; });
+    add("efficiency", "%", [](const SweepRow& row) { return row.scaling ? fixed(100 * row.scaling->efficiency, 1) : "-"; });
   }
   if (sweep.scaling || has_replicas(sweep)) {
     add("exposed", "comm. %", [](const SweepRow& row) { return fixed(100 * row.result->exposed_communication_fraction, 1); });
@@ -86,19 +82,9 @@ std::vector<ResultColumn> result_columns(const Sweep& sweep) {
   return columns;
 }
 
-/// The words that tell the rows apart. Weak scaling: the batch too.
-std::vector<std::string> shown_words(const Sweep& sweep) {
-  std::vector<std::string> words;
-  for (const SettingValue& setting : sweep.rows.front().given) {
-    const bool varies = std::find(sweep.varying.begin(), sweep.varying.end(), setting.name) != sweep.varying.end();
-    if (varies || (sweep.scaling == Scaling::weak && setting.name == "batch")) words.push_back(setting.name);
-  }
-  return words;
-}
-
 std::string table_text(const Sweep& sweep) {
   TextTable table{{{"row", ""}}, {}};
-  const std::vector<std::string> words = shown_words(sweep);
+  const std::vector<std::string> words = differing_words(sweep);
   for (const std::string& name : words) {
     table.columns.push_back({name, is_cost_setting(name) ? "ms" : "", is_number_setting(name) ? Align::right : Align::left});
   }
@@ -108,7 +94,7 @@ std::string table_text(const Sweep& sweep) {
   for (std::size_t r = 0; r < sweep.rows.size(); ++r) {
     const SweepRow& row = sweep.rows[r];
     std::vector<std::string> cells = {std::to_string(r + 1)};
-    for (const std::string& name : words) cells.push_back(value_of(row, name));
+    for (const std::string& name : words) cells.push_back(word_of(row, name));
     for (const ResultColumn& column : columns) cells.push_back(row.result ? column.cell(row) : "-");
     cells.push_back(mark_of(sweep, r));
     table.rows.push_back(std::move(cells));
@@ -141,6 +127,8 @@ std::string scaling_text(const Sweep& sweep, std::size_t width) {
                             : "scaling: weak: the batch of a GPU is held" + held_batch(sweep, true) + ", the global batch grows with the GPUs; speed-up: throughput / that of ";
   text += "the fewest GPUs with otherwise equal settings" + std::string(strong ? " / that of the row" : "") +
           "; efficiency: speed-up / (GPUs / fewest GPUs)";
+  const auto alone = [](const SweepRow& row) { return row.result && !row.scaling; };
+  if (std::any_of(sweep.rows.begin(), sweep.rows.end(), alone)) text += "; -: there is no other row with otherwise equal settings";
   return wrap(text, width, 2);
 }
 

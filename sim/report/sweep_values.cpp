@@ -2,7 +2,11 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cmath>
+#include <map>
+#include <optional>
+#include <set>
 #include <utility>
 
 #include "sim/spec/error.hpp"
@@ -67,7 +71,7 @@ std::vector<std::pair<const char*, std::string>> needed_beside(const SettingValu
   const std::string& name = value.name;
   if (name == "chunks") return {{"schedule", "interleaved"}};
   if (name == "loss-scale") return {{"dtype", "amp-fp16"}};
-  if (name == "hosts") return {{"strategy", "ddp"}, {"gpus", value.value}};
+  if (name == "hosts") return {{"strategy", "ddp"}, {"gpus", value.value}, {"batch", value.value}};
   if (name.starts_with("network-")) return {{"strategy", "ddp"}, {"gpus", "2"}, {"hosts", "2"}};
   if (name == "no-sync" || name.find("bucket-") != std::string::npos) return {{"strategy", "ddp"}};
   if (name == "straggler") {
@@ -78,14 +82,62 @@ std::vector<std::pair<const char*, std::string>> needed_beside(const SettingValu
   return {};
 }
 
+/// A number as it is shortest, so that "25" and "25.0" are one value; a straggler's both; other text as it is.
+std::string same_value(const std::string& text) {
+  const std::size_t colon = text.find(':');
+  if (colon != std::string::npos) return same_value(text.substr(0, colon)) + ":" + same_value(text.substr(colon + 1));
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() && end == text.data() + text.size() ? to_text(number) : text;
+}
+
+/// These are refused beside synthetic costs.
+bool needs_measured_costs(const std::string& name) { return name == "hosts" || name.starts_with("network-"); }
+
 /// Refuses a value that is wrong whatever is given beside it: it is tried with all else as simple as can be.
 void check_alone(const SettingValue& value) {
   std::vector<SettingValue> values = {value};
   for (const char* name : {"tf", "tb"}) {
-    if (value.name != name) values.push_back({name, "1", name});
+    if (value.name != name && !needs_measured_costs(value.name)) values.push_back({name, "1", name});
   }
   for (const auto& [name, beside] : needed_beside(value)) values.push_back({name, beside, value.place});
   parse_run_spec(values);
+}
+
+/// The refusal, if it is that of a word without which the row may stand.
+std::optional<WithoutMeaning> without_meaning(const std::vector<SettingValue>& row) {
+  try {
+    parse_run_spec(row);
+  } catch (const WithoutMeaning& refusal) {
+    return refusal;
+  } catch (const InputError&) {  // a refusal of the row, told when it is predicted
+  } catch (const CannotRun&) {
+  }
+  return std::nullopt;
+}
+
+/// A word that means nothing in some rows (a network where there is one host) is left out of them; rows that are then the
+/// same are one. Refuses a word that no row has a use for.
+void leave_out_words_without_meaning(std::vector<std::vector<SettingValue>>& rows) {
+  std::map<std::string, std::string> refusals;  // word -> message
+  std::set<std::string> kept;
+  for (std::vector<SettingValue>& row : rows) {
+    while (const auto refusal = without_meaning(row)) {
+      refusals.try_emplace(refusal->name, refusal->what());
+      std::erase_if(row, [&](const SettingValue& s) { return s.name == refusal->name; });
+    }
+    for (const SettingValue& setting : row) kept.insert(setting.name);
+  }
+  for (const auto& [name, message] : refusals) {
+    if (!kept.contains(name)) throw InputError(message);
+  }
+  if (refusals.empty()) return;
+  std::set<std::string> known;
+  std::erase_if(rows, [&](const std::vector<SettingValue>& row) {
+    std::string words;
+    for (const SettingValue& setting : row) words += setting.name + "=" + setting.value + "\n";
+    return !known.insert(words).second;
+  });
 }
 
 }  // namespace
@@ -106,11 +158,12 @@ std::vector<SettingValue> expand_setting(const SettingValue& given) {
       values.push_back({given.name, value, given.place});
     }
   }
-  std::vector<std::string> sorted;
-  for (const SettingValue& value : values) sorted.push_back(value.value);
-  std::sort(sorted.begin(), sorted.end());
-  const auto twice = std::adjacent_find(sorted.begin(), sorted.end());
-  if (twice != sorted.end()) throw InputError(given.place, *twice + " twice", "each value once");
+  std::map<std::string, std::string> known;
+  for (const SettingValue& value : values) {
+    const auto [first, added] = known.try_emplace(same_value(value.value), value.value);
+    if (added) continue;
+    throw InputError(given.place, value.value + (value.value == first->second ? " twice" : " beside " + first->second + ", the same"), "each value once");
+  }
   return values;
 }
 
@@ -137,6 +190,7 @@ Combinations combine_settings(std::span<const SettingValue> given) {
       all = std::move(longer);
     }
   }
+  leave_out_words_without_meaning(all);
   return result;
 }
 

@@ -1,5 +1,7 @@
 // What a sweep over GPUs says of scaling: speed-up, efficiency, exposed communication, exactly.
 #include "sim/report/sweep.hpp"
+
+#include "sim/report/sweep_values.hpp"
 #include "sim/spec/error.hpp"
 #include "tests/support/catch.hpp"
 
@@ -102,7 +104,7 @@ TEST_CASE("Scaling is that of GPUs: one number of them has none", "[data_paralle
 
 TEST_CASE("Words that mean something only beside others may be swept", "[data_parallel]") {
   CHECK(scaling("strategy ddp gpus 2 batch 64 straggler 0:20,1:10 bucket-mb 1,25 no-sync 0,1 accum 2").rows.size() == 8);
-  CHECK(scaling("strategy ddp gpus 4 batch 64 hosts 2,4 network-gb-per-s 25,50").rows.size() == 4);
+  CHECK(combine_settings(words("strategy ddp gpus 4 batch 64 hosts 2,4 network-gb-per-s 25,50")).rows.size() == 4);
   CHECK(scaling("gpus 1 batch 64 dtype amp-fp16 loss-scale 1024,65536").rows.size() == 2);
   CHECK_THROWS_WITH(scaling("strategy ddp gpus 2 straggler 0:20,x:1"), ContainsSubstring("--straggler: found x"));
   CHECK_THROWS_WITH(scaling("strategy ddp gpus 2 bucket-mb 0,25"), ContainsSubstring("--bucket-mb: found 0"));

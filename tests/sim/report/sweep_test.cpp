@@ -55,6 +55,12 @@ TEST_CASE("lists and ranges that are none") {
   refused("gpus", "2,", "--gpus: found 2,, expected values between the commas");
   refused("gpus", "2,4,2", "--gpus: found 2 twice");
   refused("gpus", "2:4,3", "--gpus: found 3 twice");
+  refused("gpus", "2,02", "--gpus: found 02 beside 2, the same");
+  refused("bucket-mb", "25,25.0", "--bucket-mb: found 25.0 beside 25, the same");
+  refused("delay-ms", "0,0.0", "--delay-ms: found 0.0 beside 0, the same");
+  refused("straggler", "0:20,0:20.0", "--straggler: found 0:20.0 beside 0:20, the same");
+  refused("loss-scale", "1024,1e3,1.024e3", "--loss-scale: found 1.024e3 beside 1024, the same");
+  refused("tf", "1:3,2.0", "--tf: found 2.0 beside 2, the same");
   refused("gpus", "8:2", "a range from less to more");
   refused("gpus", "2:", "--gpus: found ");
   refused("gpus", "0:3", "--gpus: found 0");
@@ -112,6 +118,50 @@ TEST_CASE("rows whose steps overlap are said to") {
   CHECK(sweep.rows[1].result->steps_overlap);
   CHECK_THAT(sweep_text(sweep, 200), ContainsSubstring("row 2: steps overlap, without a barrier at the optimizer"));
   CHECK_FALSE(textbook("schedule zb-h2 overlap-steps 0 gpus 4 tw 1").rows[0].result->steps_overlap);
+}
+
+TEST_CASE("every word whose value differs has a column, given or not") {
+  const Sweep sweep = textbook("strategy single,ddp,mp gpus 1 dim 64 depth 4 batch 256");
+  const std::string text = sweep_text(sweep, 300);
+  CHECK_THAT(text, ContainsSubstring("row  microbatches  strategy  transport  p2p         workers  step time"));
+  CHECK_THAT(text, ContainsSubstring("  1             8  single    copy       eager       thread "));
+  CHECK_THAT(text, ContainsSubstring("  2             1  ddp       nccl       rendezvous  process"));
+  CHECK_THAT(text, ContainsSubstring("  3             8  mp        copy       eager       one    "));
+  CHECK_THAT(sweep_csv(sweep), ContainsSubstring("depth,dim,batch,gpus,strategy,tf,tb,microbatches,transport,p2p,workers,step_time_ms"));
+  CHECK_THAT(sweep_csv(sweep), ContainsSubstring("4,64,256,1,ddp,1,2,1,nccl,rendezvous,process,"));
+  // Replicas follow from the GPUs; one pipeline has one.
+  CHECK_THAT(sweep_text(textbook("pp 2 gpus 2,4 dim 64 batch 256"), 300), ContainsSubstring("row  gpus  dp  step time"));
+  CHECK_THAT(sweep_text(textbook("pp 2 gpus 2,4 dim 64 batch 256"), 300), ContainsSubstring("\n  1     2   1 "));
+  // What all have alike has none.
+  CHECK_THAT(sweep_text(textbook("gpus 4 schedule gpipe,1f1b"), 300), ContainsSubstring("row  schedule  step time"));
+}
+
+TEST_CASE("a word is left out of the rows in which it has no meaning, and refused where it has none in any") {
+  const Sweep buckets = textbook("strategy ddp,dp gpus 2 batch 64 bucket-mb 1,25");
+  REQUIRE(buckets.rows.size() == 3);  // dp has no buckets: one row
+  for (const SweepRow& row : buckets.rows) CHECK(row.result);
+  CHECK_THAT(sweep_text(buckets, 300), ContainsSubstring("  3  dp        copy       eager       thread           -"));
+  CHECK(textbook("strategy ddp,pp gpus 2 batch 64 schedule gpipe,1f1b").rows.size() == 3);
+  CHECK(textbook("dtype fp32,amp-fp16 loss-scale 1024 gpus 2 strategy ddp").rows[0].result);
+  CHECK_THROWS_WITH(textbook("strategy dp gpus 2 bucket-mb 1,25"), ContainsSubstring("--bucket-mb: found bucket-mb 1 with strategy dp"));
+  CHECK_THROWS_WITH(textbook("dtype fp32,tf32 loss-scale 1024"), ContainsSubstring("--loss-scale: found loss-scale 1024 with dtype fp32"));
+  // Without "gpus" pp and dp say how many there are.
+  CHECK_FALSE(textbook("strategy pp,ddp pp 2 dp 2").rows[1].result);
+  CHECK(textbook("strategy pp,ddp pp 2 dp 2 gpus 4").rows[1].result);
+}
+
+TEST_CASE("one host and two stand in one table, the network beside the second") {
+  std::vector<std::string> networks;
+  const Combinations combinations = combine_settings(words("strategy ddp gpus 4 hosts 1,2 network-gb-per-s 25,50"));
+  for (const Words& row : combinations.rows) {
+    for (const SettingValue& setting : row) {
+      if (setting.name == "hosts") networks.push_back(setting.value);
+      if (setting.name == "network-gb-per-s") networks.back() += " with " + setting.value;
+    }
+  }
+  CHECK(networks == std::vector<std::string>{"1", "2 with 25", "2 with 50"});
+  CHECK_THROWS_WITH(combine_settings(words("strategy ddp gpus 4 network-gb-per-s 25,50")), ContainsSubstring("with one host"));
+  CHECK_THROWS_WITH(combine_settings(words("tf 1 tb 2 strategy ddp gpus 4 network-gb-per-s 25,50")), ContainsSubstring("with synthetic costs"));
 }
 
 TEST_CASE("values that no configuration could have are refused") {

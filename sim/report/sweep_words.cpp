@@ -1,0 +1,61 @@
+#include "sim/report/sweep_words.hpp"
+
+#include <algorithm>
+
+namespace pdl {
+namespace {
+
+const std::string* find(const std::vector<SettingValue>& settings, const std::string& name) {
+  const auto found = std::find_if(settings.begin(), settings.end(), [&](const SettingValue& s) { return s.name == name; });
+  return found == settings.end() ? nullptr : &found->value;
+}
+
+/// Words that to_settings() leaves out where they say nothing special: of a pipeline, what they are then.
+std::string left_out(const SweepRow& row, const std::string& name) {
+  const std::string* strategy = find(row.settings, "strategy");
+  if (!strategy || *strategy != "pp") return "-";
+  if (name == "pp") return *find(row.settings, "gpus");
+  if (name == "dp") return "1";
+  if (name == "overlap-steps") return "0";
+  return "-";
+}
+
+template <typename Wanted>
+std::vector<std::string> words_where(Wanted wanted) {
+  std::vector<std::string> words;
+  for (const SettingInfo& info : setting_infos()) {
+    if (wanted(info.name)) words.push_back(info.name);
+  }
+  return words;
+}
+
+}  // namespace
+
+std::string word_of(const SweepRow& row, const std::string& name) {
+  if (const std::string* given = find(row.given, name)) return *given;
+  if (const std::string* own = find(row.settings, name)) return *own;
+  return left_out(row, name);
+}
+
+std::vector<std::string> differing_words(const Sweep& sweep) {
+  return words_where([&](const std::string& name) {
+    if (std::find(sweep.varying.begin(), sweep.varying.end(), name) != sweep.varying.end()) return true;
+    const SweepRow* first = nullptr;
+    bool known = false, differs = false;
+    for (const SweepRow& row : sweep.rows) {
+      if (row.settings.empty()) continue;
+      if (!first) first = &row;
+      known = known || find(row.settings, name);
+      differs = differs || word_of(row, name) != word_of(*first, name);
+    }
+    return known && differs;
+  });
+}
+
+std::vector<std::string> given_words(const Sweep& sweep) {
+  return words_where([&](const std::string& name) {
+    return std::any_of(sweep.rows.begin(), sweep.rows.end(), [&](const SweepRow& row) { return find(row.given, name) != nullptr; });
+  });
+}
+
+}  // namespace pdl
