@@ -9,6 +9,7 @@
 #include "sim/report/memory.hpp"
 #include "sim/report/number_text.hpp"
 #include "sim/spec/error.hpp"
+#include "sim/spec/words.hpp"
 
 namespace pdl {
 namespace {
@@ -82,6 +83,10 @@ RunResult predict(const RunSpec& asked, const CostProfile* profile, std::optiona
   RunResult result = begin_result(plan);
   PlannedStep step = plan_step(plan, profile);
   result.warnings.insert(result.warnings.end(), step.priced.warnings.begin(), step.priced.warnings.end());
+  if (spec.loss_scale != RunSpec().loss_scale) {
+    result.warnings.push_back("loss-scale " + to_text(spec.loss_scale) +
+                              ": steps that GradScaler skips are not predicted; this is a step that it does not skip, the same for every scale");
+  }
   result.timeline = std::move(step.timeline);
   result.step_time.median_ms = static_cast<double>(step_ns(result.timeline, steps_overlap(spec))) / 1e6;
   result.bound_ms = bound_ms(plan, step.priced);

@@ -49,3 +49,15 @@ TEST_CASE("more memory than the card has: the plan cannot run") {
   profile.host_description.memory_capacity_bytes = 0;  // not known
   CHECK_NOTHROW(predict(small, &profile));
 }
+
+TEST_CASE("the loss scale changes no prediction: it is said") {
+  const auto warned = [](const std::string& flags) {
+    const RunResult run = predict(spec("--strategy ddp --gpus 2 --tf 1 --tb 2 --dtype amp-fp16 " + flags), nullptr);
+    return std::any_of(run.warnings.begin(), run.warnings.end(), [](const std::string& w) {
+      return w.starts_with("loss-scale 1024: ") && w.find("skips are not predicted") != std::string::npos;
+    });
+  };
+  CHECK(warned("--loss-scale 1024"));
+  CHECK_FALSE(warned("--loss-scale 65536"));
+  CHECK_FALSE(warned(""));
+}
