@@ -27,7 +27,10 @@ PricedWork without_host(const Plan& plan, PricedWork priced) {
 
 double host_share(const RunSpec& spec, const CostProfile& profile) {
   if (profile.host_description.device == "cpu") return 0;
-  const Plan plan = make_plan(spec);
+  RunSpec awake = spec;
+  awake.delay_ms = 0;
+  awake.straggler.reset();
+  const Plan plan = make_plan(awake);
   const PricedWork priced = price_plan(plan, &profile);
   return std::max(0.0, 1 - step_of(plan, without_host(plan, priced)) / step_of(plan, priced));
 }

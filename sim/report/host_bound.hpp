@@ -3,7 +3,8 @@
 //   host share = 1 - (step if the host took no time) / step
 //
 // "The host took no time": the same tasks in the same order, with no issue time, no launch latency and no overhead of the
-// step. Sleeps stay (--delay-ms, --straggler), and so does GradScaler's wait for its answer. A step whose host share is above
+// step; GradScaler's wait for its answer stays. Both without the sleeps of --delay-ms and --straggler, which are no work of
+// anybody: a small model is not less host-bound for a host that also sleeps. A step whose host share is above
 // kHostBoundShare is host-bound: it would be that much shorter on a faster processor, and its measured time varies with what
 // else the host does. Example: 2 layers of 1024 wide on 4 GPUs, whose kernels are shorter than their launches.
 #pragma once
