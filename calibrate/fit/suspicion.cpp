@@ -109,11 +109,11 @@ std::optional<std::pair<Effort, Effort>> find_flat(const std::vector<Effort>& ef
   return worst;
 }
 
-/// The time that cannot be wrong for want of a synchronisation where it is known: of the kernels themselves.
+/// The time that cannot be wrong for want of a synchronisation where it is known: of the kernels themselves. 0: not known.
 double trusted_ns(const CurvePoint& point) {
   double kernels_ns = 0;
   for (const Kernel& kernel : point.kernels) kernels_ns += kernel.time_ns * static_cast<double>(kernel.count);
-  return kernels_ns > 0 ? kernels_ns : measured_ns(point);
+  return kernels_ns;
 }
 
 /// Curves whose times can be compared: layers of one kind whatever their shape, else each curve by itself.
@@ -126,12 +126,14 @@ void add_efforts(const MeasuredCurve& measured, std::vector<Effort>& efforts) {
   const Probe probe = measured.key.probe;
   const bool in_bytes = probe == Probe::transfer || probe == Probe::collective;
   for (const CurvePoint& point : measured.curve.points) {
+    // Kernels that were recorded have been waited for, however flat they are (under autocast the casts of weights are).
+    if (trusted_ns(point) > 0) continue;
     const MeasuredKey key = at(measured.key, point.size);
     if (probe == Probe::layer) {
-      efforts.push_back({layer_flops(key), layer_bytes(key), trusted_ns(point), key});
+      efforts.push_back({layer_flops(key), layer_bytes(key), measured_ns(point), key});
     } else if (point.size >= (in_bytes ? kManyBytes : kManyNumbers)) {
       const double size = static_cast<double>(point.size);
-      efforts.push_back({size, size, trusted_ns(point), key});
+      efforts.push_back({size, size, measured_ns(point), key});
     }
   }
 }
@@ -159,8 +161,10 @@ std::vector<std::string> shorter_than_kernels(const CostProfile& profile) {
   std::size_t count = 0;
   for (const MeasuredCurve& measured : profile.curves) {
     for (const CurvePoint& point : measured.curve.points) {
-      // A pipeline's backward may run on two streams at once.
+      // A pipeline's backward may run on two streams at once. In a stage of several layers a kernel has others beside it
+      // from its begin to its end, and lasts the longer for it: its time says nothing.
       const bool two_streams = measured.key.implementation == "pipeline" && measured.key.operation == "backward";
+      if (two_streams && measured.key.layers > 1) continue;
       const double at_once = two_streams ? 2 : 1;
       if (trusted_ns(point) <= at_once * kShorterThanKernels * measured_ns(point)) continue;
       if (count++ > 0) continue;

@@ -31,10 +31,11 @@ Algorithm tree(const std::string& operation, double n) {
 CollectiveTime CollectiveTimes::at(const Collective& collective) {
   if (collective.ranks <= 1 || collective.bytes == 0) return {};
   const Parts inside = inside_hosts(collective);
-  if (collective.hosts <= 1) return {inside.latency_ns + inside.volume_ns, inside.blocks};
+  if (collective.hosts <= 1) return {inside.latency_ns + inside.volume_ns, inside.blocks, inside.issue_ns};
   const Parts between = between_hosts(collective);
   notices_.say("extrapolated: " + collective.operation + " over " + std::to_string(collective.hosts) + " hosts, from the bandwidth and latency given for their network");
-  return {inside.latency_ns + between.latency_ns + std::max(inside.volume_ns, between.volume_ns), inside.blocks};
+  return {inside.latency_ns + between.latency_ns + std::max(inside.volume_ns, between.volume_ns), inside.blocks,
+          inside.issue_ns};
 }
 
 const MeasuredCurve* CollectiveTimes::nearest_group(const Collective& collective, bool with_blocks) const {
@@ -72,6 +73,7 @@ CollectiveTimes::Parts CollectiveTimes::inside_hosts(const Collective& collectiv
   const CurveReading reading = read(measured.curve, collective.bytes);
   Parts parts;
   parts.blocks = blocks_of(collective);
+  parts.issue_ns = read_issue_ns(measured.curve, collective.bytes);
   parts.latency_ns = std::min(reading.time_ns, measured.curve.points.front().time_ns);
   for (const CurvePoint& point : measured.curve.points) parts.latency_ns = std::min(parts.latency_ns, point.time_ns);
   parts.volume_ns = reading.time_ns - parts.latency_ns;
@@ -97,7 +99,7 @@ CollectiveTimes::Parts CollectiveTimes::inside_hosts(const Collective& collectiv
 CollectiveTimes::Parts CollectiveTimes::between_hosts(const Collective& collective) {
   const auto parts = [&](const Algorithm& of_ranks, const Algorithm& of_hosts) {
     return Parts{of_hosts.steps * collective.network_latency_ns,
-                 of_ranks.volume * static_cast<double>(collective.bytes) / collective.network_bytes_per_s * 1e9, 0};
+                 of_ranks.volume * static_cast<double>(collective.bytes) / collective.network_bytes_per_s * 1e9};
   };
   const auto ranks = static_cast<double>(collective.ranks), hosts = static_cast<double>(collective.hosts);
   const Parts by_ring = parts(ring(collective.operation, ranks), ring(collective.operation, hosts));

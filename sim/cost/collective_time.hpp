@@ -43,6 +43,7 @@ struct Collective {
 struct CollectiveTime {
   double device_ns = 0;
   std::int64_t blocks = 0;  // multiprocessors that it holds; 0: not known
+  double issue_ns = 0;      // by one host for all ranks, of each; of the nearest group that was measured
 };
 
 class CollectiveTimes {
@@ -58,6 +59,7 @@ class CollectiveTimes {
     double latency_ns = 0;
     double volume_ns = 0;
     std::int64_t blocks = 0;
+    double issue_ns = 0;
   };
 
   /// Null if the profile has none.

@@ -100,8 +100,8 @@ double layer_bytes(const MeasuredKey& layer) {
   return element * (weight_accesses * weights + activations);
 }
 
-LayerTimes::LayerTimes(const CostProfile& profile, const std::string& dtype, double host_quantile, Notices& notices)
-    : profile_(profile), host_quantile_(host_quantile), notices_(notices) {
+LayerTimes::LayerTimes(const CostProfile& profile, const std::string& dtype, Notices& notices, double host_quantile)
+    : profile_(profile), notices_(notices), host_quantile_(host_quantile) {
   std::set<std::string> dtypes;
   for (const MeasuredCurve& measured : profile.of(Probe::layer)) {
     dtypes.insert(measured.key.dtype);

@@ -1,6 +1,6 @@
 // Time of one layer of any shape, from the shapes that a profile has.
 //
-//   LayerTimes times(profile, "fp32", kMedianHost, notices);
+//   LayerTimes times(profile, "fp32", notices);
 //   times.at({.probe = Probe::layer, .implementation = "pipeline", .operation = "forward", .dtype = "fp32",
 //             .in = 5120, .out = 5120, .size = 512})
 //
@@ -42,7 +42,7 @@ class LayerTimes {
  public:
   /// `host_quantile`: of the issue times that were measured. Profile and notices must outlive this. Throws InputError if the profile has no layers of
   /// that data type, naming those it has.
-  LayerTimes(const CostProfile& profile, const std::string& dtype, double host_quantile, Notices& notices);
+  LayerTimes(const CostProfile& profile, const std::string& dtype, Notices& notices, double host_quantile = kMedianHost);
 
   /// One operation, or the two that make it up where only those were measured; none for what takes no time of its own.
   /// Throws InputError if nothing like it was measured.
@@ -69,8 +69,8 @@ class LayerTimes {
                      double measured_ns) const;
 
   const CostProfile& profile_;
-  double host_quantile_;
   Notices& notices_;
+  double host_quantile_;
   double best_bytes_per_ns_ = 0;
   std::map<MeasuredKey, Family> families_;
   std::map<MeasuredKey, std::vector<OperationTime>> known_;

@@ -62,7 +62,7 @@ class Pricer {
  public:
   Pricer(const Plan& plan, const CostProfile& profile, double host_quantile)
       : plan_(plan), profile_(profile), dtype_(to_string(plan.spec.dtype)), 
-        host_quantile_(host_quantile), layers_(profile, dtype_, host_quantile, notices_),
+        host_quantile_(host_quantile), layers_(profile, dtype_, notices_, host_quantile),
         transfers_(profile, to_string(plan.spec.transport), notices_),
         host_(profile, implementation_of(plan), host_quantile, notices_) {
     const std::string transport = to_string(plan.spec.transport);
@@ -147,7 +147,8 @@ class Pricer {
     KernelList kernels;
     // DataParallel moves a chunk of several tensors as one (flatten_dense_tensors).
     if (work.kind != TaskKind::all_reduce && work.tensors > 1) kernels.add(of_bucket("join", work.bytes));
-    kernels.add_collective(time.device_ns, collective_issue_ns_, time.blocks);
+    // DDP calls c10d for its one GPU; DataParallel calls NCCL for all of them.
+    kernels.add_collective(time.device_ns, work.kind == TaskKind::all_reduce ? collective_issue_ns_ : time.issue_ns, time.blocks);
     if (on_host_ && plan_.spec.strategy == Strategy::dp) return of_kernels(kernels);
     kernels_ = kernels.kernels();
     return kernels.cost(std::llround(launch_latency_ns_));

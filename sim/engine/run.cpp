@@ -5,6 +5,7 @@
 #include <functional>
 #include <queue>
 #include <tuple>
+#include <utility>
 
 #include "sim/engine/deadlock.hpp"
 #include "sim/engine/multiprocessors.hpp"
@@ -38,13 +39,15 @@ struct Running {
   double left_ns = 0;
   double slowdown = 1;
   std::int64_t since_ns = 0;
-  std::uint32_t pace = 0;  // how often the pace has changed
+  std::uint32_t pace = 0;        // how often the pace has changed
+  std::uint32_t at_slowest = 0;  // GPUs that slow it as much as any
 };
 
 /// The compute task that a GPU with shared multiprocessors is at.
 struct Progress {
   TaskId task = kNone;
   std::size_t kernel = 0;
+  std::int64_t issue_ns = 0;  // of the kernels before this one
 };
 
 class Engine {
@@ -195,7 +198,7 @@ class Engine {
 
   void begin_collective(std::uint32_t group, TaskId task) {
     Running& collective = running_[group];
-    collective = {static_cast<double>(cost(task).device_ns), 1, group_ready_ns_[group], 0};
+    collective = {static_cast<double>(cost(task).device_ns), 1, group_ready_ns_[group]};
     for (TaskId member = group_first_[group]; member != kNone; member = next_in_group_[member]) {
       on_gpu_[static_cast<std::size_t>(graph_.tasks[member].worker)] = group;
     }
@@ -205,8 +208,12 @@ class Engine {
   void set_pace(std::uint32_t group, std::int64_t now_ns) {
     Running& collective = running_[group];
     double slowdown = 1;
+    collective.at_slowest = 0;
     for (TaskId member = group_first_[group]; member != kNone; member = next_in_group_[member]) {
-      slowdown = std::max(slowdown, 1 + slows_[static_cast<std::size_t>(graph_.tasks[member].worker)]);
+      const double of_gpu = 1 + slows_[static_cast<std::size_t>(graph_.tasks[member].worker)];
+      if (of_gpu > slowdown) collective.at_slowest = 0;
+      slowdown = std::max(slowdown, of_gpu);
+      if (of_gpu == slowdown) ++collective.at_slowest;
     }
     if (slowdown == collective.slowdown && collective.pace > 0) return;
     collective.left_ns = std::max(0.0, collective.left_ns - static_cast<double>(now_ns - collective.since_ns) / collective.slowdown);
@@ -230,8 +237,13 @@ class Engine {
   void beside_collectives(std::int32_t worker, double slows, std::int64_t now_ns) {
     const auto w = static_cast<std::size_t>(worker);
     if (slows_[w] == slows) return;
-    slows_[w] = slows;
-    if (on_gpu_[w] != kNone) set_pace(on_gpu_[w], now_ns);
+    const double before = std::exchange(slows_[w], slows);
+    if (on_gpu_[w] == kNone) return;
+    // Of many GPUs that do the same only the first that is slower, and the last that is faster, change the pace.
+    Running& collective = running_[on_gpu_[w]];
+    if (1 + before == collective.slowdown) --collective.at_slowest;
+    if (1 + slows == collective.slowdown) ++collective.at_slowest;
+    if (1 + slows > collective.slowdown || collective.at_slowest == 0) set_pace(on_gpu_[w], now_ns);
   }
 
   /// The earliest thing that happens on a shared GPU.
@@ -276,9 +288,9 @@ class Engine {
       finishes_.push({times_[task].end_ns, task});
       return;
     }
-    std::int64_t issued_ns = issue_ns_[task] + shared_->launch_latency_ns;
-    for (std::size_t k = 0; k <= progress.kernel; ++k) issued_ns += kernels(task)[k].issue_ns;
-    wakes_.push({std::max(now_ns, issued_ns), worker, task});
+    progress.issue_ns += kernels(task)[progress.kernel - 1].issue_ns;
+    const std::int64_t issued_ns = issue_ns_[task] + progress.issue_ns + kernels(task)[progress.kernel].issue_ns;
+    wakes_.push({std::max(now_ns, issued_ns + shared_->launch_latency_ns), worker, task});
   }
 
   const TaskGraph& graph_;

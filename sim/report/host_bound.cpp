@@ -31,7 +31,7 @@ double host_share(const RunSpec& spec, const CostProfile& profile) {
   awake.delay_ms = 0;
   awake.straggler.reset();
   const Plan plan = make_plan(awake);
-  const PricedWork priced = price_plan(plan, &profile);
+  const PricedWork priced = price(plan, profile, HostSpeed::slow);
   return std::max(0.0, 1 - step_of(plan, without_host(plan, priced)) / step_of(plan, priced));
 }
 

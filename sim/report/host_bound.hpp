@@ -2,6 +2,9 @@
 //
 //   host share = 1 - (step if the host took no time) / step
 //
+// The step is that of a slow host, the 95th percentile of what the host took in the probes: a step that is as long as GPUs
+// need with a usual host and longer with a slow one differs from run to run as the host does.
+//
 // "The host took no time": the same tasks in the same order, with no issue time, no launch latency and no overhead of the
 // step; GradScaler's wait for its answer stays. Both without the sleeps of --delay-ms and --straggler, which are no work of
 // anybody: a small model is not less host-bound for a host that also sleeps. A step whose host share is above

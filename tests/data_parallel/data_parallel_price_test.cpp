@@ -193,6 +193,18 @@ TEST_CASE("dp: a chunk of several tensors is joined before it moves, one tensor 
   CHECK(alone.of(TaskKind::reduce, bias) == kernels({0}, {15000}));
 }
 
+TEST_CASE("dp: one host calls broadcasts and reductions for all GPUs, each in the time of that call", "[data_parallel]") {
+  DataParallelProfile builder;
+  for (MeasuredCurve& measured : builder.profile.curves) {
+    if (measured.key.probe != Probe::collective) continue;
+    for (CurvePoint& point : measured.curve.points) point.issue_ns = measured.key.operation == "broadcast" ? 300 : 600;
+  }
+  const Priced dp(builder, kDp);
+  CHECK(dp.of(TaskKind::broadcast) == kernels({900, 300}, {6000, 40000}));
+  CHECK(dp.of(TaskKind::reduce) == kernels({900, 600}, {6000, 30000}));
+  CHECK(Priced(builder, kDdp).of(TaskKind::all_reduce).issue_ns == 17000);  // c10d's call
+}
+
 TEST_CASE("ddp joins nothing: its buckets are flat", "[data_parallel]") {
   DataParallelProfile builder;
   std::erase_if(builder.profile.curves, [](const MeasuredCurve& measured) { return measured.key.operation == "join"; });
