@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "sim/spec/error.hpp"
+#include "sim/spec/words.hpp"
 
 namespace pdl {
 namespace {
@@ -33,7 +34,9 @@ CollectiveTime CollectiveTimes::at(const Collective& collective) {
   const Parts inside = inside_hosts(collective);
   if (collective.hosts <= 1) return {inside.latency_ns + inside.volume_ns, inside.blocks, inside.issue_ns};
   const Parts between = between_hosts(collective);
-  notices_.say("extrapolated: " + collective.operation + " over " + std::to_string(collective.hosts) + " hosts, from the bandwidth and latency given for their network");
+  notices_.say("extrapolated: " + collective.operation + " over " + std::to_string(collective.hosts) + " hosts, of a network of " +
+               to_text(collective.network_bytes_per_s / 1e9) + " GB/s a host and " + to_text(collective.network_latency_ns / 1e3) +
+               " us (--network-gb-per-s, --network-latency-us: nobody has measured it)");
   return {inside.latency_ns + between.latency_ns + std::max(inside.volume_ns, between.volume_ns), inside.blocks,
           inside.issue_ns};
 }

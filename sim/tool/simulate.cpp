@@ -1,7 +1,9 @@
 // pdl-sim without a subcommand: predict one run and show it.
+#include <cmath>
 #include <iostream>
 #include <memory>
 
+#include "sim/report/host_bound.hpp"
 #include "sim/report/predict.hpp"
 #include "sim/report/run_json.hpp"
 #include "sim/report/terminal.hpp"
@@ -26,12 +28,20 @@ std::optional<std::int64_t> memory_limit(const SimulateFlags& flags) {
   return text ? std::optional(parse_bytes("--memory", *text)) : std::nullopt;
 }
 
+std::string host_bound_warning(double share) {
+  return "bound by the host: on a slow one up to " + to_text(std::round(100 * share)) +
+         " % of this step are its, not the GPUs'. Such steps vary from run to run, and predictions of them are off by tens of per cent "
+         "(docs/accuracy.md)";
+}
+
 RunResult predict_as_asked(const SimulateFlags& flags) {
   const RunSpec spec = parse_run_spec(flags.settings->given());
   const auto profile = flags.profile->value();
   if (!spec.synthetic) {
     const CostProfile costs = profile ? load_profile(*profile) : load_default_profile({&spec, 1});
-    return predict(spec, &costs, memory_limit(flags));
+    RunResult run = predict(spec, &costs, memory_limit(flags));
+    if (const double share = host_share(run.spec, costs); share > kHostBoundShare) run.warnings.push_back(host_bound_warning(share));
+    return run;
   }
   if (profile) throw InputError("--profile", *profile + " beside synthetic costs", "either a profile or --tf and --tb");
   return predict(spec, nullptr, memory_limit(flags));

@@ -69,7 +69,7 @@ TEST_CASE("several hosts: ring or tree over all ranks, the longer of the inside 
   CHECK(asked.us(8, 1024 * kMB, 2) == Approx(10 * 14 / 6. + 2 * 5 + 35840));
   // A network that is faster than the inside.
   CHECK(asked.us(8, 1024 * kMB, 2, 5000) == Approx(10 * 14 / 6. + 2 * 5 + 10240 * (7 / 8.) / (3 / 4.)));
-  CHECK_THAT(asked.notices.texts().back(), ContainsSubstring("2 hosts"));
+  CHECK_THAT(asked.notices.texts().back(), ContainsSubstring("2 hosts, of a network of 5000 GB/s a host and 5 us"));
   CHECK(asked.time(8, 1024 * kMB, 2).blocks == 24);
 }
 

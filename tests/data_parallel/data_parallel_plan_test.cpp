@@ -10,7 +10,6 @@
 #include "tests/sim/spec/surviving_settings.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/specs.hpp"
-#include "tests/support/tiny_profile.hpp"
 
 using namespace pdl;
 
@@ -285,7 +284,7 @@ TEST_CASE("auto finds the order of one replica and one round") {
 
 TEST_CASE("auto with rounds: as many micro-batches as torch.chunk makes, in the settings too") {
   const RunSpec asked = spec("--pp 2 --gpus 2 --depth 4 --dim 64 --batch 5 --microbatches 4 --accum 2 --schedule auto");
-  const CostProfile profile = tiny_profile();
+  const CostProfile profile = load_profile(PDL_SOURCE_DIR "/data/h100x4/profile.json");
   CHECK(with_found_order(asked, &profile, std::nullopt).microbatches == 3);
 }
 

@@ -48,6 +48,15 @@ TEST_CASE("error of the predictions over the measured runs of the repository") {
   }
 }
 
+TEST_CASE("a step that the host bounds is said to be, of a single prediction too") {
+  const TemporaryFolder folder;
+  const std::string flags = "--strategy ddp --gpus 4 --no-gantt --profile h200x4 ";
+  const Process small = run_program("pdl-sim", flags + "--depth 2 --dim 1024 --batch 64", folder);
+  CHECK(small.exit_code == 0);
+  CHECK_THAT(small.out, ContainsSubstring("bound by the host"));
+  CHECK_THAT(run_program("pdl-sim", flags + "--depth 8 --dim 8192 --batch 2048", folder).out, !ContainsSubstring("bound by the host"));
+}
+
 TEST_CASE("every scenario has its table and its answer, from the bundled profile") {
   const TemporaryFolder folder;
   const Process all = run_program("pdl-sim", "scenario --all", folder);

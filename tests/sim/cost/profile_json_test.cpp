@@ -17,7 +17,7 @@ namespace {
 CostProfile full_profile() {
   ProfileBuilder b;
   Curve& forward = b.layer("forward", 1024, {{64, 6.25}, {128, 11.123456}});
-  forward.points[0].issue_ns = 4000;
+  forward.points[0].issue_ns = HostSpread(4000, 5000, 6000, 7000);
   forward.points[0].kernels = {{"gemm", 5000, 128, 1, 1}, {"relu", 500.5, 2048, 8, 2}};
   b.loss({{65536, 3}});
   b.optimizer("adam", {{1000, 2}});
@@ -83,7 +83,8 @@ TEST_CASE("rows in any order give the same profile", "[profile]") {
 void scale_times(nlohmann::json& value, double factor) {
   if (!value.is_structured()) return;
   for (auto& [key, child] : value.items()) {
-    static const std::vector<std::string> times = {"time", "median", "p25", "p75", "issue", "latency"};
+    static const std::vector<std::string> times = {"time", "median", "p25", "p75", "p90", "p95", "latency",
+                                                   "issue", "issue_p75", "issue_p90", "issue_p95"};
     const bool is_time = value.is_object() && std::find(times.begin(), times.end(), key) != times.end();
     if (is_time && child.is_number()) child = child.get<double>() * factor;
     scale_times(child, factor);
@@ -98,6 +99,19 @@ TEST_CASE("the same profile in s, ms, us and ns is the same profile", "[profile]
     other["units"]["time"] = unit;
     CHECK(json_text(to_json(profile_from_json(other, "p.json"))) == text);
   }
+}
+
+TEST_CASE("upper quantiles of the host's times: absent, the one below; in descending order, refused", "[profile]") {
+  nlohmann::json file = nlohmann::json::parse(json_text(to_json(full_profile())));
+  nlohmann::json& point = file["layers"][0]["points"][0];
+  point.erase("issue_p75");
+  point.erase("issue_p95");
+  const CostProfile profile = profile_from_json(file, "p.json");
+  for (const MeasuredCurve& measured : profile.of(Probe::layer)) {
+    CHECK(measured.curve.points[0].issue_ns == HostSpread(4000, 4000, 6000, 6000));
+  }
+  point["issue_p90"] = 3.0;
+  CHECK_THROWS_WITH(profile_from_json(file, "p.json"), ContainsSubstring("issue_p90: found 3.0, expected at least the quantile below it"));
 }
 
 TEST_CASE("no unit, an unknown unit: refused", "[profile]") {
