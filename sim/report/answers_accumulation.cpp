@@ -70,6 +70,13 @@ void compare_losses(const Rows& rows, Sentences& out) {
   }
   out.push_back("Loss of " + code_text(reference.spec) + ": " + fixed(losses.front(), 6) + " in the first, " + fixed(losses.back(), 6) + " in the last of " +
                 count_of(static_cast<std::int64_t>(losses.size()), "step") + " (measured).");
+  // Curves of a loss that stands still agree whatever was trained.
+  constexpr double kMoves = 0.01;
+  if (std::abs(losses.back() - losses.front()) < kMoves * std::abs(losses.front())) {
+    out.push_back("It moves by less than " + percent(kMoves) + ": whether the others train as well does not follow from it. pdl-run --check "
+                  "trains at a rate at which the loss moves, and compares.");
+    return;
+  }
   for (const ScenarioRow* row : rows) {
     const std::vector<double> own = training_of(*row);
     if (row == &reference || own.empty()) continue;

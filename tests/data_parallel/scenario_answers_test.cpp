@@ -171,6 +171,15 @@ TEST_CASE("HW2.1: effective batch, and loss curves without the skipped steps", "
   CHECK_THAT(text, ContainsSubstring("Precision, amp-fp16, 1 round: 5.00 ms against 10.00 ms in fp32 (measured), 2.00 times as fast"));
 }
 
+TEST_CASE("HW2.1: curves of a loss that stands still are not compared", "[data_parallel]") {
+  const Machine machine;
+  machine.measure("--strategy ddp --gpus 2 --batch 64", 10, {{"losses", {1.0, 0.9995, 0.9991}}});
+  machine.measure("--strategy ddp --gpus 2 --batch 64 --accum 4", 30, {{"losses", {1.0, 0.9995, 0.9991}}});
+  const std::string text = machine.answer("amp_accumulation", R"("accum", "step_time_ms")", R"("strategy": "ddp", "gpus": 2, "batch": 64)", R"([{"accum": [1, 4]}])");
+  CHECK_THAT(text, ContainsSubstring("It moves by less than 1.0 %: whether the others train as well does not follow from it"));
+  CHECK_THAT(text, !ContainsSubstring("from that curve"));
+}
+
 TEST_CASE("HW2.2: what an exchange costs", "[data_parallel]") {
   // 4 rounds of 12 ms. With an exchange in each: 4 x 14; with one: 3 x 12 + 14.
   const std::string text = Machine().answer("three_codes", R"("accum", "no_sync", "step_time_ms", "throughput", "exposed_communication")",
