@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <exception>
 #include <new>
 #include <thread>
@@ -75,8 +76,19 @@ bool Sweep::can_win(const SweepRow& row) const {
   return row.result && (!memory_limit_bytes || row.result->peak_memory_bytes <= *memory_limit_bytes);
 }
 
+bool Sweep::same_samples() const {
+  std::optional<std::int64_t> samples;
+  for (const SweepRow& row : rows) {
+    if (!row.result) continue;
+    const std::int64_t own = std::llround(row.result->throughput_samples_per_s * row.result->step_time_ms / 1e3);
+    if (samples && *samples != own) return false;
+    samples = own;
+  }
+  return true;
+}
+
 std::optional<std::size_t> Sweep::fastest() const {
-  if (scaling == Scaling::weak) return least(*this, [](const SweepResult& result) { return -result.throughput_samples_per_s; });
+  if (!same_samples()) return least(*this, [](const SweepResult& result) { return -result.throughput_samples_per_s; });
   return least(*this, [](const SweepResult& result) { return result.step_time_ms; });
 }
 

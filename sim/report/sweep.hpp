@@ -78,8 +78,10 @@ struct Sweep {
 
   /// Within the limit of memory. A refused row is not.
   bool can_win(const SweepRow& row) const;
-  /// Index of the row with the least step time (weak scaling, where batches differ: the most samples a second), with the
-  /// least peak memory, of those that can win; the first of equals.
+  /// A step of all rows has the same samples: their times may be compared. Otherwise samples a second are.
+  bool same_samples() const;
+  /// Index of the row with the least step time (where steps differ in samples: the most samples a second), with the least
+  /// peak memory, of those that can win; the first of equals.
   std::optional<std::size_t> fastest() const;
   std::optional<std::size_t> least_memory() const;
 };

@@ -62,8 +62,10 @@ std::vector<ResultColumn> result_columns(const Sweep& sweep) {
     columns.push_back({{title, unit_of}, std::move(cell)});
   };
   add("step time", "ms", [](const SweepRow& row) { return fixed(row.result->step_time_ms, 3); });
-  if (sweep.scaling) {
+  if (sweep.scaling || !sweep.same_samples()) {
     add("throughput", "samples/s", [](const SweepRow& row) { return fixed(row.result->throughput_samples_per_s, 0); });
+  }
+  if (sweep.scaling) {
     add("speed-up", "", [](const SweepRow& row) { return row.scaling ? fixed(row.scaling->speedup, 2) : "-"; });
     add("efficiency", "%", [](const SweepRow& row) { return row.scaling ? fixed(100 * row.scaling->efficiency, 1) : "-"; });
   }
@@ -187,7 +189,7 @@ std::string winners_text(const Sweep& sweep) {
   const auto fastest = sweep.fastest(), smallest = sweep.least_memory();
   if (!fastest) return "";
   const SweepRow& winner = sweep.rows[*fastest];
-  if (sweep.scaling == Scaling::weak) {
+  if (!sweep.same_samples()) {
     return "Most throughput: " + label(sweep, winner) + ", " + fixed(winner.result->throughput_samples_per_s, 0) + " samples/s; least memory: " +
            label(sweep, sweep.rows[*smallest]) + ", " + binary_bytes(sweep.rows[*smallest].result->peak_memory_bytes) + " on its fullest GPU.";
   }

@@ -98,6 +98,19 @@ TEST_CASE("every combination, the first word of the help varies slowest") {
   CHECK(sweep.least_memory() == 3);  // 1F1B with the smaller slices
 }
 
+TEST_CASE("rows whose steps differ in samples are compared by samples a second, not by step time") {
+  const Sweep batches = textbook("batch 64,256 microbatches 4 gpus 4");
+  CHECK_FALSE(batches.same_samples());
+  CHECK(batches.fastest() == 1);  // the same step, four times the samples
+  const std::string text = sweep_text(batches, 120);
+  CHECK_THAT(text, ContainsSubstring("throughput"));
+  CHECK_THAT(text, ContainsSubstring("Most throughput: batch 256"));
+  const Sweep rounds = textbook("accum 1,4 batch 64 microbatches 4 gpus 4");
+  CHECK_FALSE(rounds.same_samples());
+  CHECK_THAT(sweep_text(rounds, 120), !ContainsSubstring("Fastest"));
+  CHECK(textbook("schedule gpipe,1f1b batch 64 microbatches 4 gpus 4").same_samples());
+}
+
 TEST_CASE("what cannot run is a row with its reason") {
   const Sweep sweep = textbook("schedule interleaved,1f1b microbatches 6 gpus 4");
   REQUIRE(sweep.rows.size() == 2);
