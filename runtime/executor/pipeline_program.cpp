@@ -222,7 +222,7 @@ class PipelineProgram : public StepProgram {
     prepared.stage = stages_[task.stage].get();
     prepared.sleep_ns = work.sleep_ns;
     if (is_pipeline_transfer(task.kind)) prepared.transfer = make_transfer(task, work);
-    if (task.kind == TaskKind::all_reduce) prepared.exchange = {task.part, prepared.stage->gradients()};
+    if (task.kind == TaskKind::all_reduce) prepared.exchange = {static_cast<int>(task.part), prepared.stage->gradients()};
     return prepared;
   }
 
@@ -318,10 +318,6 @@ void check_words_and_messages(const Plan& plan, const RuntimeOptions& options) {
   if (!is_pipeline_plan(plan)) {
     throw InputError("--workers", to_string(spec.workers), "thread or process for a pipeline program");
   }
-  if (is_amp(spec.dtype)) {
-    throw InputError("--dtype", to_string(spec.dtype) + " for a pipeline with a worker a GPU",
-                     "fp32 or tf32, or a program of autograd (--workers one, --strategy ddp, dp or mp)");
-  }
   check_devices(spec, options);
   const bool cuda = options.device == DeviceKind::cuda;
   const std::string on = std::string(" on ") + (cuda ? "GPUs" : "CPU");
@@ -331,10 +327,6 @@ void check_words_and_messages(const Plan& plan, const RuntimeOptions& options) {
   }
   if (spec.transport == Transport::gloo && cuda) {
     throw InputError("--transport", to_string(spec.transport) + on, "copy or nccl");
-  }
-  if (spec.transport == Transport::copy && spec.workers == Workers::process) {
-    throw InputError("--transport", "copy between processes",
-                     cuda ? "nccl, or --workers thread" : "gloo, or --workers thread");
   }
   check_message_order(plan);
 }

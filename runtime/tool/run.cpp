@@ -28,29 +28,18 @@ constexpr int kDefaultMasterPort = 29500;  // torchrun's, for launchers that nam
 struct RunFlags {
   explicit RunFlags(CLI::App& app) : runtime(app),
         json(app, "--json", "FILE|-", "write the run as JSON; -: to standard output, without the table"),
-        check(app, "--check", "afterwards train the same model plainly on one device and compare the parameters") {
-    for (const SettingInfo& info : setting_infos()) {
-      settings.push_back(std::make_unique<OnceFlag>(app, "--" + info.name, info.value_name, info.help, info.is_switch));
-    }
-  }
-
-  std::vector<SettingValue> given() const {
-    std::vector<SettingValue> values;
-    for (const auto& flag : settings) {
-      if (const auto value = flag->value()) values.push_back({flag->flag().substr(2), *value, flag->flag()});
-    }
-    return values;
-  }
+        check(app, "--check", "afterwards train the same model plainly on one device and compare the parameters"),
+        settings(app) {}
 
   bool has(const std::string& name) const {
-    const std::vector<SettingValue> values = given();
+    const std::vector<SettingValue> values = settings.given();
     return std::any_of(values.begin(), values.end(), [&](const SettingValue& setting) { return setting.name == name; });
   }
 
-  std::vector<std::unique_ptr<OnceFlag>> settings;
   RuntimeFlags runtime;
   OnceFlag json;
   Switch check;
+  SettingFlags settings;
 };
 
 /// What was typed, and what goes without saying; a process of a group knows how many there are.
@@ -176,7 +165,7 @@ int run_worker(Plan plan, RuntimeOptions options, const ProcessRank& process, co
 int run_command(const RunFlags& flags, const std::vector<std::string>& arguments) {
   const RuntimeOptions options = flags.runtime.options();
   const std::optional<int> port = flags.runtime.port();
-  const RunSpec spec = parse_run_spec(complete(flags.given(), options.device, port));
+  const RunSpec spec = parse_run_spec(complete(flags.settings.given(), options.device, port));
   const bool check = flags.check.on();
   const auto json = flags.json.value();
   const Plan plan = make_plan(spec);

@@ -48,9 +48,6 @@ class LayerTimes {
   /// Throws InputError if nothing like it was measured.
   const std::vector<OperationTime>& at(const MeasuredKey& layer);
 
-  /// The best rate at which memory was seen to deliver, in any layer of the profile.
-  double best_bytes_per_ns() const { return best_bytes_per_ns_; }
-
   /// True if this operation was measured, of whatever shape.
   bool has(const MeasuredKey& layer) { return family(layer) != nullptr; }
 
@@ -71,7 +68,7 @@ class LayerTimes {
   const CostProfile& profile_;
   Notices& notices_;
   double host_quantile_;
-  double best_bytes_per_ns_ = 0;
+  double best_bytes_per_ns_ = 0;  // at which memory was seen to deliver, in any layer of the profile
   std::map<MeasuredKey, Family> families_;
   std::map<MeasuredKey, std::vector<OperationTime>> known_;
 };

@@ -27,7 +27,8 @@ namespace pdl {
 
 class MemoryContention {
  public:
-  /// Without the probes nothing is slowed.
+  /// Nothing is slowed; nor without the probes.
+  MemoryContention() = default;
   explicit MemoryContention(const CostProfile& profile);
 
   double of_copies() const { return of_copies_; }

@@ -84,6 +84,7 @@ class Pricer {
     if (has(TaskKind::sleep)) sleep_overrun_ns_ = host_.of("sleep_overrun", {}, true);
     if (plan.spec.dtype == Dtype::amp_fp16) scaler_wait_ns_ = host_.of("scaler_wait", {}, on_gpu);
     shares_ = on_gpu && has(TaskKind::all_reduce) && profile.host_description.multiprocessors > 0;
+    if (shares_) contention_ = MemoryContention(profile);
     has_receives_ = std::any_of(plan.graph.works.begin(), plan.graph.works.end(), [](const Work& work) {
       return is_receive(work.kind);
     });
@@ -371,7 +372,7 @@ class Pricer {
   TransferTimes transfers_;
   HostTimes host_;
   CollectiveTimes collectives_{profile_, notices_};
-  MemoryContention contention_{profile_};
+  MemoryContention contention_;  // where multiprocessors are shared
   std::vector<KernelCost> kernels_;  // of the work that was priced last
   bool shares_ = false;
   double reducer_hook_ns_ = 0;

@@ -24,12 +24,16 @@ std::string label(const Sweep& sweep, const SweepRow& row) {
   return text.empty() ? "the only configuration" : text;
 }
 
-std::string mark_of(const Sweep& sweep, std::size_t r) {
+struct Winners {
+  std::optional<std::size_t> fastest, least_memory;
+};
+
+std::string mark_of(const Sweep& sweep, const Winners& winners, std::size_t r) {
   const SweepRow& row = sweep.rows[r];
   if (!row.result) return row.exit_code == kExitInput ? "refused" : "cannot run";
   if (!sweep.can_win(row)) return "above " + binary_bytes(*sweep.memory_limit_bytes);
-  if (r == sweep.fastest()) return r == sweep.least_memory() ? "fastest, least memory" : "fastest";
-  return r == sweep.least_memory() ? "least memory" : "";
+  if (r == winners.fastest) return r == winners.least_memory ? "fastest, least memory" : "fastest";
+  return r == winners.least_memory ? "least memory" : "";
 }
 
 /// Small models are shown in MiB.
@@ -93,12 +97,13 @@ std::string table_text(const Sweep& sweep) {
   const std::vector<ResultColumn> columns = result_columns(sweep);
   for (const ResultColumn& column : columns) table.columns.push_back(column.head);
   table.columns.push_back({"", "", Align::left});
+  const Winners winners{sweep.fastest(), sweep.least_memory()};
   for (std::size_t r = 0; r < sweep.rows.size(); ++r) {
     const SweepRow& row = sweep.rows[r];
     std::vector<std::string> cells = {std::to_string(r + 1)};
     for (const std::string& name : words) cells.push_back(word_of(row, name));
     for (const ResultColumn& column : columns) cells.push_back(row.result ? column.cell(row) : "-");
-    cells.push_back(mark_of(sweep, r));
+    cells.push_back(mark_of(sweep, winners, r));
     table.rows.push_back(std::move(cells));
   }
   return to_text(table);
