@@ -28,7 +28,8 @@ HEAD = """# Accuracy
 Written by `tests/accuracy_document.py`; a test fails when it no longer says what the committed runs say.
 
 Every run under `data/*/runs` against its prediction from the profile of the same machine, worst first. A profile is
-fitted from probes alone (`data/*/samples.json`): none of these runs, and no figure of them, is in it.
+fitted from probes alone (`data/*/samples.json`): none of these runs, and no figure of them, is in it. Runs under
+`data/*/runs_on_host_*` are of other hosts with the same cards.
 
 """
 
@@ -84,6 +85,38 @@ NOTES = """
 """
 
 
+OTHER_HOST = """
+### Another host: {count} x {card}, {runs} runs (`data/{folder}`)
+
+Predicted from the profile above, of another host with the same cards, whose processors may be faster or slower. Measured
+{date}, driver {driver}, NCCL {nccl}, after the prediction's rules and that profile had been written down.
+
+{summary}
+
+{table}
+"""
+
+
+def validated(pdl_sim, runs):
+    done = subprocess.run([pdl_sim, "validate", *runs, "--markdown"], capture_output=True, text=True, check=True)
+    summary, *tables = done.stdout.strip().split("\n\n")
+    return summary, (HOST_BOUND.join(tables) if len(tables) > 1 else tables[0]).strip()
+
+
+def other_hosts(pdl_sim, folder):
+    """Runs of hosts that have no profile of their own: title, summary and section of each."""
+    for path in sorted(glob.glob(os.path.join(ROOT, "data", folder, "runs_on_host_*"))):
+        runs = sorted(glob.glob(os.path.join(path, "*.json")))
+        with open(runs[0], encoding="utf-8") as file:
+            environment = json.load(file)["environment"]
+        summary, table = validated(pdl_sim, runs)
+        values = {**environment, "date": environment["date"][:10]}
+        values["count"] = max(json.load(open(run, encoding="utf-8"))["config"]["gpus"] for run in runs)
+        section = OTHER_HOST.format(**values, runs=len(runs), folder=os.path.relpath(path, os.path.join(ROOT, "data")),
+                                    summary=summary, table=table)
+        yield f"{values['count']} x {values['card']} of another host, from the profile above ({len(runs)} runs)", summary, section
+
+
 def machine_tables(pdl_sim):
     for folder in sorted(glob.glob(os.path.join(ROOT, "data", "*"))):
         runs = sorted(glob.glob(os.path.join(folder, "runs", "*.json")))
@@ -91,9 +124,7 @@ def machine_tables(pdl_sim):
             continue
         with open(os.path.join(folder, "profile.json"), encoding="utf-8") as file:
             environment = json.load(file)["environment"]
-        done = subprocess.run([pdl_sim, "validate", *runs, "--markdown"], capture_output=True, text=True, check=True)
-        summary, *tables = done.stdout.strip().split("\n\n")
-        table = HOST_BOUND.join(tables) if len(tables) > 1 else tables[0]
+        summary, table = validated(pdl_sim, runs)
         title = f"{environment['count']} x {environment['card']}"
         facts = f"driver {environment['driver']}, CUDA {environment['cuda']}, NCCL {environment['nccl']}, " \
                 f"PyTorch {environment['torch']}, calibrated {environment['date'][:10]}"
@@ -162,9 +193,12 @@ def bound_table(pdl_sim, folder):
 def documents(pdl_sim):
     accuracy, readme = HEAD, ""
     for folder, title, facts, summary, table in machine_tables(pdl_sim):
-        accuracy += f"## {title} (`data/{folder}`)\n\n{facts}\n\n{summary}\n\n{table.strip()}\n"
+        accuracy += f"## {title} (`data/{folder}`)\n\n{facts}\n\n{summary}\n\n{table}\n"
         accuracy += bound_table(pdl_sim, folder)
         readme += f"\n{title} ({facts}):\n\n{summary}\n"
+        for other_title, other_summary, section in other_hosts(pdl_sim, folder):
+            accuracy += section
+            readme += f"\n{other_title}:\n\n{other_summary}\n"
         peers = peer_table(folder)
         if peers:
             accuracy += f"\n### Step times beside PyTorch, same cards, same call (tests/peers)\n\n{peers}"
