@@ -20,7 +20,7 @@ std::string row_name(const MeasuredKey& key) {
   for (const std::string* word : {&key.implementation, &key.optimizer, &key.transport, &key.dtype, &key.name}) {
     if (!word->empty()) name += " " + *word;
   }
-  if (key.probe == Probe::collective) name += " " + key.operation;
+  if (key.probe == Probe::collective || key.probe == Probe::pause) name += " " + key.operation;
   if (key.bidirectional) name += " both ways";
   return name;
 }

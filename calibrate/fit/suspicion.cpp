@@ -142,8 +142,9 @@ void add_efforts(const MeasuredCurve& measured, std::vector<Effort>& efforts) {
 std::vector<std::string> flat_times(const CostProfile& profile) {
   std::map<MeasuredKey, std::vector<Effort>> groups;
   for (const MeasuredCurve& measured : profile.curves) {
-    // Gradients set to none take no time however many they are.
-    if (measured.key.probe != Probe::zero_grad) add_efforts(measured, groups[comparable(measured.key)]);
+    // Gradients set to none take no time however many they are; a pause is no work.
+    if (measured.key.probe == Probe::zero_grad || measured.key.probe == Probe::pause) continue;
+    add_efforts(measured, groups[comparable(measured.key)]);
   }
   std::vector<std::string> texts;
   for (const auto& [key, efforts] : groups) {

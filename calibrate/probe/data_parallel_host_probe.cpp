@@ -7,21 +7,18 @@
 #include <algorithm>
 #include <chrono>
 #include <exception>
-#include <numeric>
 #include <thread>
 
 #include "calibrate/fit/statistics.hpp"
-#include "calibrate/probe/compute_operations.hpp"
 #include "calibrate/probe/device_timer.hpp"
+#include "calibrate/probe/on_device.hpp"
+#include "calibrate/probe/small_step.hpp"
 #include "runtime/comm/process_group.hpp"
 #include "runtime/executor/devices.hpp"
-#include "runtime/executor/reducer.hpp"
 #include "runtime/measure/span_recorder.hpp"
-#include "runtime/model/autograd_model.hpp"
 
 #if PDL_CUDA
 #include <ATen/cuda/CUDAEvent.h>
-#include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 #endif
 
@@ -31,9 +28,6 @@ namespace {
 constexpr int kWarmup = 5;
 constexpr int kMeasurements = 50;
 constexpr int kSleeps = 20;
-constexpr std::int64_t kDim = 64;
-constexpr std::int64_t kRows = 8;
-constexpr int kLayers = 8;
 
 Sample host_sample(const char* name, std::vector<double> values, std::int64_t warmup) {
   Sample sample;
@@ -55,70 +49,19 @@ void synchronize(c10::Device device) {
   if (device.is_cuda()) torch::cuda::synchronize(device.index());
 }
 
-bool has_groups(c10::Device device) {
-#if PDL_GLOO
-  (void)device;
-  return true;
-#else
-  return device.is_cuda();
-#endif
-}
-
-/// Makes a device the current one of this thread.
-class OnDevice {
- public:
-#if PDL_CUDA
-  explicit OnDevice(c10::Device device) {
-    if (device.is_cuda()) guard_.reset_device(device);
-  }
-
- private:
-  c10::cuda::OptionalCUDAGuard guard_;
-#else
-  explicit OnDevice(c10::Device) {}
-#endif
-};
-
 // ---- the Reducer
 
-/// A small model, with a Reducer or without.
-class SmallBackward {
- public:
-  SmallBackward(c10::Device device, const RuntimeOptions& runtime, const c10::intrusive_ptr<c10d::ProcessGroup>& group)
-      : device_(device), stage_(probe_plan(kDim, kRows, kLayers, "sgd"), 0, device, runtime) {
-    const auto options = at::TensorOptions().device(device).dtype(at::kFloat);
-    input_ = at::randn({kRows, kDim}, options);
-    gradient_ = at::randn({kRows, kDim}, options);
-    if (!group) return;
-    const std::vector<at::Tensor> parameters = stage_.parameters();
-    std::vector<std::size_t> all(parameters.size());
-    std::iota(all.rbegin(), all.rend(), std::size_t{0});
-    constexpr std::int64_t kAnySize = std::int64_t{1} << 30;
-    reducer_ = make_reducer(parameters, {{all}, kAnySize, kAnySize, /*views=*/true}, group);
-  }
-
-  double backward_us() {
-    stage_.zero_grad();
-    if (reducer_) {
-      reducer_->prepare_for_forward();
-      if (reducer_->should_rebuild_buckets()) reducer_->rebuild_buckets();
-    }
-    at::Tensor output = stage_.forward(input_);
-    if (reducer_) reducer_->prepare_for_backward({});
-    synchronize(device_);
-    const std::int64_t begin = steady_now_ns();
-    output.backward(gradient_);
-    const double us = us_since(begin);
-    synchronize(device_);
-    return us;
-  }
-
- private:
-  c10::Device device_;
-  AutogradStage stage_;
-  at::Tensor input_, gradient_;
-  std::shared_ptr<c10d::Reducer> reducer_;
-};
+/// Host times of a backward of a small model.
+double backward_us(SmallStep& step, c10::Device device) {
+  step.clear();
+  step.forward();
+  synchronize(device);
+  const std::int64_t begin = steady_now_ns();
+  step.backward();
+  const double us = us_since(begin);
+  synchronize(device);
+  return us;
+}
 
 /// Host times of calls of allreduce, each after the one before has ended.
 std::vector<double> issue_times(c10d::ProcessGroup& group, c10::Device device, std::int64_t numbers) {
@@ -139,18 +82,18 @@ void probe_reducer(const RuntimeOptions& runtime, const Collect& collect) {
   const OnDevice on_device(device);
   const auto group = make_process_group({c10::make_intrusive<c10d::HashStore>(), 0, 1, device, true}, {});
   {
-    std::vector<double> issue = issue_times(*group, device, kLayers * (kDim + 1) * kDim);
+    std::vector<double> issue = issue_times(*group, device, SmallStep::kLayers * (SmallStep::kDim + 1) * SmallStep::kDim);
     const double issue_us = median({issue.begin() + kWarmup, issue.end()});
-    SmallBackward without(device, runtime, nullptr), with(device, runtime, group);
+    SmallStep without(device, runtime, "fp32", nullptr), with(device, runtime, "fp32", group);
     std::vector<double> plain, reduced;
     for (int i = 0; i < kWarmup + kMeasurements; ++i) {
-      plain.push_back(without.backward_us());
-      reduced.push_back(with.backward_us());
+      plain.push_back(backward_us(without, device));
+      reduced.push_back(backward_us(with, device));
     }
     const double plain_us = median({plain.begin() + kWarmup, plain.end()});
     std::vector<double> values;
     // On a busy host a pair may differ the other way: a difference is a time, at least one nanosecond.
-    for (const double us : reduced) values.push_back(std::max((us - plain_us - issue_us) / (2 * kLayers), 1e-3));
+    for (const double us : reduced) values.push_back(std::max((us - plain_us - issue_us) / (2 * SmallStep::kLayers), 1e-3));
     collect(host_sample("reducer_hook", std::move(values), kWarmup));
   }
   leave(*group, device.type());
@@ -233,7 +176,7 @@ void probe_data_parallel_host(const ProbeOptions& options, const RuntimeOptions&
                               const Progress& progress) {
   progress(0, "host of data parallelism");
   const c10::Device device = device_of(runtime, 0);
-  if (has_groups(device)) {
+  if (has_process_groups(device)) {
     probe_reducer(runtime, collect);
     if (options.gpus > 1) probe_issue(runtime, collect);
   }

@@ -8,6 +8,7 @@
 #include <cxxabi.h>
 
 #include <cstdlib>
+#include <map>
 #include <mutex>
 #endif
 
@@ -66,17 +67,25 @@ void take_buffer(CUcontext, std::uint32_t, std::uint8_t* buffer, std::size_t, st
   std::free(buffer);
 }
 
-MultiprocessorLimits limits_of_current_device() {
-  int device = 0;
+MultiprocessorLimits limits_of(int device) {
   cudaDeviceProp properties;
   MultiprocessorLimits limits;
-  if (cudaGetDevice(&device) != cudaSuccess || cudaGetDeviceProperties(&properties, device) != cudaSuccess) return limits;
+  if (cudaGetDeviceProperties(&properties, device) != cudaSuccess) return limits;
   limits.threads = properties.maxThreadsPerMultiProcessor;
   limits.blocks = properties.maxBlocksPerMultiProcessor;
   limits.registers = properties.regsPerMultiprocessor;
   limits.shared_bytes = static_cast<std::int64_t>(properties.sharedMemPerMultiprocessor);
   limits.reserved_shared_bytes_a_block = static_cast<std::int64_t>(properties.reservedSharedMemPerBlock);
   return limits;
+}
+
+/// A device is asked once: the answer takes the driver milliseconds.
+const MultiprocessorLimits& limits_of_current_device() {
+  static std::map<int, MultiprocessorLimits> known;
+  int device = 0;
+  if (cudaGetDevice(&device) != cudaSuccess) device = -1;
+  const auto found = known.find(device);
+  return found != known.end() ? found->second : known.emplace(device, limits_of(device)).first->second;
 }
 
 }  // namespace

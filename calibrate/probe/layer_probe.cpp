@@ -164,7 +164,7 @@ std::vector<KernelSample> kernels_of_a_layer(const std::vector<TracedKernel>& al
   return kernels;
 }
 
-std::vector<Sample> time_device(const Pass& pass, const RuntimeOptions& runtime, int worker, const Progress& progress) {
+std::vector<Sample> time_device(const Pass& pass, const RuntimeOptions& runtime, int worker, const Progress& progress, const Pace& pace) {
   const c10::Device device = device_of(runtime, worker);
   const OnDevice on_device(device);
   const DeviceTimer timer(device);
@@ -172,7 +172,7 @@ std::vector<Sample> time_device(const Pass& pass, const RuntimeOptions& runtime,
   for_each_operation(
       pass, runtime, device,
       [&](const ComputeOperation& operation) {
-        const double seconds = operation.layers > 1 ? pass.seconds : pass.seconds / 2;
+        const double seconds = pace() * (operation.layers > 1 ? pass.seconds : pass.seconds / 2);
         const int launches = pass.launches_a_layer * static_cast<int>(operation.layers);
         samples.push_back(timed_sample(operation, timer.time(operation.work, seconds, launches, pass.sustained_seconds)));
         const CardState state = read_card_state(device);
@@ -214,7 +214,7 @@ void trace_device(const Pass& pass, const RuntimeOptions& runtime, std::vector<S
 }
 
 /// On all devices at the same time.
-std::vector<Sample> probe_pass(const Pass& pass, int workers, const RuntimeOptions& runtime, const Progress& progress) {
+std::vector<Sample> probe_pass(const Pass& pass, int workers, const RuntimeOptions& runtime, const Progress& progress, const Pace& pace) {
   set_up_libtorch(dtype_of(pass.dtype), runtime.device);
   std::vector<std::vector<Sample>> of_workers(static_cast<std::size_t>(workers));
   std::vector<std::exception_ptr> errors(of_workers.size());
@@ -225,7 +225,7 @@ std::vector<Sample> probe_pass(const Pass& pass, int workers, const RuntimeOptio
         const Progress report = [&](double fraction, const std::string& what) {
           if (worker == 0) progress(0.85 * fraction, what);
         };
-        of_workers[worker] = time_device(pass, runtime, worker, report);
+        of_workers[worker] = time_device(pass, runtime, worker, report, pace);
       } catch (...) {
         errors[worker] = std::current_exception();
       }
@@ -244,7 +244,8 @@ std::vector<Sample> probe_pass(const Pass& pass, int workers, const RuntimeOptio
 
 }  // namespace
 
-void probe_compute(const ProbeOptions& options, const RuntimeOptions& runtime, const Collect& collect, const Progress& progress) {
+void probe_compute(const ProbeOptions& options, const RuntimeOptions& runtime, const Collect& collect, const Progress& progress,
+                   const Pace& pace) {
   const std::vector<Pass> passes = passes_of(options);
   // fp32 has twice the stages and no tensor cores.
   const auto share = [](const Pass& pass) { return pass.dtype == "fp32" ? 4.0 : pass.pipeline_rows.empty() ? 1.0 : 2.0; };
@@ -252,7 +253,7 @@ void probe_compute(const ProbeOptions& options, const RuntimeOptions& runtime, c
   for (const Pass& pass : passes) total += share(pass);
   for (const Pass& pass : passes) {
     const Progress of_pass = [&](double fraction, const std::string& what) { progress((done + share(pass) * fraction) / total, what); };
-    for (Sample& sample : probe_pass(pass, static_cast<int>(options.gpus), runtime, of_pass)) collect(std::move(sample));
+    for (Sample& sample : probe_pass(pass, static_cast<int>(options.gpus), runtime, of_pass, pace)) collect(std::move(sample));
     done += share(pass);
   }
 }

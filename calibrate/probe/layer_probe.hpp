@@ -22,6 +22,9 @@ namespace pdl {
 using Collect = std::function<void(Sample)>;
 using Progress = std::function<void(double fraction, const std::string& what)>;
 
-void probe_compute(const ProbeOptions& options, const RuntimeOptions& runtime, const Collect& collect, const Progress& progress);
+/// Which share of the usual repetitions there is time for, 0 to 1; called by several threads.
+using Pace = std::function<double()>;
+
+void probe_compute(const ProbeOptions& options, const RuntimeOptions& runtime, const Collect& collect, const Progress& progress, const Pace& pace);
 
 }  // namespace pdl

@@ -78,13 +78,16 @@ class OverlapGroup {
 
   void probe(const Shape& shape, std::int64_t bytes, const Collect& collect) {
     run(2, 2, bytes);
-    const double layer_ms = alone(true, bytes), message_ms = alone(false, bytes);
+    const std::vector<double> layers_us = alone(true, bytes), messages_us = alone(false, bytes);
+    const double layer_ms = median(layers_us) / 1e3, message_ms = median(messages_us) / 1e3;
+    give("compute_alone", shape, bytes, layers_us, collect);
+    give("communication_alone", shape, bytes, messages_us, collect);
     // As much of both as fills the same time alone; of each the part is kept in which the other still ran.
     const auto calls = [](double ms) { return static_cast<int>(std::clamp(kSecondsOfEach * 1e3 / ms, 4.0, kMostCalls * 1.0)); };
     const int layers = calls(layer_ms), messages = calls(message_ms);
     run(layers, messages, bytes);
-    collect_beside("compute", shape, bytes, times(true, layers, messages), collect);
-    collect_beside("communication", shape, bytes, times(false, messages, layers), collect);
+    give("compute", shape, bytes, times(true, layers, messages), collect);
+    give("communication", shape, bytes, times(false, messages, layers), collect);
   }
 
  private:
@@ -139,10 +142,15 @@ class OverlapGroup {
     }
   }
 
-  double alone(bool compute, std::int64_t bytes) {
+  /// Of each call after the first, on all GPUs.
+  std::vector<double> alone(bool compute, std::int64_t bytes) {
     const int calls = 6;
     run(compute ? calls : 0, compute ? 0 : calls, bytes);
-    return track(0, compute).ms(1, calls) / (calls - 1);
+    std::vector<double> us;
+    for (int rank = 0; rank < ranks_; ++rank) {
+      for (int i = 2; i <= calls; ++i) us.push_back(track(rank, compute).ms(i - 1, i) * 1e3);
+    }
+    return us;
   }
 
   /// Of each call on `compute` or the other track, after the first, that ended before the other track did.
@@ -155,7 +163,7 @@ class OverlapGroup {
     return us;
   }
 
-  void collect_beside(const char* name, const Shape& shape, std::int64_t bytes, std::vector<double> us, const Collect& collect) {
+  void give(const char* name, const Shape& shape, std::int64_t bytes, std::vector<double> us, const Collect& collect) {
     Sample sample;
     sample.key.probe = Probe::overlap;
     sample.key.name = name;

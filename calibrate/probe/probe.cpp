@@ -5,6 +5,8 @@
 #include <torch/cuda.h>
 
 #include <algorithm>
+#include <atomic>
+#include <cmath>
 
 #include "calibrate/probe/collective_probe.hpp"
 #include "calibrate/probe/compute_operations.hpp"
@@ -12,8 +14,10 @@
 #include "calibrate/probe/host_probe.hpp"
 #include "calibrate/probe/layer_probe.hpp"
 #include "calibrate/probe/overlap_probe.hpp"
+#include "calibrate/probe/pause_probe.hpp"
 #include "calibrate/probe/transfer_probe.hpp"
 #include "runtime/measure/environment.hpp"
+#include "runtime/measure/span_recorder.hpp"
 #include "sim/spec/error.hpp"
 
 namespace pdl {
@@ -56,6 +60,26 @@ ProbeOptions resolve(ProbeOptions options) {
   return options;
 }
 
+/// How far the probes are, and how much time they have.
+class TimeLimit {
+ public:
+  explicit TimeLimit(double seconds) : begin_ns_(steady_now_ns()), limit_s_(seconds) {}
+
+  void done(double fraction) { fraction_ = fraction; }
+
+  /// What is left of the time over what the rest would take at the pace so far.
+  double pace() const {
+    const double spent_s = static_cast<double>(steady_now_ns() - begin_ns_) / 1e9;
+    const double rest_s = spent_s / std::max<double>(fraction_, 0.05) * (1 - fraction_);
+    return std::clamp((limit_s_ - spent_s) / std::max(rest_s, 1e-3), 0.0, 1.0);
+  }
+
+ private:
+  std::int64_t begin_ns_;
+  double limit_s_;
+  std::atomic<double> fraction_ = 0;
+};
+
 }  // namespace
 
 Samples probe(const ProbeOptions& given) {
@@ -77,17 +101,25 @@ Samples probe(const ProbeOptions& given) {
   samples.environment = describe_environment(runtime, static_cast<int>(options.gpus), options.command);
   if (nlohmann::json gpus = describe_gpus(runtime, static_cast<int>(options.gpus)); !gpus.empty()) samples.environment["gpus"] = std::move(gpus);
   const Collect collect = [&](Sample sample) { samples.samples.push_back(std::move(sample)); };
+  TimeLimit limit(options.max_seconds);
   const auto part = [&](double from, double to) {
-    return Progress([&options, from, to](double fraction, const std::string& what) {
+    return Progress([&, from, to](double fraction, const std::string& what) {
+      limit.done(from + (to - from) * fraction);
       if (options.progress) options.progress(from + (to - from) * fraction, what);
     });
   };
-  probe_host(options, runtime, collect, part(0, 0.02));
-  probe_data_parallel_host(options, runtime, collect, part(0.02, 0.04));
-  probe_transfers(options, runtime, collect, part(0.04, 0.15));
-  probe_collectives(options, runtime, collect, part(0.15, 0.22));
-  probe_compute(options, runtime, collect, part(0.22, 0.97));
-  probe_overlap(options, runtime, collect, part(0.97, 1));
+  const auto timed = [&](const char* name, const std::function<void()>& probe) {
+    const std::int64_t begin_ns = steady_now_ns();
+    probe();
+    samples.environment["probe_seconds"][name] = std::round(static_cast<double>(steady_now_ns() - begin_ns) / 1e8) / 10;
+  };
+  timed("host", [&] { probe_host(options, runtime, collect, part(0, 0.02)); });
+  timed("data_parallel_host", [&] { probe_data_parallel_host(options, runtime, collect, part(0.02, 0.04)); });
+  timed("pauses", [&] { probe_pauses(options, runtime, collect, part(0.04, 0.08)); });
+  timed("transfers", [&] { probe_transfers(options, runtime, collect, part(0.08, 0.15)); });
+  timed("collectives", [&] { probe_collectives(options, runtime, collect, part(0.15, 0.22)); });
+  timed("compute", [&] { probe_compute(options, runtime, collect, part(0.22, 0.97), [&] { return limit.pace(); }); });
+  timed("overlap", [&] { probe_overlap(options, runtime, collect, part(0.97, 1)); });
   return samples;
 }
 

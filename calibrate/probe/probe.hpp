@@ -27,7 +27,7 @@ struct ProbeOptions {
   std::int64_t least_pipeline_rows = 0;        // fewer only in the one-thread programs; 0: 32 on CUDA where `rows` is left open
   std::vector<std::string> optimizers;  // sgd, adam
   std::vector<std::string> transports;  // copy, nccl, gloo
-  double max_seconds = 290;             // stops adding repetitions in time to end before it
+  double max_seconds = 290;             // layers are repeated less often where it would take longer; a few times always
   std::uint64_t seed = 0;               // of weights and activations
   std::string command;                  // command line, for the environment in the file
   /// Called now and then with the fraction done, 0 to 1, and what is being measured. Empty: nobody listens.

@@ -72,7 +72,7 @@ void add_flags(CLI::App& app, CommandLine& line) {
       ->delimiter(',');
   app.add_option("--optimizers", line.probe.optimizers, "sgd, adam")->type_name("WORD")->delimiter(',');
   app.add_option("--transports", line.probe.transports, "copy, nccl, gloo [copy and nccl on GPUs, copy and gloo on CPU]")->type_name("WORD")->delimiter(',');
-  app.add_option("--max-seconds", line.probe.max_seconds, "take no longer than this [290]")->type_name("S");
+  app.add_option("--max-seconds", line.probe.max_seconds, "about how long: layers are repeated less often for it [290]")->type_name("S");
   app.add_option("--seed", line.probe.seed, "of weights and data [0]")->type_name("N");
 }
 

@@ -88,9 +88,13 @@ std::array<Description, kProbes> make_descriptions() {
       {"bucket", "parameters", {text_field("operation", &Key::operation, {"copy_in", "copy_out", "join"})}},
       {"overlap",
        "bytes",
-       {text_field("name", &Key::name, {"compute", "communication"}), text_field("operation", &Key::operation, {}), transport,
+       {text_field("name", &Key::name, {"compute", "communication", "compute_alone", "communication_alone"}), text_field("operation", &Key::operation, {}), transport,
         whole_field("ranks", &Key::ranks, 1, kMillion), dtype, whole_field("in", &Key::in, 1, kLargestWidth),
         whole_field("out", &Key::out, 1, kLargestWidth), whole_field("rows", &Key::rows, 1, kMillion)}},
+      {"pause",
+       "pause_ns",
+       {text_field("operation", &Key::operation, {"forward", "backward", "optimizer"}),
+        text_field("name", &Key::name, {"after_wait", "after_sleep", "later"}), implementation, dtype}},
   }};
 }
 

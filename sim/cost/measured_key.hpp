@@ -14,8 +14,10 @@
 //   transfer    transport from to bidirectional                                       bytes
 //   collective  operation transport ranks                                             bytes
 //   bucket      operation (copy_in, copy_out, join: several tensors into one)         parameters
-//   overlap     name (compute, communication: whose time, each beside the other)
+//   overlap     name (compute, communication: whose time, each beside the other; compute_alone, communication_alone)
 //               operation transport ranks, dtype in out rows of a layer's forward     bytes
+//   pause       operation (forward, backward, optimizer) implementation dtype         ns since the host issued the same
+//               name (after_wait, after_sleep, later: what the host did just before)
 //   host        name [implementation] [transport] [workers]                           -
 //   memory      name [implementation] [dtype]                                         -
 //
@@ -32,8 +34,8 @@
 
 namespace pdl {
 
-enum class Probe : std::uint8_t { layer, loss, optimizer, zero_grad, transfer, collective, host, memory, bucket, overlap };
-inline constexpr int kProbes = 10;
+enum class Probe : std::uint8_t { layer, loss, optimizer, zero_grad, transfer, collective, host, memory, bucket, overlap, pause };
+inline constexpr int kProbes = 11;
 std::string_view to_string(Probe probe);
 
 /// The operation of an overlap that is not beside a layer but beside copies of in x out numbers: with rows 1.
@@ -49,7 +51,7 @@ struct MeasuredKey {
   std::string dtype;           // fp32, tf32, amp-fp16, amp-bf16
   std::string optimizer;       // sgd, adam
   std::string transport;       // copy, nccl, gloo
-  std::string name;            // host, memory, overlap
+  std::string name;            // host, memory, overlap, pause
   std::int64_t in = 0;
   std::int64_t out = 0;
   std::int64_t layers = 0;  // layer, whole backward: measured in a stage of so many; 0: the stage's length is not said
@@ -63,7 +65,7 @@ struct MeasuredKey {
   auto operator<=>(const MeasuredKey&) const = default;
 };
 
-/// "rows", "elements", "parameters", "bytes"; empty for host and memory, which have no size.
+/// "rows", "elements", "parameters", "bytes", "pause_ns"; empty for host and memory, which have no size.
 std::string_view size_name(Probe probe);
 
 /// Names of the fields of a probe in a file, in order, without "probe" and without the size.

@@ -100,6 +100,7 @@ class Pricer {
       priced.shared.count = profile_.host_description.multiprocessors;
       priced.shared.launch_latency_ns = std::llround(launch_latency_ns_);
     }
+    if (hosts_are_alone()) priced.pauses = HostPauses(profile_, dtype_);
     check_total(priced.costs);
     say_missing_and_fit_warnings();
     priced.warnings = notices_.texts();
@@ -108,6 +109,11 @@ class Pricer {
   }
 
  private:
+  /// DDP's processes, and one thread that runs everything: their hosts wait for GPUs only.
+  bool hosts_are_alone() const {
+    return plan_.spec.strategy == Strategy::ddp || (implementation_of(plan_) == "autograd" && plan_.graph.hosts == 1);
+  }
+
   TaskCost cost(const Work& work) {
     kernels_.clear();
     if (is_compute(work.kind)) return compute(work);

@@ -21,8 +21,8 @@
 //
 // A profile of device "cpu": the host itself computes and copies, and is occupied meanwhile.
 //
-// Not modelled here: what runs beside it (sim/engine/run.hpp), sharing of links and of memory bandwidth, the first launch
-// after an idle gap.
+// Not modelled here: what runs beside it (sim/engine/run.hpp), what depends on when it runs (sim/cost/host_pauses.hpp),
+// sharing of links and of memory bandwidth.
 #pragma once
 
 #include <cstdint>
@@ -30,6 +30,7 @@
 #include <vector>
 
 #include "sim/cost/cost_profile.hpp"
+#include "sim/cost/host_pauses.hpp"
 #include "sim/cost/task_cost.hpp"
 #include "sim/plan/plan.hpp"
 #include "sim/spec/run_spec.hpp"
@@ -44,6 +45,8 @@ struct PricedWork {
   std::int64_t step_overhead_ns = 0;
   /// Where collectives run beside compute on GPUs.
   SharedMultiprocessors shared = {};
+  /// Of hosts that do not wait for each other inside a step.
+  HostPauses pauses = {};
 };
 
 /// Host times vary with the core that a process is on and what else that does.

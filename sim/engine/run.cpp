@@ -52,16 +52,17 @@ struct Progress {
 
 class Engine {
  public:
-  Engine(const TaskGraph& graph, std::span<const TaskCost> costs, const SharedMultiprocessors* shared)
+  Engine(const TaskGraph& graph, std::span<const TaskCost> costs, const SharedMultiprocessors* shared, std::span<const std::int64_t> delays_ns)
       : graph_(graph),
         costs_(costs),
+        delays_ns_(delays_ns),
         next_on_stream_(next_on_stream(graph)),
         times_(graph.tasks.size()),
         waits_for_(graph.tasks.size(), 0),
         group_ready_ns_(graph.groups, 0),
         group_waits_for_(graph.groups, 0),
         group_first_(graph.groups, kNone) {
-    hosts_matter_ = std::any_of(costs.begin(), costs.end(), [](const TaskCost& c) { return c.span_ns > c.device_ns || c.issue_ns > 0; });
+    hosts_matter_ = !delays_ns.empty() || std::any_of(costs.begin(), costs.end(), [](const TaskCost& c) { return c.span_ns > c.device_ns || c.issue_ns > 0; });
     count_what_tasks_wait_for();
     if (shared && shared->count > 0) share(*shared);
   }
@@ -130,6 +131,7 @@ class Engine {
     }
     for (std::size_t i = 0; i < issued.size(); ++i) {
       const TaskId task = issued[i];
+      if (!delays_ns_.empty()) begin_ns[task] += delays_ns_[task];
       for_each_after(task, [&](TaskId after) {
         begin_ns[after] = std::max(begin_ns[after], begin_ns[task] + cost(task).issue_ns);
         if (--waits[after] == 0) issued.push_back(after);
@@ -295,6 +297,7 @@ class Engine {
 
   const TaskGraph& graph_;
   std::span<const TaskCost> costs_;
+  std::span<const std::int64_t> delays_ns_;  // by task, or empty
   const SharedMultiprocessors* shared_ = nullptr;
   std::vector<Multiprocessors> gpus_;    // by worker
   std::vector<Progress> progress_;       // by worker
@@ -315,8 +318,9 @@ class Engine {
 
 }  // namespace
 
-std::vector<TaskTimes> run(const TaskGraph& graph, std::span<const TaskCost> costs, const SharedMultiprocessors* shared) {
-  return Engine(graph, costs, shared).run();
+std::vector<TaskTimes> run(const TaskGraph& graph, std::span<const TaskCost> costs, const SharedMultiprocessors* shared,
+                           std::span<const std::int64_t> delays_ns) {
+  return Engine(graph, costs, shared, delays_ns).run();
 }
 
 }  // namespace pdl

@@ -23,7 +23,9 @@ namespace pdl {
 
 /// Throws CannotRun("deadlock: ...") naming each task of one cycle and what it waits for, if not every task can finish.
 /// `shared`: kernels by work, for graphs with collectives on streams of their own; null or a count of 0: nothing is shared.
-std::vector<TaskTimes> run(const TaskGraph& graph, std::span<const TaskCost> costs, const SharedMultiprocessors* shared = nullptr);
+/// `delays_ns`: by task, how long its host does something else before it begins to issue it; empty: nothing.
+std::vector<TaskTimes> run(const TaskGraph& graph, std::span<const TaskCost> costs, const SharedMultiprocessors* shared = nullptr,
+                           std::span<const std::int64_t> delays_ns = {});
 
 /// The same times by a plain sweep in topological order: the slow, obvious reference (tests), and the floor for speed.
 std::vector<TaskTimes> sweep(const TaskGraph& graph, std::span<const TaskCost> costs);

@@ -22,6 +22,7 @@ PricedWork without_host(const Plan& plan, PricedWork priced) {
   }
   priced.shared.launch_latency_ns = 0;
   priced.step_overhead_ns = 0;
+  priced.pauses = {};
   return priced;
 }
 

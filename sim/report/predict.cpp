@@ -59,12 +59,20 @@ double bound_ms(const Plan& plan, const PricedWork& priced) {
 
 PricedWork price_plan(const Plan& plan, const CostProfile* profile) {
   const RunSpec& spec = plan.spec;
-  return spec.synthetic ? PricedWork{price_synthetic(plan, *spec.synthetic), {}, 0, {}} : price(plan, *profile);
+  return spec.synthetic ? PricedWork{price_synthetic(plan, *spec.synthetic), {}, 0, {}, {}} : price(plan, *profile);
 }
 
 Timeline run_step(const Plan& plan, const PricedWork& priced) {
-  Timeline timeline = make_timeline(plan.graph, static_cast<std::int32_t>(plan.stages.size()), run(plan.graph, priced.costs, &priced.shared));
-  timeline.step_ns += priced.step_overhead_ns;
+  const auto timeline_of = [&](const std::vector<std::int64_t>& delays_ns) {
+    Timeline timeline = make_timeline(plan.graph, static_cast<std::int32_t>(plan.stages.size()),
+                                      run(plan.graph, priced.costs, &priced.shared, delays_ns));
+    timeline.step_ns += priced.step_overhead_ns;
+    return timeline;
+  };
+  Timeline timeline = timeline_of({});
+  // How long a host waits at the end of a step is known once there is a step; that the step gets longer by what the host
+  // is slower after it changes that wait by less than 1 %.
+  if (!priced.pauses.empty()) timeline = timeline_of(priced.pauses.delays_ns(plan.graph, priced.costs, timeline.step_ns));
   return timeline;
 }
 

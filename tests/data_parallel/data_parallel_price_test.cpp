@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "sim/cost/price.hpp"
+#include "sim/report/predict.hpp"
 #include "sim/spec/error.hpp"
 #include "tests/sim/cost/profile_builder.hpp"
 #include "tests/support/catch.hpp"
@@ -309,6 +310,35 @@ TEST_CASE("a straggler does not change what program a step is", "[data_parallel]
   const Priced first(DataParallelProfile(), flags + "0:5"), second(DataParallelProfile(), flags + "1:5");
   CHECK(first.priced.step_overhead_ns == second.priced.step_overhead_ns);
   CHECK(first.priced.warnings == second.priced.warnings);
+}
+
+TEST_CASE("a step that GPUs bound is longer by what the forward is late after the wait for the step before", "[data_parallel]") {
+  //   host  | 9 late | F | B ...       |      wait for the GPU        |
+  //   GPU              F  B  in out  optimizer
+  DataParallelProfile builder;
+  const auto late = [&](const char* operation, const char* name, double us) {
+    MeasuredKey key;
+    key.probe = Probe::pause;
+    key.implementation = "autograd";
+    key.operation = operation;
+    key.name = name;
+    key.dtype = "fp32";
+    builder.flat(key, us, 0);
+  };
+  const std::string gpu_bound = "--strategy ddp --gpus 1 --depth 2 --dim 64 --batch 32";
+  const CostProfile without = DataParallelProfile().done();
+  late("forward", "later", 4);
+  late("forward", "after_wait", 9);
+  late("backward", "later", 2);  // behind the GPU, which is at the forward: hidden
+  late("optimizer", "later", 3);
+  const CostProfile with = builder.done();
+  const auto step_us = [](const std::string& flags, const CostProfile& profile) {
+    return std::llround(1e3 * predict(spec(flags), &profile).step_time.median_ms);
+  };
+  CHECK(step_us(gpu_bound, with) == step_us(gpu_bound, without) + 9);
+  CHECK(step_us(gpu_bound + " --delay-ms 5", with) == step_us(gpu_bound + " --delay-ms 5", without) + 9 + 2);  // after the sleep nothing hides it
+  // DataParallel's threads wait for each other: left as they are.
+  CHECK(price(make_plan(spec(kDp)), with).pauses.empty());
 }
 
 TEST_CASE("sleeps of a profile that does not know how long hosts oversleep: said", "[data_parallel]") {

@@ -43,8 +43,24 @@ TEST_CASE("a CPU is probed for everything that data parallelism needs", "[probe]
 #if PDL_GLOO
   CHECK(count("collective all_reduce gloo of 2") == 15);
   CHECK(count("host reducer_hook autograd") == 1);
+  for (const char* dtype : {"fp32", "amp-bf16"}) {
+    const auto pauses = [&](const std::string& operation, const char* name) {
+      return count("pause " + operation + " " + name + " autograd " + dtype);
+    };
+    CHECK(pauses("forward", "after_sleep") >= 5);  // 6 pauses, of which two may be the same to two digits
+    CHECK(pauses("backward", "after_sleep") >= 5);
+    CHECK(pauses("forward", "later") >= 6);  // and none
+    CHECK(pauses("optimizer", "later") >= 6);
+    CHECK(pauses("forward", "after_wait") == 0);  // a CPU is its own host
+  }
   CHECK(count("host collective_issue autograd gloo") == 1);
 #endif
+}
+
+TEST_CASE("how long each probe took is in the environment", "[probe]") {
+  const nlohmann::json& seconds = small_samples().environment.at("probe_seconds");
+  CHECK(seconds.size() == 7);
+  CHECK(seconds.at("compute").get<double>() > 0);
 }
 
 TEST_CASE("autocast is probed in the programs that have it, fp32 alone has the optimizers and buckets", "[probe]") {
