@@ -65,13 +65,14 @@ NOTES = """
   32, 64 and 128: 3.1, 3.6 and 3.2 ms). They are predicted too short: in a step the host is slower than in the probes, which
   call one operation again and again. In runs of 4 processes one of them, another each time, is far slower than the others,
   and all wait for it in every all-reduce; the prediction takes the slowest of 4 such hosts.
-* Data parallel, 4096 x 6 on 4 GPUs, one round of 64 to 256 samples, 5 to 12 % too short: the same, though less than 10 % by
+* Data parallel, 4096 x 6 on 4 GPUs, one round of 64 to 256 samples, 5 to 10 % too short: the same, though less than 10 % by
   the rule above.
 * The first forward after the host has waited for a step is longer than later ones: by 90 us after 3 ms to 360 us after 127
   ms, and after a sleep of 10 ms by up to 1 ms. No probe measures it yet, so it is not predicted.
 * All-reduces beside kernels that use the memory: their slowdown comes from one probe, all-reduces beside copies, whose answer
-  is uncertain by a half of itself. A layer's forward of few rows beside an all-reduce takes up to 1.8 times its time alone
-  (the probe says so); the prediction has less.
+  is uncertain by a half of itself.
+* Layers of few rows beside an all-reduce: a forward of 128 thread blocks takes 1.4, 1.8 or 1.9 times its time alone by the
+  kernel that does it (the probe says so); the prediction has 2 for each, as if all used the whole of a multiprocessor.
 * Data-parallel runs, peak memory: AMP 2 to 5.6 % too high (autocast's copies), all else but a few within .5 %.
 * The recorded step, whose spans and bubble are shown, differs by up to 1.7 % from the median step on pipelines (zb-h2 more:
   another quantity), and by up to 87 % where the host bounds a data-parallel step: recording is work for the host.

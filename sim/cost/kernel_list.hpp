@@ -45,7 +45,6 @@ class KernelList {
   void add_collective(double device_ns, double issue_ns, std::int64_t multiprocessors) {
     add_kernel(device_ns, issue_ns);
     kernels_.back().blocks = multiprocessors;
-    kernels_.back().blocks_per_multiprocessor = multiprocessors > 0 ? 1 : 0;
   }
 
   const std::vector<KernelCost>& kernels() const { return kernels_; }

@@ -34,7 +34,7 @@ struct KernelCost {
   std::int64_t issue_ns = 0;
   std::int64_t device_ns = 0;  // alone on the GPU
   std::int64_t blocks = 0;     // thread blocks of its launch; 0: not known, taken to need no multiprocessor
-  std::int64_t blocks_per_multiprocessor = 0;
+  std::int64_t blocks_per_multiprocessor = 0;  // resident at once, of a compute kernel; 0: not known, taken as 1
   /// A collective beside this kernel takes 1 + this times as long: both want the memory.
   double slows_collectives = 0;
   bool operator==(const KernelCost&) const = default;

@@ -261,8 +261,7 @@ class Engine {
 
   void add_grid(Multiprocessors& gpu, const Wake& now) {
     if (is_collective(graph_.tasks[now.task].kind)) {
-      const KernelCost& kernel = kernels(now.task).back();
-      return gpu.add({now.task, kernel.blocks, kernel.blocks_per_multiprocessor, 0, true}, now.time_ns);
+      return gpu.add({.id = now.task, .blocks = kernels(now.task).back().blocks, .stays = true}, now.time_ns);
     }
     Progress& progress = progress_[static_cast<std::size_t>(now.worker)];
     if (progress.task != now.task) progress = {now.task, 0};

@@ -274,7 +274,7 @@ TEST_CASE("ddp: where multiprocessors are shared, a collective is one kernel tha
   const Priced ddp(builder, kDdp);
   CHECK(ddp.priced.shared.count == 132);
   CHECK(ddp.priced.shared.launch_latency_ns == kLatency);
-  CHECK(ddp.kernels_of(TaskKind::all_reduce) == std::vector<KernelCost>{{17000, 50000, 24, 1, 0}});
+  CHECK(ddp.kernels_of(TaskKind::all_reduce) == std::vector<KernelCost>{{17000, 50000, 24, 0, 0}});
   CHECK(ddp.kernels_of(TaskKind::bucket_copy_in) == std::vector<KernelCost>{{2200, 8000, 0, 0, 0}});
   CHECK(ddp.kernels_of(TaskKind::forward) == std::vector<KernelCost>{{1000, 24576, 0, 0, 0}, {1000, 24576, 0, 0, 0}});
 }
