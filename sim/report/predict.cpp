@@ -29,12 +29,9 @@ WorkspaceBytes workspaces(const CostProfile& profile) {
 
 nlohmann::json describe_profile(const CostProfile& profile) {
   const Environment& host = profile.host_description;
-  return {{"profile",
-           {{"name", profile.name},
-            {"device", host.device},
-            {"card", host.card},
-            {"count", host.count},
-            {"date", host.date}}}};
+  nlohmann::json described = {{"name", profile.name}, {"device", host.device}, {"card", host.card}, {"count", host.count}, {"date", host.date}};
+  if (!profile.chosen_as.empty()) described["chosen_as"] = profile.chosen_as;
+  return {{"profile", described}};
 }
 
 void check_capacity(const RunResult& result, std::int64_t capacity_bytes, const char* whose) {

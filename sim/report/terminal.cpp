@@ -88,8 +88,10 @@ std::string describe_source(const RunResult& run) {
   const nlohmann::json& source = profiled ? environment["profile"] : environment;
   const std::string host = text_at(source, "count", "?") + " x " + text_at(source, "card", "unknown card");
   const std::string date = text_at(source, "date", "at an unknown date");
-  return profiled ? "costs: profile " + text_at(source, "name", "?") + " (" + host + ", measured " + date + ")"
-                  : "measured on " + host + ", " + date;
+  if (!profiled) return "measured on " + host + ", " + date;
+  const std::string chosen_as = text_at(source, "chosen_as", "");
+  return "costs: profile " + text_at(source, "name", "?") + " (" + host + ", measured " + date + ")" +
+         (chosen_as.empty() ? "" : "; by default: " + chosen_as + " (choose with --profile)");
 }
 
 std::vector<std::string> layers_of_gpus(const RunResult& run) {
