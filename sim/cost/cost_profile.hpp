@@ -49,6 +49,8 @@ struct CostProfile {
   std::vector<MemoryConstant> memory;                     // ascending keys, each once
   std::vector<std::string> warnings;                      // doubts of the fit: part of every prediction
   std::vector<std::string> notes;                         // facts of the fit: wide spread, single values
+  /// Not in the file: why this one, where the user named none: "the largest host in data/". Part of every prediction.
+  std::string chosen_as;
 
   /// nullptr if there is none. `key` without a size.
   const Curve* find(const MeasuredKey& key) const;
@@ -88,7 +90,7 @@ std::vector<ProfileSummary> list_profiles();
 std::string default_profile_name();
 
 /// That profile; where the specs need collectives or other data types than fp32, the first in the same order that has them.
-/// If none has, that profile all the same: pricing says what is missing.
+/// If none has, that profile all the same: pricing says what is missing. `chosen_as` says which of these it was.
 CostProfile load_default_profile(std::span<const RunSpec> specs);
 
 }  // namespace pdl

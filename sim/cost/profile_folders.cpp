@@ -59,9 +59,6 @@ std::string known_profiles() {
                        : list_words(names) + ", or the path of a profile.json";
 }
 
-/// Every profile has what a pipeline in fp32 needs.
-bool is_usual(const RunSpec& spec) { return spec.dtype == Dtype::fp32 && replica_count(spec) == 1 && !is_data_parallel(spec); }
-
 /// Collectives where replicas exchange something, layers of the data type.
 bool has_what_is_needed(const CostProfile& profile, std::span<const RunSpec> specs) {
   const auto layers = profile.of(Probe::layer);
@@ -71,6 +68,24 @@ bool has_what_is_needed(const CostProfile& profile, std::span<const RunSpec> spe
     return (!exchanges || !profile.of(Probe::collective).empty()) &&
            std::any_of(layers.begin(), layers.end(), [&](const MeasuredCurve& layer) { return layer.key.dtype == dtype; });
   });
+}
+
+/// What the choice is by, beside the size of the host: "collectives", "collectives and tf32 layers"; empty for what every
+/// profile has.
+std::string needs_text(std::span<const RunSpec> specs) {
+  std::vector<std::string> needs;
+  const auto add = [&](const std::string& need) {
+    if (std::find(needs.begin(), needs.end(), need) == needs.end()) needs.push_back(need);
+  };
+  for (const RunSpec& spec : specs) {
+    if (replica_count(spec) > 1 || is_data_parallel(spec)) add("collectives");
+  }
+  for (const RunSpec& spec : specs) {
+    if (spec.dtype != Dtype::fp32) add("layers in " + to_string(spec.dtype));
+  }
+  std::string text;
+  for (const std::string& need : needs) text += (text.empty() ? "" : " and ") + need;
+  return text;
 }
 
 /// Those that can be read, the one to take first. Throws InputError if there is none.
@@ -122,12 +137,17 @@ std::string default_profile_name() { return by_preference().front().name; }
 
 CostProfile load_default_profile(std::span<const RunSpec> specs) {
   const std::vector<ProfileSummary> profiles = by_preference();
+  const std::string largest = "the largest host in data/", needs = needs_text(specs);
   CostProfile first = load_profile(profiles.front().path);
-  if (std::all_of(specs.begin(), specs.end(), is_usual) || has_what_is_needed(first, specs)) return first;
-  for (std::size_t i = 1; i < profiles.size(); ++i) {
-    CostProfile profile = load_profile(profiles[i].path);
-    if (has_what_is_needed(profile, specs)) return profile;
+  first.chosen_as = largest;
+  if (needs.empty()) return first;
+  for (std::size_t i = 0; i < profiles.size(); ++i) {
+    CostProfile profile = i == 0 ? first : load_profile(profiles[i].path);
+    if (!has_what_is_needed(profile, specs)) continue;
+    profile.chosen_as = largest + " with " + needs;
+    return profile;
   }
+  first.chosen_as += "; none has " + needs;
   return first;
 }
 

@@ -505,10 +505,8 @@ PipelineOrder make_order(const RunSpec& spec, std::size_t microbatches) {
   const Schedule* schedule = find_schedule(spec.schedule);
   if (!schedule) throw InputError("--schedule", spec.schedule + ", which is searched for by pdl-sim", "a schedule with an order: export it with pdl-sim --schedule-csv FILE.csv");
   const ScheduleShape shape = shape_of(spec, static_cast<std::int64_t>(microbatches));
-  if (schedule->refuses) {
-    if (const std::string rule = schedule->refuses(shape); !rule.empty()) {
-      throw InputError("batch", std::to_string(replica_rows(spec).front()) + " samples make " + rule.substr(0, rule.find(": ")), rule.substr(rule.find(": ") + 2));
-    }
+  if (const auto refusal = schedule->refusal(shape)) {
+    throw InputError("batch", std::to_string(replica_rows(spec).front()) + " samples make " + refusal->found, refusal->expected);
   }
   return make_order(*schedule, shape);
 }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <optional>
 
 #include "sim/report/answer_words.hpp"
 #include "sim/report/communication.hpp"
@@ -85,30 +86,38 @@ struct ScalingPoint {
   Speedup gain;
 };
 
-/// Of each row of a group against the one with the fewest GPUs, which is not among them.
-std::vector<ScalingPoint> scaling_of(Rows rows) {
+/// Of each row of a group against the one with the fewest GPUs, which is not among them. Each compares two measured times, or
+/// two predicted ones where one of the rows was not measured; `of_all`: all of that kind.
+std::vector<ScalingPoint> scaling_of(Rows rows, std::optional<Side> of_all = std::nullopt) {
   std::stable_sort(rows.begin(), rows.end(), [](auto* a, auto* b) { return a->spec.gpus < b->spec.gpus; });
   const ScenarioRow& base = *rows.front();
   std::vector<ScalingPoint> points;
   for (const ScenarioRow* row : rows) {
     if (row->spec.gpus == base.spec.gpus) continue;
-    const Side side = side_of_both(base, *row);
+    const Side side = of_all.value_or(side_of_both(base, *row));
     points.push_back({row, side, speedup_against({step_ms(base, side), base.spec.gpus}, {step_ms(*row, side), row->spec.gpus})});
   }
   return points;
 }
 
+/// Measured times against measured ones, then predicted against predicted ones.
 std::string speedups_text(const std::vector<ScalingPoint>& points, std::int64_t fewest) {
-  std::vector<std::string> items;
-  for (const ScalingPoint& point : points) {
-    items.push_back(times(point.gain.speedup) + " on " + gpus_of(*point.row) + " (efficiency " + whole_percent(point.gain.efficiency) + ", " + name(point.side) + ")");
+  std::string text;
+  for (const Side side : {Side::measured, Side::predicted}) {
+    std::vector<std::string> items;
+    for (const ScalingPoint& point : points) {
+      if (point.side != side) continue;
+      items.push_back(times(point.gain.speedup) + " on " + gpus_of(*point.row) + " (efficiency " + whole_percent(point.gain.efficiency) + ")");
+    }
+    if (items.empty()) continue;
+    text += (text.empty() ? "" : ", and ") + listed(items) + " as fast as on " + count_of(fewest, "GPU") + " (" + name(side) + " against " + name(side) + ")";
   }
-  return listed(items) + " as fast as on " + count_of(fewest, "GPU");
+  return text;
 }
 
 constexpr double kLinearEfficiency = 0.9;
 
-/// The sharpest fall of the efficiency from one number of GPUs to the next.
+/// The sharpest fall of the efficiency from one number of GPUs to the next. `points`: all of one kind.
 std::string drop_text(const std::vector<ScalingPoint>& points, std::int64_t fewest) {
   double before = 1, most = 0;
   std::int64_t from = fewest, at_from = fewest, at_to = fewest;
@@ -124,9 +133,10 @@ std::string drop_text(const std::vector<ScalingPoint>& points, std::int64_t fewe
     before = point.gain.efficiency;
     from = point.row->spec.gpus;
   }
-  if (most <= 0) return "The efficiency never drops.";
+  const std::string kind = " (" + name(points.front().side) + ")";
+  if (most <= 0) return "The efficiency never drops" + kind + ".";
   return "The efficiency drops most from " + std::to_string(at_from) + " to " + count_of(at_to, "GPU") + ": from " + whole_percent(level_from) + " to " +
-         whole_percent(level_to) + ".";
+         whole_percent(level_to) + kind + ".";
 }
 
 std::string communication_text(const ScenarioRow& row, Side side) {
@@ -373,7 +383,7 @@ Sentences strong_scaling(const ScenarioTable& table) {
     const bool slower = std::any_of(points.begin(), points.end(), [](const ScalingPoint& p) { return p.gain.speedup < 1; });
     out.push_back(work_text(rows.front()->spec) + ": is it linear? " + (linear ? "Nearly: " : "No: ") + speedups_text(points, fewest) + "." +
                   (slower ? " Below 1 more GPUs make the step longer." : ""));
-    out.push_back(drop_text(points, fewest));
+    out.push_back(drop_text(scaling_of(rows, side_of(rows)), fewest));
     for (const ScalingPoint& point : points) {
       const Side side = point.row->measured ? Side::measured : Side::predicted;
       out.push_back("On " + gpus_of(*point.row) + " " + communication_text(*point.row, side) + ".");

@@ -10,7 +10,10 @@
 
 namespace pdl {
 
-/// Settings of the first row that every other row has with the same value. `rows`: to_settings() of each.
+/// Settings of the first row that every other row has with the same value, in its order.
+std::vector<SettingValue> common_settings(const std::vector<std::vector<SettingValue>>& rows);
+
+/// The same in one line. `rows`: to_settings() of each.
 std::string common_settings_text(const std::vector<std::vector<SettingValue>>& rows, std::size_t width);
 
 }  // namespace pdl

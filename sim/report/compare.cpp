@@ -42,6 +42,7 @@ std::vector<Quantity> whole_run(const RunResult& a, const RunMetrics& ma, const 
       {"throughput_samples_per_s", "throughput", "samples/s", 1, ma.throughput_samples_per_s,
        mb.throughput_samples_per_s},
       {"bubble_fraction", "bubble", "fraction", 4, ma.bubble_fraction, mb.bubble_fraction},
+      {"idle_fraction", "idle", "fraction", 4, ma.idle_fraction, mb.idle_fraction},
       {"transfers_count", "transfers", "", 0, static_cast<double>(ma.transfer_count),
        static_cast<double>(mb.transfer_count)},
       {"transfers_bytes", "transfers", "bytes", 0, static_cast<double>(ma.transfer_bytes),
@@ -88,10 +89,13 @@ std::string kind_of(const RunResult& run) {
   return run.measured ? "measured" : "predicted";
 }
 
+bool any_bubble(const RunResult& a, const RunResult& b) { return has_bubble(a.spec) || has_bubble(b.spec); }
+
 std::string whole_table(const std::vector<Quantity>& rows, const RunResult& a, const RunResult& b) {
   TextTable table{
       {{"", "", Align::left}, {"", "", Align::left}, {"A", kind_of(a)}, {"B", kind_of(b)}, {"A - B", "of B"}}, {}};
   for (const Quantity& q : rows) {
+    if (q.key == "bubble_fraction" && !any_bubble(a, b)) continue;
     table.rows.push_back({q.title, q.unit, shown(q.a, q.digits), shown(q.b, q.digits), difference_text(q)});
   }
   return to_text(table);
@@ -106,7 +110,7 @@ std::string gpu_table(const RunResult& a, const RunMetrics& ma, const RunResult&
                    {"B", "ms"},
                    {"idle A", "ms"},
                    {"B", "ms"},
-                   {"bubble A", "%"},
+                   {any_bubble(a, b) ? "bubble A" : "idle A", "%"},
                    {"B", "%"},
                    {"memory A", "GiB"},
                    {"B", "GiB"}},
@@ -116,8 +120,10 @@ std::string gpu_table(const RunResult& a, const RunMetrics& ma, const RunResult&
   const auto cell = [](const RunMetrics& m, std::size_t g, std::int64_t GpuMetrics::*field) {
     return g < m.gpus.size() ? milliseconds(m.gpus[g].*field) : std::string("-");
   };
-  const auto bubble = [](const RunMetrics& m, std::size_t g) {
-    return g < m.gpus.size() ? fixed(100 * m.gpus[g].bubble_fraction, 1) : std::string("-");
+  const auto bubble = [any = any_bubble(a, b)](const RunMetrics& m, std::size_t g) {
+    if (g >= m.gpus.size()) return std::string("-");
+    const GpuMetrics& gpu = m.gpus[g];
+    return fixed(100 * (any ? gpu.bubble_fraction : static_cast<double>(gpu.idle_ns) / static_cast<double>(m.step_ns)), 1);
   };
   const auto memory = [](const RunResult& run, std::size_t g) {
     return g < run.peak_memory_bytes.size() ? gib(run.peak_memory_bytes[g]) : std::string("-");

@@ -1,6 +1,7 @@
 #include "sim/report/evaluate_scenario.hpp"
 
 #include <algorithm>
+#include <exception>
 #include <filesystem>
 
 #include "sim/report/predict.hpp"
@@ -54,6 +55,34 @@ ScenarioTable evaluate_scenario(const Scenario& scenario, const std::string& pro
     table.rows.back().measured = find_measured(folder, spec);
   }
   return table;
+}
+
+ScenarioTable on_best_measured_machine(const Scenario& scenario) {
+  const auto measured = [](const ScenarioTable& table) {
+    return std::count_if(table.rows.begin(), table.rows.end(), [](const ScenarioRow& row) { return row.measured.has_value(); });
+  };
+  std::vector<std::string> profiles = {default_profile_name()};
+  for (const ProfileSummary& profile : list_profiles()) {
+    if (profile.error.empty() && profile.name != profiles.front()) profiles.push_back(profile.path);
+  }
+  std::optional<ScenarioTable> best;
+  std::exception_ptr lacking;
+  for (const std::string& profile : profiles) {
+    try {
+      ScenarioTable table = evaluate_scenario(scenario, profile);
+      if (!best || measured(table) > measured(*best)) best = std::move(table);
+    } catch (const NotInProfile&) {
+      if (!lacking) lacking = std::current_exception();
+    }
+  }
+  if (!best) std::rethrow_exception(lacking);
+  const std::string reason = measured(*best) == 0 ? "no machine in data/ has measured any row, and this is the largest that has what the rows need"
+                                                  : "the machine in data/ that has measured most rows, " + std::to_string(measured(*best)) + " of " + std::to_string(best->rows.size());
+  for (ScenarioRow& row : best->rows) {
+    nlohmann::json& environment = row.predicted.result.environment;
+    if (environment.is_object() && environment.contains("profile")) environment["profile"]["chosen_as"] = reason;
+  }
+  return std::move(*best);
 }
 
 }  // namespace pdl

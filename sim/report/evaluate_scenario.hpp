@@ -22,4 +22,8 @@ class NotInProfile : public InputError {
 /// another run.
 ScenarioTable evaluate_scenario(const Scenario& scenario, const std::string& profile);
 
+/// From the bundled profile whose machine has measured most of the scenario, and the predictions say so; of equals, the default
+/// one. A profile that lacks what the scenario needs is passed over, if another has it.
+ScenarioTable on_best_measured_machine(const Scenario& scenario);
+
 }  // namespace pdl

@@ -63,7 +63,7 @@ class Search {
       const std::int32_t chunks = std::clamp(static_cast<std::int32_t>(spec_.chunks), schedule.least_chunks, schedule.most_chunks);
       for (const std::int32_t v : std::set{chunks, schedule.default_chunks}) {
         const ScheduleShape shape{static_cast<std::int32_t>(spec_.gpus), v, microbatches_};
-        if (!wanted(v) || (schedule.refuses && !schedule.refuses(shape).empty())) continue;
+        if (!wanted(v) || !schedule.takes(shape)) continue;
         const std::string chunks_said = v == schedule.default_chunks ? "" : " --chunks " + std::to_string(v);
         named.push_back({std::string(schedule.name) + chunks_said, make_order(schedule, shape),
                          spec_.overlap_steps.value_or(schedule.steps_overlap)});

@@ -109,6 +109,14 @@ std::vector<Cell> draw(const RunResult& run, const std::vector<Column>& columns,
   return cells;
 }
 
+/// The part of a GPU's row that is of one stage; blank where the GPU computes for another.
+std::vector<Cell> of_stage(std::vector<Cell> cells, std::int32_t stage) {
+  for (Cell& cell : cells) {
+    if (cell.span && cell.span->stage != stage) cell = {' ', nullptr};
+  }
+  return cells;
+}
+
 /// Black on a bright ground, two shades by turns so that neighbouring micro-batches can be told apart.
 std::string color_of(const Cell& cell) {
   if (!cell.span) return cell.character == '~' ? "\x1b[35m" : "\x1b[2m";
@@ -163,23 +171,57 @@ std::string axis(std::int64_t step_ns, std::size_t columns, std::size_t indent) 
   return line + " ms\n";
 }
 
-std::string legend(const RunResult& run) {
+/// How the stages of a GPU that holds several are told apart.
+enum class Stages { one, in_rows, in_names };
+
+std::string legend(const RunResult& run, Stages stages, std::size_t width) {
   std::set<TaskKind> seen;
   for (const Span& span : run.timeline.spans) {
     if (span.end_ns > span.start_ns) seen.insert(span.kind);
   }
   const auto has = [&](TaskKind kind) { return seen.contains(kind); };
-  std::string text = "F0> forward of micro-batch 0";
-  if (has(TaskKind::backward)) text += "   B0< backward";
-  if (has(TaskKind::backward_input)) text += "   I0< backward, input gradient";
-  if (has(TaskKind::backward_weight)) text += "   W0w weight gradient";
-  if (has(TaskKind::recompute)) text += "   R0r forward again";
-  if (has(TaskKind::optimizer)) text += "   o optimizer";
-  if (has(TaskKind::loss)) text += "   l loss";
-  if (has(TaskKind::bucket_copy_in) || has(TaskKind::bucket_copy_out)) text += "   c gradients copied";
-  if (std::any_of(seen.begin(), seen.end(), is_transfer)) text += "   ~ transfer only";
-  if (std::any_of(seen.begin(), seen.end(), is_collective)) text += "   ~ collective only";
-  return text + "   . idle\n";
+  const std::string stage = stages == Stages::in_names ? "0" : "";
+  std::vector<std::string> items = {stage + "F0> forward of micro-batch 0" + (stage.empty() ? "" : " on stage 0")};
+  if (has(TaskKind::backward)) items.push_back(stage + "B0< backward");
+  if (has(TaskKind::backward_input)) items.push_back(stage + "I0< backward, input gradient");
+  if (has(TaskKind::backward_weight)) items.push_back(stage + "W0w weight gradient");
+  if (has(TaskKind::recompute)) items.push_back(stage + "R0r forward again");
+  if (has(TaskKind::optimizer)) items.push_back("o optimizer");
+  if (has(TaskKind::loss)) items.push_back("l loss");
+  if (has(TaskKind::bucket_copy_in) || has(TaskKind::bucket_copy_out)) items.push_back("c gradients copied");
+  if (std::any_of(seen.begin(), seen.end(), is_transfer)) items.push_back("~ transfer only");
+  if (std::any_of(seen.begin(), seen.end(), is_collective)) items.push_back("~ collective only");
+  items.push_back(". idle");
+  if (stages == Stages::in_rows) items.push_back("s0 stage 0, blank while its GPU computes for another stage");
+  std::string text, line;
+  for (const std::string& item : items) {
+    if (!line.empty() && line.size() + 3 + item.size() > width) {
+      text += line + "\n";
+      line.clear();
+    }
+    line += (line.empty() ? "" : "   ") + item;
+  }
+  return text + line + "\n";
+}
+
+/// Stages by GPU, as spans number them.
+std::vector<std::vector<std::int32_t>> stages_of_gpus(const RunResult& run) {
+  std::vector<std::vector<std::int32_t>> stages(static_cast<std::size_t>(run.spec.gpus));
+  for (std::size_t s = 0; s < run.stages.size(); ++s) {
+    stages.at(static_cast<std::size_t>(run.stages[s].worker)).push_back(static_cast<std::int32_t>(s));
+  }
+  return stages;
+}
+
+/// A row a stage where GPUs hold several and there is room for it: names without the stage fit into shorter operations.
+Stages how_to_tell_stages(const std::vector<std::vector<std::int32_t>>& stages, std::size_t gpus, std::size_t most_rows) {
+  std::size_t rows = 0, most = 0;
+  for (const auto& of_gpu : stages) {
+    rows += std::max<std::size_t>(of_gpu.size(), 1);
+    most = std::max(most, of_gpu.size());
+  }
+  if (most <= 1) return Stages::one;
+  return rows <= most_rows && gpus <= most_rows ? Stages::in_rows : Stages::in_names;
 }
 
 }  // namespace
@@ -196,7 +238,11 @@ std::string gantt(const RunResult& run, const GanttStyle& style) {
   const auto gpus = static_cast<std::size_t>(run.spec.gpus);
   const std::vector<std::size_t> rows = shown_rows(gpus, style.most_rows);
   const std::size_t number_width = std::to_string(gpus - 1).size();
-  const std::size_t indent = 4 + number_width + 2;  // "GPU 0 |"
+  const std::vector<std::vector<std::int32_t>> stages_of = stages_of_gpus(run);
+  const Stages stages = how_to_tell_stages(stages_of, gpus, style.most_rows);
+  const auto of_replica = static_cast<std::int32_t>(run.stages.size() / std::max<std::size_t>(run.replica_rows.size(), 1));
+  const std::size_t stage_width = stages == Stages::in_rows ? 2 + std::to_string(of_replica - 1).size() : 0;  // " s7"
+  const std::size_t indent = 4 + number_width + stage_width + 2;                                              // "GPU 0 s7 |"
   const Scale scale(run.timeline.step_ns, std::max(style.width, kLeastWidth) - indent - 1);
 
   std::vector<std::size_t> row_of(gpus, rows.size());
@@ -215,10 +261,20 @@ std::string gantt(const RunResult& run, const GanttStyle& style) {
       out += std::string(indent, ' ') + "... " + std::to_string(gpus - rows.size()) + " GPUs are not drawn ...\n";
     }
     const std::string number = std::to_string(rows[r]);
-    out += "GPU " + std::string(number_width - number.size(), ' ') + number + " |" +
-           text_of(draw(run, columns[r], scale, several[rows[r]]), style.color) + "|\n";
+    const std::string head = "GPU " + std::string(number_width - number.size(), ' ') + number;
+    const std::vector<Cell> cells = draw(run, columns[r], scale, stages == Stages::in_names && several[rows[r]]);
+    if (stages != Stages::in_rows) {
+      out += head + " |" + text_of(cells, style.color) + "|\n";
+      continue;
+    }
+    for (std::size_t s = 0; s < stages_of[rows[r]].size(); ++s) {
+      const std::int32_t stage = stages_of[rows[r]][s];
+      std::string label = " s" + std::to_string(stage % of_replica);
+      label.resize(stage_width, ' ');
+      out += (s == 0 ? head : std::string(head.size(), ' ')) + label + " |" + text_of(of_stage(cells, stage), style.color) + "|\n";
+    }
   }
-  return out + legend(run);
+  return out + legend(run, stages, std::max(style.width, kLeastWidth));
 }
 
 }  // namespace pdl

@@ -4,6 +4,13 @@
 //   GPU 0 |F0>F1>F2>...........B0<<<<B1<<<<B2<<<<|
 //   GPU 1 |...F0>F1>F2>..B0<<<<B1<<<<B2<<<<......|
 //
+// Where GPUs hold several stages, each stage has a row, blank while the GPU computes for another:
+//
+//   GPU 0 s0 |F0F1F2        W0  ....|
+//         s7 |      F0I0W0I1  W1....|
+//
+// With more than GanttStyle::most_rows of them a GPU has one row, and names carry the stage: 7F0.
+//
 // A column shows what filled most of it: an operation (its name where it fits, then > forward or < backward), o the
 // optimizer, ~ a transfer while nothing is computed, . idle. Operations shorter than a column are not all seen.
 #pragma once

@@ -26,13 +26,12 @@ PricedWork without_host(const Plan& plan, PricedWork priced) {
   return priced;
 }
 
-double host_share(const RunSpec& spec, const CostProfile& profile) {
+double host_share(const Plan& plan, const CostProfile& profile) {
   if (profile.host_description.device == "cpu") return 0;
-  RunSpec awake = spec;
-  awake.delay_ms = 0;
-  awake.straggler.reset();
-  const Plan plan = make_plan(awake);
-  const PricedWork priced = price(plan, profile, HostSpeed::slow);
+  PricedWork priced = price(plan, profile, HostSpeed::slow);
+  for (std::size_t w = 0; w < priced.costs.size(); ++w) {
+    if (plan.graph.works[w].kind == TaskKind::sleep) priced.costs[w] = {};
+  }
   return std::max(0.0, 1 - step_of(plan, without_host(plan, priced)) / step_of(plan, priced));
 }
 

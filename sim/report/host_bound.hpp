@@ -15,7 +15,6 @@
 #include "sim/cost/cost_profile.hpp"
 #include "sim/cost/price.hpp"
 #include "sim/plan/plan.hpp"
-#include "sim/spec/run_spec.hpp"
 
 namespace pdl {
 
@@ -24,8 +23,7 @@ inline constexpr double kHostBoundShare = 0.10;
 /// The same costs without the host's.
 PricedWork without_host(const Plan& plan, PricedWork priced);
 
-/// Of a spec whose order is known (not "auto" before its search). 0 on a profile of device "cpu": there the host is what
-/// computes. Throws as predict().
-double host_share(const RunSpec& spec, const CostProfile& profile);
+/// Of a plan by the profile. 0 on a profile of device "cpu": there the host is what computes. Throws as predict().
+double host_share(const Plan& plan, const CostProfile& profile);
 
 }  // namespace pdl

@@ -93,6 +93,8 @@ std::vector<Span> without_waiting(const Timeline& timeline) {
   return spans;
 }
 
+bool has_bubble(const RunSpec& spec) { return pipeline_workers(spec) > 1; }
+
 std::int64_t step_ns(const RunResult& run) {
   return step_ns(run.timeline, steps_overlap(run.spec));
 }
@@ -124,13 +126,16 @@ RunMetrics compute_metrics(const RunResult& run) {
     metrics.gpus.at(static_cast<std::size_t>(stage.worker)).layers += stage.layer_count;
   }
   const std::vector<bool> several = holds_several_stages(run);
-  double useful_ns = 0;
+  double useful_ns = 0, idle_ns = 0;
   for (std::size_t g = 0; g < gpus; ++g) {
     measure_time(of_gpu[g], metrics.step_ns, steps_overlap(run.spec), metrics.gpus[g]);
     metrics.gpus[g].ops = operations(run, std::move(of_gpu[g]), several[g]);
     useful_ns += static_cast<double>(metrics.gpus[g].useful_ns);
+    idle_ns += static_cast<double>(metrics.gpus[g].idle_ns);
   }
-  metrics.bubble_fraction = 1 - useful_ns / (static_cast<double>(gpus) * static_cast<double>(metrics.step_ns));
+  const double time_of_all_ns = static_cast<double>(gpus) * static_cast<double>(metrics.step_ns);
+  metrics.bubble_fraction = 1 - useful_ns / time_of_all_ns;
+  metrics.idle_fraction = idle_ns / time_of_all_ns;
   metrics.throughput_samples_per_s = static_cast<double>(run.spec.batch * run.spec.accum) / (run.step_time.median_ms / 1e3);
   metrics.transfer_count = static_cast<std::int64_t>(run.transfer_bytes.size());
   for (const std::int64_t bytes : run.transfer_bytes) metrics.transfer_bytes += bytes;

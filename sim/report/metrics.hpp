@@ -10,6 +10,9 @@
 //   useful        the length of the forward and backward tasks: no optimizer, no transfer
 //   bubble        1 - useful / (GPUs x step)
 //
+// Outside pipelines (one GPU, data parallelism) tables for people show the idle share of the time of all GPUs in its place:
+// nobody waits for another stage there, and the optimizer and copies of gradients are work that a bubble would count.
+//
 // A copy between GPUs is issued by its sender; NCCL and Gloo occupy both ends. In one-thread programs a copy may run on
 // the compute stream: it is communication there too. The step is that of the timeline: of a measured run the recorded
 // step, the one nearest to the median. Where steps overlap (zb-h2 has no barrier at the optimizer), a step is the time of
@@ -43,6 +46,7 @@ struct GpuMetrics {
 struct RunMetrics {
   std::int64_t step_ns = 0;  // of the timeline
   double bubble_fraction = 0;
+  double idle_fraction = 0;  // idle / (GPUs x step)
   double throughput_samples_per_s = 0;  // batch x rounds / median step time
   std::int64_t transfer_count = 0;
   std::int64_t transfer_bytes = 0;
@@ -51,6 +55,9 @@ struct RunMetrics {
   std::int64_t parameters = 0;
   std::vector<GpuMetrics> gpus;
 };
+
+/// Stages on several GPUs: what is not forward or backward work is called a bubble.
+bool has_bubble(const RunSpec& spec);
 
 /// The step that the metrics are about: see above.
 std::int64_t step_ns(const RunResult& run);

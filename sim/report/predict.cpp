@@ -29,12 +29,9 @@ WorkspaceBytes workspaces(const CostProfile& profile) {
 
 nlohmann::json describe_profile(const CostProfile& profile) {
   const Environment& host = profile.host_description;
-  return {{"profile",
-           {{"name", profile.name},
-            {"device", host.device},
-            {"card", host.card},
-            {"count", host.count},
-            {"date", host.date}}}};
+  nlohmann::json described = {{"name", profile.name}, {"device", host.device}, {"card", host.card}, {"count", host.count}, {"date", host.date}};
+  if (!profile.chosen_as.empty()) described["chosen_as"] = profile.chosen_as;
+  return {{"profile", described}};
 }
 
 void check_capacity(const RunResult& result, std::int64_t capacity_bytes, const char* whose) {
@@ -84,10 +81,18 @@ PlannedStep plan_step(const Plan& plan, const CostProfile* profile) {
   return step;
 }
 
-RunResult predict(const RunSpec& asked, const CostProfile* profile, std::optional<std::int64_t> memory_limit_bytes) {
-  if (!asked.synthetic && !profile) throw std::logic_error("a prediction needs a profile or synthetic costs");
-  const RunSpec spec = needs_search(asked) ? with_found_order(asked, profile, memory_limit_bytes) : asked;
-  const Plan plan = make_plan(spec);
+Plan plan_of(const RunSpec& spec, const CostProfile* profile, std::optional<std::int64_t> memory_limit_bytes) {
+  if (!spec.synthetic && !profile) throw std::logic_error("a prediction needs a profile or synthetic costs");
+  return make_plan(needs_search(spec) ? with_found_order(spec, profile, memory_limit_bytes) : spec);
+}
+
+RunResult predict(const RunSpec& spec, const CostProfile* profile, std::optional<std::int64_t> memory_limit_bytes) {
+  return predict(plan_of(spec, profile, memory_limit_bytes), profile, memory_limit_bytes);
+}
+
+RunResult predict(const Plan& plan, const CostProfile* profile, std::optional<std::int64_t> memory_limit_bytes) {
+  const RunSpec& spec = plan.spec;
+  if (!spec.synthetic && !profile) throw std::logic_error("a prediction needs a profile or synthetic costs");
   RunResult result = begin_result(plan);
   PlannedStep step = plan_step(plan, profile);
   result.warnings.insert(result.warnings.end(), step.priced.warnings.begin(), step.priced.warnings.end());

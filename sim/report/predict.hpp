@@ -20,6 +20,12 @@ namespace pdl {
 RunResult predict(const RunSpec& spec, const CostProfile* profile,
                   std::optional<std::int64_t> memory_limit_bytes = std::nullopt);
 
+/// The plan of a spec; for schedule "auto" after the search for an order, as predict() does.
+Plan plan_of(const RunSpec& spec, const CostProfile* profile, std::optional<std::int64_t> memory_limit_bytes = std::nullopt);
+
+/// Of a plan that is there already: the same prediction as that of its spec.
+RunResult predict(const Plan& plan, const CostProfile* profile, std::optional<std::int64_t> memory_limit_bytes = std::nullopt);
+
 /// By the spec's synthetic costs, or else by the profile.
 PricedWork price_plan(const Plan& plan, const CostProfile* profile);
 

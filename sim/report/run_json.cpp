@@ -129,6 +129,7 @@ ordered_json without_spans(const RunResult& run) {
   if (run.bound_ms) out["bound_ms"] = *run.bound_ms;
   out["throughput_samples_per_s"] = metrics.throughput_samples_per_s;
   out["bubble_fraction"] = metrics.bubble_fraction;
+  out["idle_fraction"] = metrics.idle_fraction;
   out["model"] = model_to_json(run.spec, metrics.parameters);
   out["transfers"] = {{"count", metrics.transfer_count}, {"bytes", metrics.transfer_bytes}};
   out["transfers"]["each_bytes"] = run.transfer_bytes;

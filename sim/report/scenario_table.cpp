@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
+#include <sstream>
 
 #include "sim/report/answers.hpp"
 #include "sim/report/common_settings.hpp"
@@ -18,15 +20,21 @@ bool is_left(const ScenarioColumn& column) {
   return std::find(kLeft.begin(), kLeft.end(), column.name) != kLeft.end();
 }
 
-void add_heads(const ScenarioColumn& column, bool with_measured, TextTable& table) {
+/// Words of a head: "predicted", or "pred." where a table would be wider than a screen.
+struct HeadWords {
+  std::string predicted = "predicted", measured = "measured";
+};
+constexpr std::size_t kWidestTable = 140;
+
+void add_heads(const ScenarioColumn& column, bool with_measured, const HeadWords& words, TextTable& table) {
   if (column.text) {
     table.columns.push_back({column.title, column.unit, is_left(column) ? Align::left : Align::right});
     return;
   }
-  if (!column.measured_only) table.columns.push_back({column.title, column.unit.empty() ? "predicted" : "predicted " + column.unit});
+  if (!column.measured_only) table.columns.push_back({column.title + "\n" + words.predicted, column.unit});
   if (!with_measured) return;
-  table.columns.push_back({column.title, column.unit.empty() ? "measured" : "measured " + column.unit});
-  if (column.with_difference) table.columns.push_back({"difference", "%"});
+  table.columns.push_back({column.title + "\n" + words.measured, column.unit});
+  if (column.with_difference) table.columns.push_back({"error", "%"});
 }
 
 void add_cells(const ScenarioColumn& column, CellPlace cell, bool with_measured, std::vector<std::string>& cells) {
@@ -51,42 +59,74 @@ void add_cells(const ScenarioColumn& column, CellPlace cell, bool with_measured,
     measured = column.number(cell);
     cells.push_back(shown(measured));
   } else {
-    cells.push_back(column.name == "step_time_ms" ? "predicted only" : "-");
+    cells.push_back("-");
   }
   if (!column.with_difference) return;
   const bool known = predicted && measured && *measured > 0;
   cells.push_back(known ? signed_fixed(100 * (*predicted - *measured) / *measured, 1) : "-");
 }
 
+std::vector<std::vector<SettingValue>> settings_of_rows(const ScenarioTable& table) {
+  std::vector<std::vector<SettingValue>> rows;
+  for (const ScenarioRow& row : table.rows) rows.push_back(to_settings(row.spec));
+  return rows;
+}
+
+/// Columns of settings that every row has with the same value: the line above the table says them.
+std::vector<std::string> said_above(const ScenarioTable& table) {
+  std::vector<std::string> columns;
+  if (table.rows.size() < 2) return columns;
+  for (const SettingValue& setting : common_settings(settings_of_rows(table))) {
+    std::string name = setting.name;
+    std::replace(name.begin(), name.end(), '-', '_');
+    columns.push_back(name);
+  }
+  return columns;
+}
+
 std::vector<const ScenarioColumn*> chosen(const ScenarioTable& table, bool per_gpu) {
   const bool with_measured = table.has_measurements();
   const auto known = scenario_columns();
+  const std::vector<std::string> said = said_above(table);
   std::vector<const ScenarioColumn*> columns;
   for (const std::string& name : table.scenario.columns) {
     const auto found =
         std::find_if(known.begin(), known.end(), [&](const auto& column) { return column.name == name; });
+    if (std::find(said.begin(), said.end(), name) != said.end()) continue;
     if (found->per_gpu == per_gpu && (with_measured || !found->measured_only)) columns.push_back(&*found);
   }
   return columns;
 }
 
-std::string configuration_table(const ScenarioTable& table) {
+std::size_t widest_line(const std::string& text) {
+  std::size_t widest = 0;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) widest = std::max(widest, line.size());
+  return widest;
+}
+
+/// A table, with short words in its head if it would be too wide with long ones.
+std::string fitted(const std::function<TextTable(const HeadWords&)>& table) {
+  const std::string text = to_text(table({}));
+  return widest_line(text) <= kWidestTable ? text : to_text(table({"pred.", "meas."}));
+}
+
+TextTable configuration_table(const ScenarioTable& table, const HeadWords& words) {
   TextTable text{{{"row", ""}}, {}};
   const auto columns = chosen(table, false);
-  for (const ScenarioColumn* column : columns) add_heads(*column, table.has_measurements(), text);
+  for (const ScenarioColumn* column : columns) add_heads(*column, table.has_measurements(), words, text);
   for (std::size_t r = 0; r < table.rows.size(); ++r) {
     std::vector<std::string> cells = {std::to_string(r + 1)};
     for (const ScenarioColumn* column : columns) add_cells(*column, {table, r, false}, table.has_measurements(), cells);
     text.rows.push_back(std::move(cells));
   }
-  return to_text(text);
+  return text;
 }
 
-std::string gpu_table(const ScenarioTable& table) {
+TextTable gpu_table(const ScenarioTable& table, const HeadWords& words) {
   const auto columns = chosen(table, true);
-  if (columns.empty()) return "";
   TextTable text{{{"row", ""}, {"GPU", ""}}, {}};
-  for (const ScenarioColumn* column : columns) add_heads(*column, table.has_measurements(), text);
+  for (const ScenarioColumn* column : columns) add_heads(*column, table.has_measurements(), words, text);
   for (std::size_t r = 0; r < table.rows.size(); ++r) {
     for (std::size_t g = 0; g < table.rows[r].predicted.metrics.gpus.size(); ++g) {
       std::vector<std::string> cells = {std::to_string(r + 1), std::to_string(g)};
@@ -95,7 +135,12 @@ std::string gpu_table(const ScenarioTable& table) {
       text.rows.push_back(std::move(cells));
     }
   }
-  return "\n" + to_text(text);
+  return text;
+}
+
+std::string tables_text(const ScenarioTable& table) {
+  const std::string text = fitted([&](const HeadWords& words) { return configuration_table(table, words); });
+  return chosen(table, true).empty() ? text : text + "\n" + fitted([&](const HeadWords& words) { return gpu_table(table, words); });
 }
 
 std::string legend(const ScenarioTable& table, std::size_t width) {
@@ -105,14 +150,8 @@ std::string legend(const ScenarioTable& table, std::size_t width) {
       if (!column->meaning.empty()) text += wrap("  " + column->meaning, width, 4);
     }
   }
-  if (table.has_measurements()) text += wrap("  difference: (predicted - measured) / measured", width, 4);
+  if (table.has_measurements()) text += wrap("  error: (predicted - measured) / measured; pred.: predicted; meas.: measured; -: not measured, predicted only", width, 4);
   return text.empty() ? "" : "\n" + text;
-}
-
-std::string common_settings(const ScenarioTable& table, std::size_t width) {
-  std::vector<std::vector<SettingValue>> rows;
-  for (const ScenarioRow& row : table.rows) rows.push_back(to_settings(row.spec));
-  return common_settings_text(rows, width);
 }
 
 std::string warnings_text(const ScenarioTable& table, std::size_t width) {
@@ -172,10 +211,10 @@ std::string scenario_text(const ScenarioTable& table, std::size_t width) {
   const Scenario& scenario = table.scenario;
   std::string out = scenario.source.empty() ? scenario.title + "\n" : scenario.source + ": " + scenario.title + "\n";
   if (!scenario.question.empty()) out += wrap("question: " + scenario.question, width, 2);
-  out += wrap(describe_source(table.rows.front().predicted.result), width, 2) + common_settings(table, width);
+  out += wrap(describe_source(table.rows.front().predicted.result), width, 2) + common_settings_text(settings_of_rows(table), width);
   if (!table.has_measurements())
     out += "no measured runs of these configurations beside this profile: predicted only\n";
-  return out + "\n" + configuration_table(table) + gpu_table(table) + legend(table, width) +
+  return out + "\n" + tables_text(table) + legend(table, width) +
          warnings_text(table, width) + answer_text(table, width);
 }
 

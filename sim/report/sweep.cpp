@@ -25,6 +25,8 @@ SweepResult result_of(const RunResult& run) {
   const RunMetrics metrics = compute_metrics(run);
   result.throughput_samples_per_s = metrics.throughput_samples_per_s;
   result.bubble_fraction = metrics.bubble_fraction;
+  result.idle_fraction = metrics.idle_fraction;
+  result.has_bubble = has_bubble(run.spec);
   result.exposed_communication_fraction = exposed_communication_fraction(metrics);
   result.bound_ms = run.bound_ms;
   result.peak_memory_bytes = *std::max_element(run.peak_memory_bytes.begin(), run.peak_memory_bytes.end());

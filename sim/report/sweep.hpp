@@ -39,6 +39,8 @@ struct SweepResult {
   double step_time_ms = 0;
   double throughput_samples_per_s = 0;
   double bubble_fraction = 0;
+  double idle_fraction = 0;
+  bool has_bubble = false;
   double exposed_communication_fraction = 0;  // of the step, averaged over the GPUs (sim/report/communication.hpp)
   std::optional<double> bound_ms;  // RunResult::bound_ms
   std::int64_t peak_memory_bytes = 0;

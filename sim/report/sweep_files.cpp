@@ -43,6 +43,7 @@ nlohmann::ordered_json sweep_json(const Sweep& sweep) {
       }
       entry["exposed_communication_fraction"] = row.result->exposed_communication_fraction;
       entry["bubble_fraction"] = row.result->bubble_fraction;
+      entry["idle_fraction"] = row.result->idle_fraction;
       entry["peak_memory_bytes"] = row.result->peak_memory_bytes;
       entry["live_activations"] = row.result->live_activations;
       entry["live_activation_bytes"] = row.result->live_activation_bytes;
@@ -74,7 +75,7 @@ std::string sweep_csv(const Sweep& sweep) {
   }
   std::vector<std::string> head = words;
   head.insert(head.end(), {"step_time_ms", "bound_ms", "throughput_samples_per_s", "speedup", "efficiency",
-                           "exposed_communication_fraction", "bubble_fraction", "peak_memory_bytes", "live_activations",
+                           "exposed_communication_fraction", "bubble_fraction", "idle_fraction", "peak_memory_bytes", "live_activations",
                            "live_activation_bytes", "steps_overlap", "within_memory_limit", "refused"});
   const std::size_t results = head.size() - words.size();
   std::string out = csv_line(head);
@@ -86,7 +87,7 @@ std::string sweep_csv(const Sweep& sweep) {
       cells.insert(cells.end(), {to_text(result.step_time_ms), result.bound_ms ? to_text(*result.bound_ms) : "",
                                  to_text(result.throughput_samples_per_s), row.scaling ? to_text(row.scaling->speedup) : "",
                                  row.scaling ? to_text(row.scaling->efficiency) : "",
-                                 to_text(result.exposed_communication_fraction), to_text(result.bubble_fraction),
+                                 to_text(result.exposed_communication_fraction), to_text(result.bubble_fraction), to_text(result.idle_fraction),
                                  std::to_string(result.peak_memory_bytes), std::to_string(result.live_activations),
                                  std::to_string(result.live_activation_bytes), result.steps_overlap ? "1" : "0",
                                  sweep.can_win(row) ? "1" : "0", ""});

@@ -79,7 +79,11 @@ std::vector<ResultColumn> result_columns(const Sweep& sweep) {
   if (!sweep.scaling) {
     add("bound", "ms", [](const SweepRow& row) { return row.result->bound_ms ? fixed(*row.result->bound_ms, 3) : "-"; });
   }
-  add("bubble", "%", [](const SweepRow& row) { return fixed(100 * row.result->bubble_fraction, 1); });
+  const auto any = [&](bool bubble) {
+    return std::any_of(sweep.rows.begin(), sweep.rows.end(), [&](const SweepRow& row) { return row.result && row.result->has_bubble == bubble; });
+  };
+  if (any(true)) add("bubble", "%", [](const SweepRow& row) { return row.result->has_bubble ? fixed(100 * row.result->bubble_fraction, 1) : "-"; });
+  if (any(false)) add("idle", "%", [](const SweepRow& row) { return fixed(100 * row.result->idle_fraction, 1); });
   add("peak memory", unit, [memory](const SweepRow& row) { return memory(row.result->peak_memory_bytes); });
   if (!sweep.scaling) {
     add("live", "activations", [](const SweepRow& row) { return std::to_string(row.result->live_activations); });

@@ -36,13 +36,14 @@ std::string memory_text(const RunResult& run, std::size_t gpu) {
 }
 
 std::string gpu_table(const RunResult& run, const RunMetrics& metrics, std::size_t most_rows) {
+  const bool bubble = has_bubble(run.spec);
   TextTable table;
   table.columns = {{"GPU", "", Align::right},
                    {"layers", "", Align::left},
                    {"busy", "ms"},
                    {"communication", "ms"},
                    {"idle", "ms"},
-                   {"bubble", "%"},
+                   {bubble ? "bubble" : "idle", "%"},
                    {"peak memory", memory_in_mib(run) ? "MiB" : "GiB"}};
   const std::vector<std::string> layers = layers_of_gpus(run);
   const std::vector<std::size_t> rows = shown_rows(metrics.gpus.size(), most_rows);
@@ -50,8 +51,9 @@ std::string gpu_table(const RunResult& run, const RunMetrics& metrics, std::size
     if (r > 0 && rows[r] != rows[r - 1] + 1) table.rows.push_back({"...", "", "", "", "", "", ""});
     const std::size_t g = rows[r];
     const GpuMetrics& gpu = metrics.gpus[g];
+    const double share = bubble ? gpu.bubble_fraction : static_cast<double>(gpu.idle_ns) / static_cast<double>(metrics.step_ns);
     table.rows.push_back({std::to_string(g), layers[g], milliseconds(gpu.busy_ns), milliseconds(gpu.comm_ns),
-                          milliseconds(gpu.idle_ns), fixed(gpu.bubble_fraction * 100, 1), memory_text(run, g)});
+                          milliseconds(gpu.idle_ns), fixed(share * 100, 1), memory_text(run, g)});
   }
   const std::size_t hidden = metrics.gpus.size() - rows.size();
   return to_text(table) + (hidden == 0 ? "" : "(" + std::to_string(hidden) + " GPUs are not shown; --json has all)\n") +
@@ -71,9 +73,11 @@ std::string totals(const RunResult& run, const RunMetrics& metrics) {
   const std::string transfers = metrics.transfer_count == 0 ? "none"
                                                             : grouped(metrics.transfer_count) + " between GPUs, " +
                                                                   decimal_bytes(metrics.transfer_bytes) + " in all";
+  const std::string lost = has_bubble(run.spec)
+                               ? "bubble       " + percent(metrics.bubble_fraction) + " of the time of all GPUs is not forward or backward work\n"
+                               : "idle         " + percent(metrics.idle_fraction) + " of the time of all GPUs is neither computation nor communication\n";
   return "step time    " + step_time_text(run) + "\n" + "throughput   " + fixed(metrics.throughput_samples_per_s, 1) +
-         " samples/s\n" + "bubble       " + percent(metrics.bubble_fraction) +
-         " of the time of all GPUs is not forward or backward work\n" + "transfers    " + transfers + "\n" +
+         " samples/s\n" + lost + "transfers    " + transfers + "\n" +
          "parameters   " + grouped(metrics.parameters) + " in " + std::to_string(run.spec.model.layers.size()) +
          " layers\n" +
          (metrics.collective_count == 0 ? "" : "collectives  " + grouped(metrics.collective_count) + ", " + decimal_bytes(metrics.collective_bytes) + " in all\n");
@@ -88,8 +92,10 @@ std::string describe_source(const RunResult& run) {
   const nlohmann::json& source = profiled ? environment["profile"] : environment;
   const std::string host = text_at(source, "count", "?") + " x " + text_at(source, "card", "unknown card");
   const std::string date = text_at(source, "date", "at an unknown date");
-  return profiled ? "costs: profile " + text_at(source, "name", "?") + " (" + host + ", measured " + date + ")"
-                  : "measured on " + host + ", " + date;
+  if (!profiled) return "measured on " + host + ", " + date;
+  const std::string chosen_as = text_at(source, "chosen_as", "");
+  return "costs: profile " + text_at(source, "name", "?") + " (" + host + ", measured " + date + ")" +
+         (chosen_as.empty() ? "" : "; by default: " + chosen_as + " (choose with --profile)");
 }
 
 std::vector<std::string> layers_of_gpus(const RunResult& run) {

@@ -19,24 +19,36 @@ void append_line(std::string& out, const TextTable& table, const std::vector<std
   out += line + "\n";
 }
 
+/// The lines of the head, the units last.
+std::vector<std::vector<std::string>> head_of(const TextTable& table) {
+  std::vector<std::vector<std::string>> lines;
+  std::vector<std::string> units;
+  for (std::size_t c = 0; c < table.columns.size(); ++c) {
+    std::istringstream title(table.columns[c].title);
+    std::string line;
+    for (std::size_t l = 0; std::getline(title, line); ++l) {
+      if (l == lines.size()) lines.emplace_back(table.columns.size());
+      lines[l][c] = line;
+    }
+    units.push_back(table.columns[c].unit);
+  }
+  if (std::any_of(units.begin(), units.end(), [](const std::string& unit) { return !unit.empty(); })) lines.push_back(units);
+  return lines;
+}
+
 }  // namespace
 
 std::string to_text(const TextTable& table) {
-  std::vector<std::string> titles, units;
-  std::vector<std::size_t> widths;
-  for (const TextColumn& column : table.columns) {
-    titles.push_back(column.title);
-    units.push_back(column.unit);
-    widths.push_back(std::max(column.title.size(), column.unit.size()));
+  const std::vector<std::vector<std::string>> head = head_of(table);
+  std::vector<std::size_t> widths(table.columns.size(), 0);
+  for (const auto& line : head) {
+    for (std::size_t c = 0; c < line.size(); ++c) widths[c] = std::max(widths[c], line[c].size());
   }
   for (const auto& row : table.rows) {
     for (std::size_t c = 0; c < row.size(); ++c) widths[c] = std::max(widths[c], row[c].size());
   }
   std::string out;
-  append_line(out, table, widths, titles);
-  if (std::any_of(units.begin(), units.end(), [](const std::string& unit) { return !unit.empty(); })) {
-    append_line(out, table, widths, units);
-  }
+  for (const auto& line : head) append_line(out, table, widths, line);
   std::size_t total = 0;
   for (const std::size_t width : widths) total += width + 2;
   out += std::string(total > 2 ? total - 2 : 0, '-') + "\n";
@@ -52,7 +64,9 @@ std::string to_markdown(const TextTable& table) {
   };
   std::string out = "|", rule = "|";
   for (const TextColumn& column : table.columns) {
-    out += " " + escaped(column.title + (column.unit.empty() ? "" : " (" + column.unit + ")")) + " |";
+    std::string title = column.title;
+    std::replace(title.begin(), title.end(), '\n', ' ');
+    out += " " + escaped(title + (column.unit.empty() ? "" : " (" + column.unit + ")")) + " |";
     rule += column.align == Align::right ? "---:|" : ":---|";
   }
   out += "\n" + rule + "\n";

@@ -17,8 +17,8 @@ namespace pdl {
 enum class Align { left, right };
 
 struct TextColumn {
-  std::string title;
-  std::string unit;  // second line of the head; the line is left out when no column has one
+  std::string title;  // of several lines, where it has '\n'
+  std::string unit;   // last line of the head; the line is left out when no column has one
   Align align = Align::right;
 };
 

@@ -52,8 +52,9 @@ ValidatedRun validate_run(const std::string& path, const CostProfile& profile, R
   run.path = path;
   run.profile_name = profile.name;
   try {
-    run.predicted = predict(measured.spec, &profile);
-    run.host_share = host_share(run.predicted.spec, profile);
+    const Plan plan = plan_of(measured.spec, &profile);
+    run.predicted = predict(plan, &profile);
+    run.host_share = host_share(plan, profile);
   } catch (const InputError& error) {
     throw InputError(path + ": cannot be predicted: " + error.what());
   } catch (const CannotRun& error) {

@@ -182,12 +182,10 @@ void check_shape(const Given& given, const RunSpec& spec) {
                      "at least one layer for every stage");
   }
   const Schedule* known = named_schedule(spec);
-  if (!known || !known->refuses) return;
-  const std::string rule = known->refuses(shape_of(spec, spec.microbatches));
-  if (rule.empty()) return;
+  const auto refusal = known ? known->refusal(shape_of(spec, spec.microbatches)) : std::nullopt;
+  if (!refusal) return;
   const SettingValue* s = find(given, "microbatches") ? find(given, "microbatches") : find(given, "schedule");
-  throw InputError(s ? s->place : "microbatches", rule.substr(0, rule.find(": ")) + " with schedule " + spec.schedule,
-                   rule.substr(rule.find(": ") + 2));
+  throw InputError(s ? s->place : "microbatches", refusal->found + " with schedule " + spec.schedule, refusal->expected);
 }
 
 void read_overlap(const Given& given, RunSpec& spec) {

@@ -6,16 +6,16 @@
 namespace pdl {
 namespace {
 
-std::string multiple_of_workers(const ScheduleShape& shape) {
-  if (shape.microbatches % shape.workers == 0) return "";
-  return std::to_string(shape.microbatches) + " micro-batches on " + std::to_string(shape.workers) +
-         " GPUs: a multiple of the number of GPUs (groups of that many go through a chunk before the next chunk)";
+std::optional<ShapeRefusal> multiple_of_workers(const ScheduleShape& shape) {
+  if (shape.microbatches % shape.workers == 0) return std::nullopt;
+  return ShapeRefusal{std::to_string(shape.microbatches) + " micro-batches on " + std::to_string(shape.workers) + " GPUs",
+                      "a multiple of the number of GPUs (groups of that many go through a chunk before the next chunk)"};
 }
 
-std::string as_many_as_stages(const ScheduleShape& shape) {
-  if (shape.microbatches >= shape.stages()) return "";
-  return std::to_string(shape.microbatches) + " micro-batches for " + std::to_string(shape.stages()) +
-         " stages: at least as many micro-batches as stages";
+std::optional<ShapeRefusal> as_many_as_stages(const ScheduleShape& shape) {
+  if (shape.microbatches >= shape.stages()) return std::nullopt;
+  return ShapeRefusal{std::to_string(shape.microbatches) + " micro-batches for " + std::to_string(shape.stages()) + " stages",
+                      "at least as many micro-batches as stages"};
 }
 
 constexpr std::int32_t kManyChunks = 1024;

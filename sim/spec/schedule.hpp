@@ -11,6 +11,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -65,9 +66,15 @@ struct PipelineOrder {
   bool operator==(const PipelineOrder&) const = default;
 };
 
-/// Which numbers of micro-batches a schedule takes: empty if the shape is fine, else the rule with both numbers in it,
-/// "6 micro-batches on 4 GPUs: a multiple of the number of GPUs".
-using ShapeRule = std::string (*)(const ScheduleShape& shape);
+/// Why a schedule does not take a shape: what it is, "6 micro-batches on 4 GPUs", and what it should be, "a multiple of the
+/// number of GPUs".
+struct ShapeRefusal {
+  std::string found;
+  std::string expected;
+};
+
+/// Which numbers of micro-batches a schedule takes: nothing if the shape is fine.
+using ShapeRule = std::optional<ShapeRefusal> (*)(const ScheduleShape& shape);
 
 struct Schedule {
   std::string_view name;
@@ -86,6 +93,9 @@ struct Schedule {
   std::string_view memory;  // most live activations of a worker, in stage-sized ones of a pipeline with one chunk
   ShapeRule refuses = nullptr;  // null: any number of micro-batches
   std::vector<Operation> (*order)(const ScheduleShape& shape, std::int32_t worker) = nullptr;
+
+  std::optional<ShapeRefusal> refusal(const ScheduleShape& shape) const { return refuses ? refuses(shape) : std::nullopt; }
+  bool takes(const ScheduleShape& shape) const { return !refusal(shape); }
 };
 
 std::span<const Schedule> schedules();

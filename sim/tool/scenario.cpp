@@ -1,12 +1,9 @@
 // pdl-sim scenario FILE... | --all
 #include "sim/report/scenario.hpp"
 
-#include <algorithm>
-#include <exception>
 #include <filesystem>
 #include <iostream>
 #include <memory>
-#include <optional>
 
 #include "sim/cost/cost_profile.hpp"
 #include "sim/report/evaluate_scenario.hpp"
@@ -34,30 +31,6 @@ struct ScenarioFlags {
 /// scenarios/ of the current folder, else of the source tree.
 std::string scenarios_folder() {
   return std::filesystem::is_directory("scenarios") ? "scenarios" : PDL_SOURCE_DIR "/scenarios";
-}
-
-/// From the bundled profile whose machine has measured most of the scenario; of equals, the default one. A profile that lacks
-/// what the scenario needs is passed over, if another has it.
-ScenarioTable on_best_measured_machine(const Scenario& scenario) {
-  const auto measured = [](const ScenarioTable& table) {
-    return std::count_if(table.rows.begin(), table.rows.end(), [](const ScenarioRow& row) { return row.measured.has_value(); });
-  };
-  std::vector<std::string> profiles = {default_profile_name()};
-  for (const ProfileSummary& profile : list_profiles()) {
-    if (profile.error.empty() && profile.name != profiles.front()) profiles.push_back(profile.path);
-  }
-  std::optional<ScenarioTable> best;
-  std::exception_ptr lacking;
-  for (const std::string& profile : profiles) {
-    try {
-      ScenarioTable table = evaluate_scenario(scenario, profile);
-      if (!best || measured(table) > measured(*best)) best = std::move(table);
-    } catch (const NotInProfile&) {
-      if (!lacking) lacking = std::current_exception();
-    }
-  }
-  if (!best) std::rethrow_exception(lacking);
-  return std::move(*best);
 }
 
 void print_scenarios(const ScenarioFlags& flags) {

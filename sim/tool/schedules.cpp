@@ -24,11 +24,9 @@ namespace {
 
 /// The rule as the schedule words it when it refuses a shape; "any" if it refuses none of some small ones.
 std::string microbatch_rule(const Schedule& schedule) {
-  if (!schedule.refuses) return "any";
   constexpr std::int32_t kWorkers = 4;
   for (std::int32_t microbatches = 1; microbatches < 2 * kWorkers; ++microbatches) {
-    const std::string refusal = schedule.refuses({kWorkers, schedule.default_chunks, microbatches});
-    if (!refusal.empty()) return refusal.substr(refusal.find(": ") + 2);
+    if (const auto refusal = schedule.refusal({kWorkers, schedule.default_chunks, microbatches})) return refusal->expected;
   }
   return "any";
 }

@@ -39,8 +39,9 @@ RunResult predict_as_asked(const SimulateFlags& flags) {
   const auto profile = flags.profile->value();
   if (!spec.synthetic) {
     const CostProfile costs = profile ? load_profile(*profile) : load_default_profile({&spec, 1});
-    RunResult run = predict(spec, &costs, memory_limit(flags));
-    if (const double share = host_share(run.spec, costs); share > kHostBoundShare) run.warnings.push_back(host_bound_warning(share));
+    const Plan plan = plan_of(spec, &costs, memory_limit(flags));
+    RunResult run = predict(plan, &costs, memory_limit(flags));
+    if (const double share = host_share(plan, costs); share > kHostBoundShare) run.warnings.push_back(host_bound_warning(share));
     return run;
   }
   if (profile) throw InputError("--profile", *profile + " beside synthetic costs", "either a profile or --tf and --tb");

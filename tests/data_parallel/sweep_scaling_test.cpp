@@ -92,7 +92,7 @@ TEST_CASE("A row that cannot run is no base: the fewest GPUs that can are", "[da
   CHECK(sweep.rows[2].exit_code == kExitInput);  // fewer samples than GPUs
   CHECK_FALSE(sweep.rows[2].scaling);
   CHECK(sweep.rows[1].scaling->base_row == 0);
-  CHECK_THAT(sweep_csv(sweep), ContainsSubstring("64,128,ddp,4,8,8,,,,,,,,,,,,0,"));
+  CHECK_THAT(sweep_csv(sweep), ContainsSubstring("64,128,ddp,4,8,8,,,,,,,,,,,,,0,"));
 }
 
 TEST_CASE("Scaling is that of GPUs: one number of them has none", "[data_parallel]") {

@@ -19,7 +19,7 @@ std::string text_of(const Schedule& s, const ScheduleShape& shape) {
 }
 
 bool accepted(const Schedule& s, const ScheduleShape& shape) {
-  return s.least_chunks <= shape.chunks && shape.chunks <= s.most_chunks && (!s.refuses || s.refuses(shape).empty());
+  return s.least_chunks <= shape.chunks && shape.chunks <= s.most_chunks && s.takes(shape);
 }
 
 void for_every_shape(const std::function<void(const Schedule&, const ScheduleShape&)>& check) {

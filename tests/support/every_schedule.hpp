@@ -13,7 +13,7 @@ inline std::vector<std::string> every_schedule(int gpus, int microbatches, bool 
   std::vector<std::string> flags;
   for (const Schedule& schedule : schedules()) {
     const ScheduleShape shape{gpus, schedule.default_chunks, microbatches};
-    if (schedule.refuses && !schedule.refuses(shape).empty()) continue;
+    if (!schedule.takes(shape)) continue;
     const bool neighbours_on_a_gpu = schedule.placement == Placement::v || (gpus == 1 && schedule.default_chunks > 1);
     if (with_recomputation && (schedule.splits_backward || neighbours_on_a_gpu)) continue;
     flags.push_back("--schedule " + std::string(schedule.name) + " --gpus " + std::to_string(gpus) + " --microbatches " +

@@ -23,11 +23,19 @@ class DataFolder {
   std::optional<std::string> before_;
 };
 
-void add_profile(const TemporaryFolder& folder, const std::string& name, const std::string& device, int count) {
+void add_profile(const TemporaryFolder& folder, const std::string& name, const std::string& device, int count, bool collectives = false) {
   ProfileBuilder b;
   b.profile.name = name;
   b.profile.environment = {{"device", device}, {"card", "Card of " + name}, {"count", count}, {"date", "2026-11-27"}};
   b.layer("forward", 64, {{16, 10}});
+  if (collectives) {
+    MeasuredKey key;
+    key.probe = Probe::collective;
+    key.operation = "all_reduce";
+    key.transport = "nccl";
+    key.ranks = 2;
+    b.add(key, {{1024, 10}, {2048, 20}});
+  }
   folder.write(name + "/.keep", "");
   save_profile(b.done(), folder / (name + "/profile.json"));
 }
@@ -76,6 +84,24 @@ TEST_CASE("the default is the largest host: GPUs before CPUs, then count, then n
   add_profile(folder, "zz-small", "cuda", 999998);
   folder.write("zz-0/profile.json", "broken");
   CHECK(default_profile_name() == "zz-a");
+}
+
+TEST_CASE("a profile that the user did not name says why it was taken; one that was named does not", "[profile_folders]") {
+  const TemporaryFolder folder;
+  const DataFolder data(folder.path());
+  add_profile(folder, "zz-large", "cuda", 999999);
+  add_profile(folder, "zz-collectives", "cuda", 999998, true);
+  RunSpec pipeline, ddp, half;
+  ddp.strategy = Strategy::ddp;
+  half.dtype = Dtype::amp_bf16;
+  half.strategy = Strategy::ddp;
+  const CostProfile usual = load_default_profile({&pipeline, 1}), exchanging = load_default_profile({&ddp, 1});
+  CHECK(usual.name == "zz-large");
+  CHECK(usual.chosen_as == "the largest host in data/");
+  CHECK(exchanging.name == "zz-collectives");
+  CHECK(exchanging.chosen_as == "the largest host in data/ with collectives");
+  CHECK(load_profile("zz-large").chosen_as == "");
+  CHECK_THAT(load_default_profile({&half, 1}).chosen_as, ContainsSubstring("collectives and layers in amp-bf16"));
 }
 
 TEST_CASE("the same name in several folders: the first folder's", "[profile_folders]") {

@@ -116,7 +116,7 @@ TEST_CASE("every schedule, P and M up to 16: sweep agrees with the engine") {
   for (const Schedule& schedule : schedules()) {
     for (int p = 1; p <= 16; p += 3) {
       for (int m = 1; m <= 16; m += 5) {
-        if (schedule.refuses && !schedule.refuses({p, schedule.default_chunks, m}).empty()) continue;
+        if (!schedule.takes({p, schedule.default_chunks, m})) continue;
         const Simulated s = simulate(flags(std::string(schedule.name), p, m));
         INFO(schedule.name << " P " << p << " M " << m);
         CHECK(sweep(s.plan.graph, price_synthetic(s.plan, *s.plan.spec.synthetic)) == s.times);

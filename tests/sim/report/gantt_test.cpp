@@ -75,6 +75,29 @@ TEST_CASE("of many GPUs the first and the last are drawn") {
   CHECK_THAT(chart, ContainsSubstring("GPU 99 |"));
 }
 
+TEST_CASE("a GPU with two stages has a row for each, labelled with it, and the legend says so") {
+  const std::string flags = "--gpus 2 --depth 4 --chunks 2 --schedule interleaved --microbatches 2 --tf 2 --tb 4";
+  RunResult run = begin_result(make_plan(spec(flags)));
+  run.timeline = simulate(flags).timeline;
+  // F 1 ms, B 2 ms a stage, 15 ms in all: 3 columns a ms.
+  GanttStyle style;
+  style.width = 45 + 11;
+  const std::string chart = gantt(run, style);
+  CHECK_THAT(chart, ContainsSubstring("GPU 0 s0 |F0>F1>      ......      ...      B0<<<<B1<<<<|\n"
+                                      "      s2 |      F0>F1>......B0<<<<...B1<<<<            |\n"
+                                      "GPU 1 s1 |...F0>F1>                  B0<<<<B1<<<<......|\n"
+                                      "      s3 |...      F0>B0<<<<F1>B1<<<<            ......|\n"));
+  CHECK_THAT(chart, ContainsSubstring("s0 stage 0, blank while its GPU computes for another stage"));
+  std::istringstream lines(chart);
+  for (std::string line; std::getline(lines, line);) CHECK(line.size() <= style.width + 10);
+
+  style.most_rows = 3;  // no room for four
+  const std::string short_chart = gantt(run, style);
+  CHECK_THAT(short_chart, ContainsSubstring("GPU 0 |0F0"));
+  CHECK_THAT(short_chart, ContainsSubstring("0F0> forward of micro-batch 0 on stage 0"));
+  CHECK(short_chart.find("s0 stage") == std::string::npos);
+}
+
 TEST_CASE("colours add to the letters and take nothing away") {
   const RunResult run = drawn_run(1, {{0, "aaaaabbbbbBBBBBBBBBBAAAAAAAAAAooooo....."}});
   GanttStyle style;

@@ -150,6 +150,15 @@ TEST_CASE("predicted beside measured, and predicted only where nothing was measu
                          "more_gpus", std::string(kTiny) + R"(, "vary": {"gpus": [2, 4, 5]})"));
 }
 
+TEST_CASE("settings that every row has are said above the table, and in no column") {
+  const TemporaryFolder folder;
+  write_machine(folder, {}, 1);
+  const std::string text = golden_of(folder, R"("strategy", "depth", "dim", "batch", "gpus", "step_time_ms")", "more_gpus",
+                                     std::string(kTiny) + R"(, "vary": {"gpus": [2, 4]})");
+  CHECK_THAT(text, ContainsSubstring("all rows: model mlp, depth 10, dim 64, batch 256, microbatches 1, strategy mp"));
+  CHECK_THAT(text, ContainsSubstring("\nrow  GPUs       step\n                time\n           predicted\n                  ms\n"));
+}
+
 TEST_CASE("every answer, from a tiny machine") {
   const TemporaryFolder folder;
   write_machine(folder, {}, 1);

@@ -35,6 +35,31 @@ TEST_CASE("a measured run shows its spread") {
   check_golden("view_measured.txt", terminal_view(run, {}));
 }
 
+TEST_CASE("a prediction from a profile that the user did not name says why that one") {
+  CostProfile profile = tiny_profile();
+  const RunSpec asked = spec("--gpus 2 --depth 4 --dim 64 --batch 64 --microbatches 2");
+  CHECK(terminal_view(predict(asked, &profile), {}).find("by default") == std::string::npos);
+  profile.chosen_as = "the largest host in data/";
+  const RunResult run = predict(asked, &profile);
+  CHECK(describe_source(run).starts_with("costs: profile tiny ("));
+  CHECK(describe_source(run).ends_with("); by default: the largest host in data/ (choose with --profile)"));
+  CHECK_THAT(terminal_view(run, {}), ContainsSubstring("by default: the largest"));
+}
+
+TEST_CASE("a pipeline has a bubble; outside pipelines the idle share is shown, and named so") {
+  const std::string times = " --depth 4 --dim 64 --batch 64 --tf 4 --tb 8 --tcomm 8";
+  // 26 ms: each computes 12 and communicates 8; rank 1 sleeps 6, in which it is idle, and rank 0 waits for it as long.
+  const std::string ddp = terminal_view(predict(spec("--strategy ddp --gpus 2 --straggler 1:6" + times), nullptr), {});
+  CHECK_THAT(ddp, ContainsSubstring("idle         23.1 % of the time of all GPUs is neither computation nor communication\n"));
+  CHECK(ddp.find("bubble") == std::string::npos);
+  const std::string one = terminal_view(predict(spec("--gpus 1" + times), nullptr), {});
+  CHECK_THAT(one, ContainsSubstring("idle         0.0 %"));
+  CHECK(one.find("bubble") == std::string::npos);
+  const std::string pipeline = terminal_view(predict(spec("--gpus 2 --microbatches 1" + times), nullptr), {});
+  CHECK_THAT(pipeline, ContainsSubstring("bubble"));
+  CHECK(pipeline.find("idle         ") == std::string::npos);
+}
+
 TEST_CASE("layers of GPUs") {
   RunResult run = drawn_run(2, {{0, "aA"}, {1, "aA"}});
   run.stages = {{0, 0, 3, 1, 1}, {1, 3, 2, 1, 1}, {0, 5, 1, 1, 1}};

@@ -40,6 +40,17 @@ TEST_CASE("numbers do not follow the locale") {
   std::setlocale(LC_ALL, "C");
 }
 
+TEST_CASE("a head of several lines has the units in its last") {
+  const TextTable table{{{"row", ""}, {"step time\npredicted", "ms"}, {"live", "most", Align::left}}, {{"1", "12.50", "3"}}};
+  CHECK(to_text(table) ==
+        "row  step time  live\n"
+        "     predicted\n"
+        "            ms  most\n"
+        "--------------------\n"
+        "  1      12.50  3\n");
+  CHECK(to_markdown(table).starts_with("| row | step time predicted (ms) | live (most) |\n"));
+}
+
 TEST_CASE("columns are as wide as their longest cell") {
   const TextTable table{{{"GPU", ""}, {"layers", "", Align::left}, {"busy", "ms"}},
                         {{"0", "4 (0-3)", "12.5"}, {"10", "1", "1234.5"}}};

@@ -327,7 +327,7 @@ TEST_CASE("every named schedule comes back from its CSV as it was") {
       for (const std::int32_t chunks : {schedule.least_chunks, std::min(schedule.most_chunks, 3)})
         for (std::int32_t microbatches = 1; microbatches <= 12; ++microbatches) {
           const ScheduleShape shape{workers, chunks, microbatches};
-          if (schedule.refuses && !schedule.refuses(shape).empty()) continue;
+          if (!schedule.takes(shape)) continue;
           CAPTURE(schedule.name, workers, chunks, microbatches);
           const PipelineOrder order = make_order(schedule, shape);
           const std::string text = to_csv(order);

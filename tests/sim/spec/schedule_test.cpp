@@ -28,8 +28,8 @@ std::string every_worker(const std::string& schedule, ScheduleShape shape) {
 }
 
 std::string refusal(const std::string& schedule, ScheduleShape shape) {
-  const Schedule* s = find_schedule(schedule);
-  return s->refuses ? s->refuses(shape) : "";
+  const auto refused = find_schedule(schedule)->refusal(shape);
+  return refused ? refused->found + " | " + refused->expected : "";
 }
 
 TEST_CASE("Schedule naive: one micro-batch at a time") {
@@ -128,13 +128,13 @@ TEST_CASE("Stages in a loop and in a V") {
 TEST_CASE("Numbers of micro-batches that a schedule refuses: both numbers and the rule") {
   CHECK(refusal("interleaved", {4, 2, 8}) == "");
   CHECK(refusal("interleaved", {4, 2, 6}) ==
-        "6 micro-batches on 4 GPUs: a multiple of the number of GPUs (groups of that many go through a chunk before the "
+        "6 micro-batches on 4 GPUs | a multiple of the number of GPUs (groups of that many go through a chunk before the "
         "next chunk)");
-  CHECK(refusal("interleaved", {6, 2, 3}).starts_with("3 micro-batches on 6 GPUs: a multiple"));
-  CHECK(refusal("interleaved-zb", {4, 2, 6}).starts_with("6 micro-batches on 4 GPUs: a multiple"));
+  CHECK(refusal("interleaved", {6, 2, 3}).starts_with("3 micro-batches on 6 GPUs | a multiple"));
+  CHECK(refusal("interleaved-zb", {4, 2, 6}).starts_with("6 micro-batches on 4 GPUs | a multiple"));
   CHECK(refusal("dualpipe-v", {4, 2, 8}) == "");
   CHECK(refusal("dualpipe-v", {4, 2, 7}) ==
-        "7 micro-batches for 8 stages: at least as many micro-batches as stages");
+        "7 micro-batches for 8 stages | at least as many micro-batches as stages");
   CHECK(refusal("zb-v", {4, 2, 1}) == "");
 }
 
