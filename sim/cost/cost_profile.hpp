@@ -85,12 +85,15 @@ std::vector<std::string> profile_folders();
 /// All profiles of those folders by name; a name that is in several is the first one's.
 std::vector<ProfileSummary> list_profiles();
 
-/// The largest host measured: GPUs before CPUs, then the largest count, then the first name. Throws InputError if there
-/// is no profile.
+/// Those of them that can be read, the largest host first: GPUs before CPUs, then the larger count, then the first
+/// name. Never empty: throws InputError if there is none.
+std::vector<ProfileSummary> profiles_by_preference();
+
+/// The first of profiles_by_preference(), and its errors.
 std::string default_profile_name();
 
-/// That profile; where the specs need collectives or other data types than fp32, the first in the same order that has them.
-/// If none has, that profile all the same: pricing says what is missing. `chosen_as` says which of these it was.
+/// That profile; where the specs need collectives or other data types than fp32, the first in the same order that has
+/// them. If none has, that profile all the same: pricing says what is missing. `chosen_as` says which of these it was.
 CostProfile load_default_profile(std::span<const RunSpec> specs);
 
 }  // namespace pdl

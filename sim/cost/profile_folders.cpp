@@ -59,26 +59,29 @@ std::string known_profiles() {
                        : list_words(names) + ", or the path of a profile.json";
 }
 
-/// Collectives where replicas exchange something, layers of the data type.
+/// Replicas exchange gradients: with DDP and DataParallel on one GPU too, as far as the choice of a profile goes.
+bool exchanges_gradients(const RunSpec& spec) { return replica_count(spec) > 1 || is_data_parallel(spec); }
+
+/// Collectives where replicas exchange gradients, layers of the data type.
 bool has_what_is_needed(const CostProfile& profile, std::span<const RunSpec> specs) {
   const auto layers = profile.of(Probe::layer);
   return std::all_of(specs.begin(), specs.end(), [&](const RunSpec& spec) {
-    const bool exchanges = replica_count(spec) > 1 || is_data_parallel(spec);
     const std::string dtype = to_string(spec.dtype);
-    return (!exchanges || !profile.of(Probe::collective).empty()) &&
-           std::any_of(layers.begin(), layers.end(), [&](const MeasuredCurve& layer) { return layer.key.dtype == dtype; });
+    const auto of_dtype = [&](const MeasuredCurve& layer) { return layer.key.dtype == dtype; };
+    return (!exchanges_gradients(spec) || !profile.of(Probe::collective).empty()) &&
+           std::any_of(layers.begin(), layers.end(), of_dtype);
   });
 }
 
-/// What the choice is by, beside the size of the host: "collectives", "collectives and tf32 layers"; empty for what every
-/// profile has.
+/// What the choice is by, beside the size of the host: "collectives", "collectives and layers in tf32"; empty for
+/// what every profile has.
 std::string needs_text(std::span<const RunSpec> specs) {
   std::vector<std::string> needs;
   const auto add = [&](const std::string& need) {
     if (std::find(needs.begin(), needs.end(), need) == needs.end()) needs.push_back(need);
   };
   for (const RunSpec& spec : specs) {
-    if (replica_count(spec) > 1 || is_data_parallel(spec)) add("collectives");
+    if (exchanges_gradients(spec)) add("collectives");
   }
   for (const RunSpec& spec : specs) {
     if (spec.dtype != Dtype::fp32) add("layers in " + to_string(spec.dtype));
@@ -86,19 +89,6 @@ std::string needs_text(std::span<const RunSpec> specs) {
   std::string text;
   for (const std::string& need : needs) text += (text.empty() ? "" : " and ") + need;
   return text;
-}
-
-/// Those that can be read, the one to take first. Throws InputError if there is none.
-std::vector<ProfileSummary> by_preference() {
-  std::vector<ProfileSummary> profiles = list_profiles();
-  const std::string reason = profiles.empty() ? "no profile in data/" : "no readable profile (" + profiles.front().error + ")";
-  std::erase_if(profiles, [](const ProfileSummary& profile) { return !profile.error.empty(); });
-  if (profiles.empty()) throw InputError("--profile", reason, "one written by pdl-calibrate, or synthetic costs (--tf, --tb)");
-  const auto rank = [](const ProfileSummary& profile) {
-    return std::pair(profile.environment.device == "cuda", profile.environment.count);
-  };
-  std::stable_sort(profiles.begin(), profiles.end(), [&](const auto& a, const auto& b) { return rank(a) > rank(b); });
-  return profiles;
 }
 
 }  // namespace
@@ -133,21 +123,37 @@ std::vector<ProfileSummary> list_profiles() {
   return profiles;
 }
 
-std::string default_profile_name() { return by_preference().front().name; }
+std::vector<ProfileSummary> profiles_by_preference() {
+  std::vector<ProfileSummary> profiles = list_profiles();
+  const std::string reason =
+      profiles.empty() ? "no profile in data/" : "no readable profile (" + profiles.front().error + ")";
+  std::erase_if(profiles, [](const ProfileSummary& profile) { return !profile.error.empty(); });
+  if (profiles.empty()) {
+    throw InputError("--profile", reason, "one written by pdl-calibrate, or synthetic costs (--tf, --tb)");
+  }
+  const auto rank = [](const ProfileSummary& profile) {
+    return std::pair(profile.environment.device == "cuda", profile.environment.count);
+  };
+  std::stable_sort(profiles.begin(), profiles.end(), [&](const auto& a, const auto& b) { return rank(a) > rank(b); });
+  return profiles;
+}
+
+std::string default_profile_name() { return profiles_by_preference().front().name; }
 
 CostProfile load_default_profile(std::span<const RunSpec> specs) {
-  const std::vector<ProfileSummary> profiles = by_preference();
+  const std::vector<ProfileSummary> profiles = profiles_by_preference();
   const std::string largest = "the largest host in data/", needs = needs_text(specs);
+  const std::string with_needs = needs.empty() ? largest : largest + " with " + needs;
   CostProfile first = load_profile(profiles.front().path);
-  first.chosen_as = largest;
-  if (needs.empty()) return first;
-  for (std::size_t i = 0; i < profiles.size(); ++i) {
-    CostProfile profile = i == 0 ? first : load_profile(profiles[i].path);
+  first.chosen_as = with_needs;
+  if (needs.empty() || has_what_is_needed(first, specs)) return first;
+  for (std::size_t i = 1; i < profiles.size(); ++i) {
+    CostProfile profile = load_profile(profiles[i].path);
     if (!has_what_is_needed(profile, specs)) continue;
-    profile.chosen_as = largest + " with " + needs;
+    profile.chosen_as = with_needs;
     return profile;
   }
-  first.chosen_as += "; none has " + needs;
+  first.chosen_as = largest + "; none has " + needs;
   return first;
 }
 

@@ -1,34 +1,31 @@
-#include <cstdlib>
-#include <optional>
-
 #include "sim/cost/cost_profile.hpp"
 #include "sim/spec/error.hpp"
 #include "tests/sim/cost/profile_builder.hpp"
+#include "tests/sim/report/data_folder.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 namespace pdl {
 namespace {
 
-/// Sets PDL_DATA while it lives.
-class DataFolder {
- public:
-  explicit DataFolder(const std::string& path) {
-    if (const char* before = std::getenv("PDL_DATA")) before_ = before;
-    setenv("PDL_DATA", path.c_str(), 1);
-  }
-  ~DataFolder() { before_ ? setenv("PDL_DATA", before_->c_str(), 1) : unsetenv("PDL_DATA"); }
-
- private:
-  std::optional<std::string> before_;
+/// What a profile has beside a layer in fp32.
+struct Extras {
+  bool collectives = false;
+  bool amp_bf16 = false;
 };
 
-void add_profile(const TemporaryFolder& folder, const std::string& name, const std::string& device, int count, bool collectives = false) {
+void add_profile(const TemporaryFolder& folder, const std::string& name, const std::string& device, int count,
+                 const Extras& extras = {}) {
   ProfileBuilder b;
   b.profile.name = name;
   b.profile.environment = {{"device", device}, {"card", "Card of " + name}, {"count", count}, {"date", "2026-11-27"}};
   b.layer("forward", 64, {{16, 10}});
-  if (collectives) {
+  if (extras.amp_bf16) {
+    MeasuredKey key = ProfileBuilder::layer_key("forward", 64, 64);
+    key.dtype = "amp-bf16";
+    b.add(key, {{16, 10}});
+  }
+  if (extras.collectives) {
     MeasuredKey key;
     key.probe = Probe::collective;
     key.operation = "all_reduce";
@@ -86,22 +83,52 @@ TEST_CASE("the default is the largest host: GPUs before CPUs, then count, then n
   CHECK(default_profile_name() == "zz-a");
 }
 
-TEST_CASE("a profile that the user did not name says why it was taken; one that was named does not", "[profile_folders]") {
+TEST_CASE("a profile that the user did not name says why it was taken", "[profile_folders]") {
   const TemporaryFolder folder;
   const DataFolder data(folder.path());
   add_profile(folder, "zz-large", "cuda", 999999);
-  add_profile(folder, "zz-collectives", "cuda", 999998, true);
+  add_profile(folder, "zz-collectives", "cuda", 999998, {.collectives = true});
+  add_profile(folder, "zz-both", "cuda", 999997, {.collectives = true, .amp_bf16 = true});
   RunSpec pipeline, ddp, half;
   ddp.strategy = Strategy::ddp;
   half.dtype = Dtype::amp_bf16;
   half.strategy = Strategy::ddp;
   const CostProfile usual = load_default_profile({&pipeline, 1}), exchanging = load_default_profile({&ddp, 1});
+  const CostProfile mixed = load_default_profile({&half, 1});
   CHECK(usual.name == "zz-large");
   CHECK(usual.chosen_as == "the largest host in data/");
   CHECK(exchanging.name == "zz-collectives");
   CHECK(exchanging.chosen_as == "the largest host in data/ with collectives");
+  CHECK(mixed.name == "zz-both");
+  CHECK(mixed.chosen_as == "the largest host in data/ with collectives and layers in amp-bf16");
   CHECK(load_profile("zz-large").chosen_as == "");
-  CHECK_THAT(load_default_profile({&half, 1}).chosen_as, ContainsSubstring("collectives and layers in amp-bf16"));
+}
+
+TEST_CASE("the largest profile that has what is needed says so, and is taken although others have it too",
+          "[profile_folders]") {
+  const TemporaryFolder folder;
+  const DataFolder data(folder.path());
+  add_profile(folder, "zz-b", "cuda", 999999, {.collectives = true});
+  add_profile(folder, "zz-a", "cuda", 999998, {.collectives = true});
+  RunSpec ddp;
+  ddp.strategy = Strategy::ddp;
+  CHECK(load_default_profile({&ddp, 1}).name == "zz-b");
+  CHECK(load_default_profile({&ddp, 1}).chosen_as == "the largest host in data/ with collectives");
+}
+
+TEST_CASE("where no profile has what is needed, the largest says that none has", "[profile_folders]") {
+  const TemporaryFolder folder;
+  const DataFolder data(folder.path());
+  // Of the same names, so that they hide the bundled ones.
+  for (const ProfileSummary& bundled : list_profiles()) add_profile(folder, bundled.name, "cpu", 1);
+  add_profile(folder, "zz-large", "cuda", 999999, {.amp_bf16 = true});
+  add_profile(folder, "zz-small", "cuda", 999998, {.collectives = true});
+  RunSpec half;
+  half.dtype = Dtype::amp_bf16;
+  half.strategy = Strategy::ddp;
+  const CostProfile taken = load_default_profile({&half, 1});
+  CHECK(taken.name == "zz-large");
+  CHECK(taken.chosen_as == "the largest host in data/; none has collectives and layers in amp-bf16");
 }
 
 TEST_CASE("the same name in several folders: the first folder's", "[profile_folders]") {
