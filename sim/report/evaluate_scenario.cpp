@@ -4,6 +4,7 @@
 #include <exception>
 #include <filesystem>
 
+#include "sim/cost/cost_profile.hpp"
 #include "sim/report/predict.hpp"
 #include "sim/report/run_json.hpp"
 #include "sim/report/run_name.hpp"
@@ -14,6 +15,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
+/// Measured runs of the configurations, in their order.
+using MeasuredRuns = std::vector<std::optional<EvaluatedRun>>;
+
+/// `profile`: a name or a path.
 fs::path runs_folder(const std::string& profile) {
   const std::vector<ProfileSummary> named = list_profiles();
   const auto found =
@@ -38,51 +43,74 @@ std::optional<EvaluatedRun> find_measured(const fs::path& folder, const RunSpec&
   return evaluated(std::move(run));
 }
 
-}  // namespace
+MeasuredRuns find_measured(const fs::path& folder, const Scenario& scenario) {
+  MeasuredRuns runs;
+  for (const RunSpec& spec : scenario.configurations) runs.push_back(find_measured(folder, spec));
+  return runs;
+}
 
-ScenarioTable evaluate_scenario(const Scenario& scenario, const std::string& profile) {
-  const CostProfile costs = load_profile(profile);
-  const fs::path folder = runs_folder(profile);
+ScenarioTable evaluate(const Scenario& scenario, const CostProfile& costs, MeasuredRuns measured) {
   ScenarioTable table{scenario, costs.name, {}};
-  for (const RunSpec& spec : scenario.configurations) {
+  for (std::size_t i = 0; i < scenario.configurations.size(); ++i) {
+    const RunSpec& spec = scenario.configurations[i];
     try {
-      table.rows.push_back({spec, evaluated(predict(spec, &costs)), std::nullopt});
+      table.rows.push_back({spec, evaluated(predict(spec, &costs)), std::move(measured[i])});
     } catch (const InputError& error) {
       throw NotInProfile(scenario.path + ": " + describe(spec) + ": " + error.what());
     } catch (const CannotRun& error) {
       throw CannotRun(scenario.path + ": " + error.what());
     }
-    table.rows.back().measured = find_measured(folder, spec);
   }
   return table;
 }
 
-ScenarioTable on_best_measured_machine(const Scenario& scenario) {
-  const auto measured = [](const ScenarioTable& table) {
-    return std::count_if(table.rows.begin(), table.rows.end(), [](const ScenarioRow& row) { return row.measured.has_value(); });
-  };
-  std::vector<std::string> profiles = {default_profile_name()};
-  for (const ProfileSummary& profile : list_profiles()) {
-    if (profile.error.empty() && profile.name != profiles.front()) profiles.push_back(profile.path);
+/// A profile and what its machine has measured of a scenario.
+struct Machine {
+  std::string profile_path;
+  MeasuredRuns runs;
+
+  std::ptrdiff_t measured_count() const {
+    return std::count_if(runs.begin(), runs.end(), [](const auto& run) { return run.has_value(); });
   }
-  std::optional<ScenarioTable> best;
+};
+
+/// Those of data/: most measured runs first, of equals the one that is taken before the other by default.
+std::vector<Machine> by_measured_runs(const Scenario& scenario) {
+  std::vector<Machine> machines;
+  for (const ProfileSummary& profile : profiles_by_preference()) {
+    machines.push_back({profile.path, find_measured(runs_folder(profile.path), scenario)});
+  }
+  std::stable_sort(machines.begin(), machines.end(),
+                   [](const Machine& a, const Machine& b) { return a.measured_count() > b.measured_count(); });
+  return machines;
+}
+
+std::string reason_for(const Machine& machine) {
+  if (machine.measured_count() == 0) {
+    return "no machine in data/ has measured any row, and this is the largest that has what the rows need";
+  }
+  return "the machine in data/ that has measured most rows, " + std::to_string(machine.measured_count()) + " of " +
+         std::to_string(machine.runs.size());
+}
+
+}  // namespace
+
+ScenarioTable evaluate_scenario(const Scenario& scenario, const std::string& profile) {
+  return evaluate(scenario, load_profile(profile), find_measured(runs_folder(profile), scenario));
+}
+
+ScenarioTable evaluate_on_best_measured_machine(const Scenario& scenario) {
   std::exception_ptr lacking;
-  for (const std::string& profile : profiles) {
+  for (Machine& machine : by_measured_runs(scenario)) {
     try {
-      ScenarioTable table = evaluate_scenario(scenario, profile);
-      if (!best || measured(table) > measured(*best)) best = std::move(table);
+      CostProfile costs = load_profile(machine.profile_path);
+      costs.chosen_as = reason_for(machine);
+      return evaluate(scenario, costs, std::move(machine.runs));
     } catch (const NotInProfile&) {
       if (!lacking) lacking = std::current_exception();
     }
   }
-  if (!best) std::rethrow_exception(lacking);
-  const std::string reason = measured(*best) == 0 ? "no machine in data/ has measured any row, and this is the largest that has what the rows need"
-                                                  : "the machine in data/ that has measured most rows, " + std::to_string(measured(*best)) + " of " + std::to_string(best->rows.size());
-  for (ScenarioRow& row : best->rows) {
-    nlohmann::json& environment = row.predicted.result.environment;
-    if (environment.is_object() && environment.contains("profile")) environment["profile"]["chosen_as"] = reason;
-  }
-  return std::move(*best);
+  std::rethrow_exception(lacking);
 }
 
 }  // namespace pdl

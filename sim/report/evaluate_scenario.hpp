@@ -18,12 +18,20 @@ class NotInProfile : public InputError {
 };
 
 /// `profile`: a name or path as load_profile takes it; measured runs are those in the folder runs/ beside its file.
-/// Throws what predict() does, with the configuration named, its InputError as NotInProfile; InputError if a file of that name holds
-/// another run.
+/// Throws what load_profile() and predict() do, with the configuration named, InputError of predict() as NotInProfile;
+/// InputError if a file of that name holds another run.
 ScenarioTable evaluate_scenario(const Scenario& scenario, const std::string& profile);
 
-/// From the bundled profile whose machine has measured most of the scenario, and the predictions say so; of equals, the default
-/// one. A profile that lacks what the scenario needs is passed over, if another has it.
-ScenarioTable on_best_measured_machine(const Scenario& scenario);
+/// From the bundled profile whose machine has measured most of the scenario, and the predictions say so; of equals, the
+/// first of profiles_by_preference(). A profile that lacks what the scenario needs is passed over, if another has it.
+/// Throws InputError if data/ has no profile that can be read, or a file in any runs/ holds another run than its name
+/// says; NotInProfile, of the first profile tried, if every one lacks something; CannotRun as predict() does with the
+/// profile taken.
+ScenarioTable evaluate_on_best_measured_machine(const Scenario& scenario);
+
+/// The name before.
+inline ScenarioTable on_best_measured_machine(const Scenario& scenario) {
+  return evaluate_on_best_measured_machine(scenario);
+}
 
 }  // namespace pdl

@@ -6,6 +6,7 @@
 #include "sim/report/run_json.hpp"
 #include "sim/report/run_name.hpp"
 #include "sim/spec/error.hpp"
+#include "tests/sim/report/data_folder.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/golden.hpp"
 #include "tests/support/specs.hpp"
@@ -223,6 +224,47 @@ TEST_CASE("a file under the name of another run is not taken for it") {
   const std::string path = folder.write("a.json", scenario(std::string(kTiny) + R"(, "vary": {"gpus": [3]})"));
   CHECK_THROWS_WITH(evaluate_scenario(load_scenario(path), folder / "tiny/profile.json"),
                     ContainsSubstring("on 2 GPUs"));
+}
+
+TEST_CASE("the machine of a scenario: most measured rows, then the largest that has what the rows need") {
+  const TemporaryFolder folder;
+  const DataFolder data(folder.path());
+  const auto add_machine = [&](const std::string& name, int count, bool with_loss) {
+    CostProfile profile = tiny_profile();
+    profile.name = name;
+    profile.environment["count"] = count;
+    if (!with_loss) std::erase_if(profile.curves, [](const auto& curve) { return curve.key.probe == Probe::loss; });
+    folder.write(name + "/runs/nothing", "");
+    save_profile(profile, folder / (name + "/profile.json"));
+  };
+  add_machine("zz-a", 999997, true);  // the first name is not the largest host
+  add_machine("zz-b", 999998, true);
+  add_machine("zz-c", 999999, false);
+  const std::string text = scenario(std::string(kTiny) + R"(, "vary": {"gpus": [2, 4]})");
+  const Scenario two = load_scenario(folder.write("a.json", text));
+  const auto source = [](const ScenarioTable& table, std::size_t row) {
+    return table.rows[row].predicted.result.environment["profile"];
+  };
+
+  const ScenarioTable predicted = evaluate_on_best_measured_machine(two);
+  CHECK(predicted.profile_name == "zz-b");
+  for (const std::size_t row : {0, 1}) {
+    CHECK(source(predicted, row)["name"] == "zz-b");
+    CHECK(source(predicted, row)["chosen_as"] ==
+          "no machine in data/ has measured any row, and this is the largest that has what the rows need");
+  }
+
+  RunResult run = predicted.rows[0].predicted.result;
+  run.measured = true;
+  run.step_time = {7, 6.9, 7.1, 30};
+  run.environment = {{"card", "Tiny GPU"}, {"count", 4}, {"date", "2026-01-03"}};
+  write_run(run, folder / ("zz-a/runs/" + run_name(run.spec) + ".json"));
+  const ScenarioTable measured = evaluate_on_best_measured_machine(two);
+  CHECK(measured.profile_name == "zz-a");
+  CHECK(measured.rows[0].measured.has_value());
+  CHECK(!measured.rows[1].measured.has_value());
+  CHECK(source(measured, 1)["chosen_as"] == "the machine in data/ that has measured most rows, 1 of 2");
+  CHECK(!source(evaluate_scenario(two, "zz-a"), 0).contains("chosen_as"));
 }
 
 TEST_CASE("the scenario files of the course load, each with its question and its answer") {
