@@ -23,7 +23,9 @@ std::vector<SettingValue> common_settings(const std::vector<std::vector<SettingV
 std::string common_settings_text(const std::vector<std::vector<SettingValue>>& rows, std::size_t width) {
   if (rows.empty()) return "";
   std::string text;
-  for (const SettingValue& setting : common_settings(rows)) text += (text.empty() ? "" : ", ") + setting.name + " " + setting.value;
+  for (const SettingValue& setting : common_settings(rows)) {
+    text += (text.empty() ? "" : ", ") + setting.name + " " + setting.value;
+  }
   return wrap("all rows: " + text, width, 2);
 }
 

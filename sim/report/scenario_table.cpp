@@ -34,7 +34,7 @@ void add_heads(const ScenarioColumn& column, bool with_measured, const HeadWords
   if (!column.measured_only) table.columns.push_back({column.title + "\n" + words.predicted, column.unit});
   if (!with_measured) return;
   table.columns.push_back({column.title + "\n" + words.measured, column.unit});
-  if (column.with_difference) table.columns.push_back({"error", "%"});
+  if (column.with_error) table.columns.push_back({"error", "%"});
 }
 
 void add_cells(const ScenarioColumn& column, CellPlace cell, bool with_measured, std::vector<std::string>& cells) {
@@ -61,7 +61,7 @@ void add_cells(const ScenarioColumn& column, CellPlace cell, bool with_measured,
   } else {
     cells.push_back("-");
   }
-  if (!column.with_difference) return;
+  if (!column.with_error) return;
   const bool known = predicted && measured && *measured > 0;
   cells.push_back(known ? signed_fixed(100 * (*predicted - *measured) / *measured, 1) : "-");
 }
@@ -72,7 +72,8 @@ std::vector<std::vector<SettingValue>> settings_of_rows(const ScenarioTable& tab
   return rows;
 }
 
-/// Columns of settings that every row has with the same value: the line above the table says them.
+/// Names of the columns whose setting every row has with the same value: the line above the table says it. Of one row
+/// all settings are the same: its columns stay, and the table says what it is about.
 std::vector<std::string> said_above(const ScenarioTable& table) {
   std::vector<std::string> columns;
   if (table.rows.size() < 2) return columns;
@@ -105,10 +106,16 @@ std::size_t widest_line(const std::string& text) {
   return widest;
 }
 
+struct FittedText {
+  std::string text;
+  bool short_words = false;
+};
+
 /// A table, with short words in its head if it would be too wide with long ones.
-std::string fitted(const std::function<TextTable(const HeadWords&)>& table) {
+FittedText fitted(const std::function<TextTable(const HeadWords&)>& table) {
   const std::string text = to_text(table({}));
-  return widest_line(text) <= kWidestTable ? text : to_text(table({"pred.", "meas."}));
+  if (widest_line(text) <= kWidestTable) return {text, false};
+  return {to_text(table({"pred.", "meas."})), true};
 }
 
 TextTable configuration_table(const ScenarioTable& table, const HeadWords& words) {
@@ -138,19 +145,31 @@ TextTable gpu_table(const ScenarioTable& table, const HeadWords& words) {
   return text;
 }
 
-std::string tables_text(const ScenarioTable& table) {
-  const std::string text = fitted([&](const HeadWords& words) { return configuration_table(table, words); });
-  return chosen(table, true).empty() ? text : text + "\n" + fitted([&](const HeadWords& words) { return gpu_table(table, words); });
+/// `short_words`: in one of the two at least.
+FittedText tables_text(const ScenarioTable& table) {
+  const FittedText rows = fitted([&](const HeadWords& words) { return configuration_table(table, words); });
+  if (chosen(table, true).empty()) return rows;
+  const FittedText gpus = fitted([&](const HeadWords& words) { return gpu_table(table, words); });
+  return {rows.text + "\n" + gpus.text, rows.short_words || gpus.short_words};
 }
 
-std::string legend(const ScenarioTable& table, std::size_t width) {
+/// What is said of no single column.
+std::string words_and_signs(bool with_measured, bool short_words) {
+  if (!with_measured) return short_words ? "pred.: predicted" : "";
+  return std::string("error: (predicted - measured) / measured; ") +
+         (short_words ? "pred.: predicted; meas.: measured; " : "") +
+         "-: not measured, or without meaning in this row";
+}
+
+std::string legend(const ScenarioTable& table, bool short_words, std::size_t width) {
   std::string text;
   for (const bool per_gpu : {false, true}) {
     for (const ScenarioColumn* column : chosen(table, per_gpu)) {
       if (!column->meaning.empty()) text += wrap("  " + column->meaning, width, 4);
     }
   }
-  if (table.has_measurements()) text += wrap("  error: (predicted - measured) / measured; pred.: predicted; meas.: measured; -: not measured, predicted only", width, 4);
+  const std::string words = words_and_signs(table.has_measurements(), short_words);
+  if (!words.empty()) text += wrap("  " + words, width, 4);
   return text.empty() ? "" : "\n" + text;
 }
 
@@ -211,11 +230,13 @@ std::string scenario_text(const ScenarioTable& table, std::size_t width) {
   const Scenario& scenario = table.scenario;
   std::string out = scenario.source.empty() ? scenario.title + "\n" : scenario.source + ": " + scenario.title + "\n";
   if (!scenario.question.empty()) out += wrap("question: " + scenario.question, width, 2);
-  out += wrap(describe_source(table.rows.front().predicted.result), width, 2) + common_settings_text(settings_of_rows(table), width);
+  out += wrap(describe_source(table.rows.front().predicted.result), width, 2) +
+         common_settings_text(settings_of_rows(table), width);
   if (!table.has_measurements())
     out += "no measured runs of these configurations beside this profile: predicted only\n";
-  return out + "\n" + tables_text(table) + legend(table, width) +
-         warnings_text(table, width) + answer_text(table, width);
+  const FittedText tables = tables_text(table);
+  return out + "\n" + tables.text + legend(table, tables.short_words, width) + warnings_text(table, width) +
+         answer_text(table, width);
 }
 
 }  // namespace pdl

@@ -1,11 +1,12 @@
 // The table of a scenario: a row a configuration, predicted beside measured; and a second one, a row a GPU.
 //
-//   row  GPUs  step time  step time   difference  speed-up
-//              predicted   measured
-//                     ms         ms            %
-//   ---------------------------------------------------
-//     1     2     325.10     326.02         -0.3       ...
-//     2     5     325.91  predicted only             ...
+//   row  GPUs       step      step  error   speed-up  speed-up
+//                   time      time         predicted  measured
+//              predicted  measured
+//                     ms        ms      %
+//   ----------------------------------------------------------
+//     1     2       7.47      7.55   -1.0       1.00      1.00
+//     2     5       7.49         -      -       1.00         -
 //
 // A column is a line of a table of functions in scenario_columns.cpp: adding one touches nothing else.
 #pragma once
@@ -56,8 +57,10 @@ struct CellPlace {
 };
 
 struct ScenarioColumn {
-  std::string name;     // in the file: "step_time_ms"
-  std::string title;    // "step time"
+  /// In the file: "step_time_ms". A column of a setting has the name of the setting with '_' for '-' ("no_sync" of
+  /// no-sync), and no other column has such a name: tables of several rows leave it out where all have the same value.
+  std::string name;
+  std::string title;    // "step time"; may be of several lines, "step\ntime"
   std::string unit;     // "ms"
   std::string meaning;  // one line for the legend; empty: the title says it
   bool per_gpu = false;
@@ -66,7 +69,7 @@ struct ScenarioColumn {
   std::string (*text)(const CellPlace&) = nullptr;
   std::optional<double> (*number)(const CellPlace&) = nullptr;
   int digits = 2;
-  bool with_difference = false;  // also (predicted - measured) / measured, in per cent
+  bool with_error = false;  // also (predicted - measured) / measured, in per cent
   std::string (*text_of_run)(const CellPlace&) = nullptr;
   bool measured_only = false;  // no prediction of it; the column is left out where nothing was measured
 };

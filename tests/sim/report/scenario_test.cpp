@@ -160,6 +160,28 @@ TEST_CASE("settings that every row has are said above the table, and in no colum
   CHECK_THAT(text, ContainsSubstring("\nrow  GPUs       step\n                time\n           predicted\n                  ms\n"));
 }
 
+TEST_CASE("of one row the settings are columns too") {
+  const TemporaryFolder folder;
+  write_machine(folder, {}, 1);
+  const std::string text =
+      golden_of(folder, R"("dim", "gpus")", "current_behaviour", std::string(kTiny) + R"(, "vary": {"gpus": [2]})");
+  CHECK_THAT(text, ContainsSubstring("\nrow  dim  GPUs\n"));
+}
+
+TEST_CASE("the head of a table that would be too wide has short words, and only then the legend has them") {
+  const TemporaryFolder folder;
+  write_machine(folder, {spec("--strategy mp --gpus 2 --dim 64 --depth 10 --batch 256 --microbatches 1")}, 1);
+  const std::string rows = std::string(kTiny) + R"(, "vary": {"gpus": [2, 4]})";
+  const std::string narrow = golden_of(folder, R"("gpus", "step_time_ms")", "more_gpus", rows);
+  CHECK_THAT(narrow, ContainsSubstring("\n  error: (predicted - measured) / measured; -: not measured, or without meaning in "
+                                       "this row\n"));
+  CHECK(narrow.find("pred.") == std::string::npos);
+  const std::string wide =
+      golden_of(folder, R"("gpus", "step_time_ms", "speedup", "efficiency", "throughput", "bubble", "idle_share",
+                           "fullest_gpu_gib", "exposed_communication")", "more_gpus", rows);
+  CHECK_THAT(wide, ContainsSubstring("; pred.: predicted; meas.: measured; -: not measured"));
+}
+
 TEST_CASE("every answer, from a tiny machine") {
   const TemporaryFolder folder;
   write_machine(folder, {}, 1);
