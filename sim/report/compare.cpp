@@ -110,7 +110,7 @@ std::string gpu_table(const RunResult& a, const RunMetrics& ma, const RunResult&
                    {"B", "ms"},
                    {"idle A", "ms"},
                    {"B", "ms"},
-                   {any_bubble(a, b) ? "bubble A" : "idle A", "%"},
+                   {any_bubble(a, b) ? "bubble A" : "idle share A", "%"},
                    {"B", "%"},
                    {"memory A", "GiB"},
                    {"B", "GiB"}},
@@ -120,10 +120,8 @@ std::string gpu_table(const RunResult& a, const RunMetrics& ma, const RunResult&
   const auto cell = [](const RunMetrics& m, std::size_t g, std::int64_t GpuMetrics::*field) {
     return g < m.gpus.size() ? milliseconds(m.gpus[g].*field) : std::string("-");
   };
-  const auto bubble = [any = any_bubble(a, b)](const RunMetrics& m, std::size_t g) {
-    if (g >= m.gpus.size()) return std::string("-");
-    const GpuMetrics& gpu = m.gpus[g];
-    return fixed(100 * (any ? gpu.bubble_fraction : static_cast<double>(gpu.idle_ns) / static_cast<double>(m.step_ns)), 1);
+  const auto lost = [bubble = any_bubble(a, b)](const RunMetrics& m, std::size_t g) {
+    return g < m.gpus.size() ? fixed(100 * lost_fraction(m.gpus[g], bubble), 1) : std::string("-");
   };
   const auto memory = [](const RunResult& run, std::size_t g) {
     return g < run.peak_memory_bytes.size() ? gib(run.peak_memory_bytes[g]) : std::string("-");
@@ -131,8 +129,8 @@ std::string gpu_table(const RunResult& a, const RunMetrics& ma, const RunResult&
   for (const std::size_t g : rows) {
     table.rows.push_back({std::to_string(g), cell(ma, g, &GpuMetrics::busy_ns), cell(mb, g, &GpuMetrics::busy_ns),
                           cell(ma, g, &GpuMetrics::comm_ns), cell(mb, g, &GpuMetrics::comm_ns),
-                          cell(ma, g, &GpuMetrics::idle_ns), cell(mb, g, &GpuMetrics::idle_ns), bubble(ma, g),
-                          bubble(mb, g), memory(a, g), memory(b, g)});
+                          cell(ma, g, &GpuMetrics::idle_ns), cell(mb, g, &GpuMetrics::idle_ns), lost(ma, g),
+                          lost(mb, g), memory(a, g), memory(b, g)});
   }
   return to_text(table) +
          (rows.size() == count ? "" : "(" + std::to_string(count - rows.size()) + " GPUs are not shown)\n");

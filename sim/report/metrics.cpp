@@ -52,6 +52,7 @@ void measure_time(const std::vector<const Span*>& spans, std::int64_t step_ns, b
   gpu.idle_after_ns = step_ns - last_ns + (own_start ? first_ns : 0);
   gpu.idle_ns = gpu.idle_before_ns + gpu.idle_between_ns + gpu.idle_after_ns;
   gpu.bubble_fraction = 1 - static_cast<double>(gpu.useful_ns) / static_cast<double>(step_ns);
+  gpu.idle_fraction = static_cast<double>(gpu.idle_ns) / static_cast<double>(step_ns);
 }
 
 /// The parts of a backward that is cut at its buckets are one operation.
@@ -94,6 +95,8 @@ std::vector<Span> without_waiting(const Timeline& timeline) {
 }
 
 bool has_bubble(const RunSpec& spec) { return pipeline_workers(spec) > 1; }
+
+double lost_fraction(const GpuMetrics& gpu, bool bubble) { return bubble ? gpu.bubble_fraction : gpu.idle_fraction; }
 
 std::int64_t step_ns(const RunResult& run) {
   return step_ns(run.timeline, steps_overlap(run.spec));

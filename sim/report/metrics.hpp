@@ -34,7 +34,8 @@ struct GpuMetrics {
   std::int64_t idle_ns = 0;
   std::int64_t useful_ns = 0;
   std::int64_t collective_ns = 0;  // of comm_ns: a collective, no transfer
-  double bubble_fraction = 0;  // 1 - useful / step
+  double bubble_fraction = 0;      // 1 - useful / step
+  double idle_fraction = 0;        // idle / step
   // The idle time by when it is: they add up to idle_ns.
   std::int64_t idle_before_ns = 0;   // before the first task
   std::int64_t idle_between_ns = 0;  // in gaps
@@ -58,6 +59,9 @@ struct RunMetrics {
 
 /// Stages on several GPUs: what is not forward or backward work is called a bubble.
 bool has_bubble(const RunSpec& spec);
+
+/// What tables for people show of a GPU in per cent: with `bubble` its bubble_fraction, else its idle_fraction.
+double lost_fraction(const GpuMetrics& gpu, bool bubble);
 
 /// The step that the metrics are about: see above.
 std::int64_t step_ns(const RunResult& run);

@@ -40,7 +40,7 @@ struct SweepResult {
   double throughput_samples_per_s = 0;
   double bubble_fraction = 0;
   double idle_fraction = 0;
-  bool has_bubble = false;
+  bool has_bubble = false;  // has_bubble() of the row's spec: people are shown bubble_fraction, else idle_fraction
   double exposed_communication_fraction = 0;  // of the step, averaged over the GPUs (sim/report/communication.hpp)
   std::optional<double> bound_ms;  // RunResult::bound_ms
   std::int64_t peak_memory_bytes = 0;

@@ -51,9 +51,8 @@ std::string gpu_table(const RunResult& run, const RunMetrics& metrics, std::size
     if (r > 0 && rows[r] != rows[r - 1] + 1) table.rows.push_back({"...", "", "", "", "", "", ""});
     const std::size_t g = rows[r];
     const GpuMetrics& gpu = metrics.gpus[g];
-    const double share = bubble ? gpu.bubble_fraction : static_cast<double>(gpu.idle_ns) / static_cast<double>(metrics.step_ns);
     table.rows.push_back({std::to_string(g), layers[g], milliseconds(gpu.busy_ns), milliseconds(gpu.comm_ns),
-                          milliseconds(gpu.idle_ns), fixed(share * 100, 1), memory_text(run, g)});
+                          milliseconds(gpu.idle_ns), fixed(100 * lost_fraction(gpu, bubble), 1), memory_text(run, g)});
   }
   const std::size_t hidden = metrics.gpus.size() - rows.size();
   return to_text(table) + (hidden == 0 ? "" : "(" + std::to_string(hidden) + " GPUs are not shown; --json has all)\n") +
@@ -73,14 +72,20 @@ std::string totals(const RunResult& run, const RunMetrics& metrics) {
   const std::string transfers = metrics.transfer_count == 0 ? "none"
                                                             : grouped(metrics.transfer_count) + " between GPUs, " +
                                                                   decimal_bytes(metrics.transfer_bytes) + " in all";
-  const std::string lost = has_bubble(run.spec)
-                               ? "bubble       " + percent(metrics.bubble_fraction) + " of the time of all GPUs is not forward or backward work\n"
-                               : "idle         " + percent(metrics.idle_fraction) + " of the time of all GPUs is neither computation nor communication\n";
+  const std::string lost =
+      has_bubble(run.spec)
+          ? "bubble       " + percent(metrics.bubble_fraction) +
+                " of the time of all GPUs is not forward or backward work\n"
+          : "idle         " + percent(metrics.idle_fraction) +
+                " of the time of all GPUs is neither computation nor communication\n";
+  const std::string collectives = metrics.collective_count == 0
+                                      ? ""
+                                      : "collectives  " + grouped(metrics.collective_count) + ", " +
+                                            decimal_bytes(metrics.collective_bytes) + " in all\n";
   return "step time    " + step_time_text(run) + "\n" + "throughput   " + fixed(metrics.throughput_samples_per_s, 1) +
          " samples/s\n" + lost + "transfers    " + transfers + "\n" +
          "parameters   " + grouped(metrics.parameters) + " in " + std::to_string(run.spec.model.layers.size()) +
-         " layers\n" +
-         (metrics.collective_count == 0 ? "" : "collectives  " + grouped(metrics.collective_count) + ", " + decimal_bytes(metrics.collective_bytes) + " in all\n");
+         " layers\n" + collectives;
 }
 
 }  // namespace
@@ -119,8 +124,9 @@ std::string terminal_view(const RunResult& run, const ViewStyle& style) {
   std::string out = wrap(describe(run.spec), width, 2) + wrap(describe_source(run), width, 2) + "\n" +
                     gpu_table(run, metrics, style.gantt.most_rows) + "\n" + totals(run, metrics);
   if (steps_overlap(run.spec)) {
-    out += wrap("steps overlap, without a barrier at the optimizer: a step is the time of the GPU that is at it longest; in the "
-                "chart each GPU's step begins where it begins (with the barrier: --overlap-steps 0)", width, 2);
+    out += wrap("steps overlap, without a barrier at the optimizer: a step is the time of the GPU that is at it longest; "
+                "in the chart each GPU's step begins where it begins (with the barrier: --overlap-steps 0)",
+                width, 2);
   }
   for (const std::string& warning : run.warnings) out += wrap("warning: " + warning, width, 9);
   if (style.with_gantt) out += "\n" + gantt(run, style.gantt);

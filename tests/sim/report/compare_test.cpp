@@ -1,5 +1,6 @@
 #include "sim/report/compare.hpp"
 
+#include "sim/report/predict.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/drawn_run.hpp"
 #include "tests/support/golden.hpp"
@@ -43,6 +44,20 @@ TEST_CASE("settings that differ are said") {
   CHECK_THAT(text, ContainsSubstring("differs: microbatches is 2 in A, 1 in B"));
   const auto json = compare_json(predicted(), "a", other, "b");
   CHECK(json["settings_that_differ"].size() == 4);  // depth, batch, microbatches, gpus
+}
+
+TEST_CASE("outside pipelines the idle share is compared, under a name of its own") {
+  const auto ddp = [](const std::string& flags) {
+    const std::string model = "--strategy ddp --gpus 2 --depth 4 --dim 64 --batch 64 --tf 4 --tb 8 --tcomm 8";
+    return predict(spec(model + flags), nullptr);
+  };
+  ViewStyle style;
+  style.with_gantt = false;
+  const std::string text = compare_text(ddp(" --straggler 1:6"), "a", ddp(""), "b", style);
+  CHECK_THAT(text, ContainsSubstring("  idle A  "));
+  CHECK_THAT(text, ContainsSubstring("  idle share A  "));
+  // A: 26 ms, of which each computes 12, communicates 8 and is idle 6. B: 20 ms, and nobody is idle.
+  CHECK_THAT(text, ContainsSubstring(" 6.000  0.000          23.1  0.0  "));
 }
 
 TEST_CASE("a comparison as JSON") {

@@ -31,6 +31,9 @@ TEST_CASE("busy, communication and idle time add up to the step") {
   CHECK(second.busy_ns == 11 * kMs);
   CHECK(second.comm_ns == 1 * kMs);
   CHECK(second.idle_ns == 4 * kMs);
+  CHECK(second.idle_fraction == 0.25);
+  CHECK(lost_fraction(second, false) == 0.25);
+  CHECK(lost_fraction(second, true) == second.bubble_fraction);
   CHECK(second.idle_before_ns == 3 * kMs);
   CHECK(second.idle_between_ns == 0);
   CHECK(second.idle_after_ns == 1 * kMs);
