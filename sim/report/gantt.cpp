@@ -174,6 +174,19 @@ std::string axis(std::int64_t step_ns, std::size_t columns, std::size_t indent) 
 /// How the stages of a GPU that holds several are told apart.
 enum class Stages { one, in_rows, in_names };
 
+/// Items with three spaces between them, in lines of at most `width` where an item is no longer than that.
+std::string joined(const std::vector<std::string>& items, std::size_t width) {
+  std::string text, line;
+  for (const std::string& item : items) {
+    if (!line.empty() && line.size() + 3 + item.size() > width) {
+      text += line + "\n";
+      line.clear();
+    }
+    line += (line.empty() ? "" : "   ") + item;
+  }
+  return text + line + "\n";
+}
+
 std::string legend(const RunResult& run, Stages stages, std::size_t width) {
   std::set<TaskKind> seen;
   for (const Span& span : run.timeline.spans) {
@@ -193,15 +206,7 @@ std::string legend(const RunResult& run, Stages stages, std::size_t width) {
   if (std::any_of(seen.begin(), seen.end(), is_collective)) items.push_back("~ collective only");
   items.push_back(". idle");
   if (stages == Stages::in_rows) items.push_back("s0 stage 0, blank while its GPU computes for another stage");
-  std::string text, line;
-  for (const std::string& item : items) {
-    if (!line.empty() && line.size() + 3 + item.size() > width) {
-      text += line + "\n";
-      line.clear();
-    }
-    line += (line.empty() ? "" : "   ") + item;
-  }
-  return text + line + "\n";
+  return joined(items, width);
 }
 
 /// Stages by GPU, as spans number them.
@@ -214,14 +219,34 @@ std::vector<std::vector<std::int32_t>> stages_of_gpus(const RunResult& run) {
 }
 
 /// A row a stage where GPUs hold several and there is room for it: names without the stage fit into shorter operations.
-Stages how_to_tell_stages(const std::vector<std::vector<std::int32_t>>& stages, std::size_t gpus, std::size_t most_rows) {
+Stages how_to_tell_stages(const std::vector<std::vector<std::int32_t>>& stages, std::size_t most_rows) {
   std::size_t rows = 0, most = 0;
   for (const auto& of_gpu : stages) {
-    rows += std::max<std::size_t>(of_gpu.size(), 1);
+    rows += std::max<std::size_t>(of_gpu.size(), 1);  // a GPU without stages has a row too
     most = std::max(most, of_gpu.size());
   }
   if (most <= 1) return Stages::one;
-  return rows <= most_rows && gpus <= most_rows ? Stages::in_rows : Stages::in_names;
+  return rows <= most_rows ? Stages::in_rows : Stages::in_names;
+}
+
+/// The part of the width that a stage's label takes: " s7"; 0 where stages have no rows.
+std::size_t width_of_label(Stages stages, std::int32_t stages_of_replica) {
+  return stages == Stages::in_rows ? 2 + std::to_string(stages_of_replica - 1).size() : 0;
+}
+
+/// The rows of one GPU: one for each of `stages`; one without a label where there are none. `head`: "GPU 0".
+std::string rows_of_gpu(const std::string& head, const std::vector<Cell>& cells,
+                        const std::vector<std::int32_t>& stages, std::int32_t stages_of_replica,
+                        std::size_t label_width, bool color) {
+  if (stages.empty()) return head + std::string(label_width, ' ') + " |" + text_of(cells, color) + "|\n";
+  std::string rows;
+  for (const std::int32_t stage : stages) {
+    std::string label = " s" + std::to_string(stage % stages_of_replica);
+    label.resize(label_width, ' ');
+    rows += (rows.empty() ? head : std::string(head.size(), ' ')) + label + " |" +
+            text_of(of_stage(cells, stage), color) + "|\n";
+  }
+  return rows;
 }
 
 }  // namespace
@@ -239,10 +264,11 @@ std::string gantt(const RunResult& run, const GanttStyle& style) {
   const std::vector<std::size_t> rows = shown_rows(gpus, style.most_rows);
   const std::size_t number_width = std::to_string(gpus - 1).size();
   const std::vector<std::vector<std::int32_t>> stages_of = stages_of_gpus(run);
-  const Stages stages = how_to_tell_stages(stages_of, gpus, style.most_rows);
-  const auto of_replica = static_cast<std::int32_t>(run.stages.size() / std::max<std::size_t>(run.replica_rows.size(), 1));
-  const std::size_t stage_width = stages == Stages::in_rows ? 2 + std::to_string(of_replica - 1).size() : 0;  // " s7"
-  const std::size_t indent = 4 + number_width + stage_width + 2;                                              // "GPU 0 s7 |"
+  const Stages stages = how_to_tell_stages(stages_of, style.most_rows);
+  const std::size_t replicas = std::max<std::size_t>(run.replica_rows.size(), 1);
+  const auto of_replica = static_cast<std::int32_t>(run.stages.size() / replicas);
+  const std::size_t label_width = width_of_label(stages, of_replica);
+  const std::size_t indent = 4 + number_width + label_width + 2;  // "GPU 0 s7 |"
   const Scale scale(run.timeline.step_ns, std::max(style.width, kLeastWidth) - indent - 1);
 
   std::vector<std::size_t> row_of(gpus, rows.size());
@@ -254,7 +280,6 @@ std::string gantt(const RunResult& run, const GanttStyle& style) {
     if (row < rows.size()) add_span(columns[row], scale, span);
   }
 
-  const std::vector<bool> several = holds_several_stages(run);
   std::string out = axis(run.timeline.step_ns, scale.columns(), indent);
   for (std::size_t r = 0; r < rows.size(); ++r) {
     if (r > 0 && rows[r] != rows[r - 1] + 1) {
@@ -262,17 +287,10 @@ std::string gantt(const RunResult& run, const GanttStyle& style) {
     }
     const std::string number = std::to_string(rows[r]);
     const std::string head = "GPU " + std::string(number_width - number.size(), ' ') + number;
-    const std::vector<Cell> cells = draw(run, columns[r], scale, stages == Stages::in_names && several[rows[r]]);
-    if (stages != Stages::in_rows) {
-      out += head + " |" + text_of(cells, style.color) + "|\n";
-      continue;
-    }
-    for (std::size_t s = 0; s < stages_of[rows[r]].size(); ++s) {
-      const std::int32_t stage = stages_of[rows[r]][s];
-      std::string label = " s" + std::to_string(stage % of_replica);
-      label.resize(stage_width, ' ');
-      out += (s == 0 ? head : std::string(head.size(), ' ')) + label + " |" + text_of(of_stage(cells, stage), style.color) + "|\n";
-    }
+    const std::vector<std::int32_t>& own = stages_of[rows[r]];
+    const std::vector<Cell> cells = draw(run, columns[r], scale, stages == Stages::in_names && own.size() > 1);
+    out += rows_of_gpu(head, cells, stages == Stages::in_rows ? own : std::vector<std::int32_t>{}, of_replica,
+                       label_width, style.color);
   }
   return out + legend(run, stages, std::max(style.width, kLeastWidth));
 }

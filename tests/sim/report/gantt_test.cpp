@@ -91,6 +91,12 @@ TEST_CASE("a GPU with two stages has a row for each, labelled with it, and the l
   std::istringstream lines(chart);
   for (std::string line; std::getline(lines, line);) CHECK(line.size() <= style.width + 10);
 
+  RunResult with_idle_gpu = run;
+  with_idle_gpu.spec.gpus = 3;
+  CHECK_THAT(gantt(with_idle_gpu, style), ContainsSubstring("\nGPU 2    |" + std::string(45, '.') + "|\n"));
+  style.most_rows = 4;  // no room for its row
+  CHECK_THAT(gantt(with_idle_gpu, style), ContainsSubstring("GPU 0 |0F0"));
+
   style.most_rows = 3;  // no room for four
   const std::string short_chart = gantt(run, style);
   CHECK_THAT(short_chart, ContainsSubstring("GPU 0 |0F0"));
