@@ -103,7 +103,8 @@ std::int64_t step_ns(const RunResult& run) {
 }
 
 std::string span_name(const RunResult& run, const Span& span, bool with_stage) {
-  const auto of_replica = static_cast<std::int32_t>(run.stages.size() / std::max<std::size_t>(run.replica_rows.size(), 1));
+  const auto of_replica =
+      static_cast<std::int32_t>(run.stages.size() / std::max<std::size_t>(run.replica_rows.size(), 1));
   return task_name(span.kind, span.stage % of_replica, span.microbatch, with_stage, span.part);
 }
 
@@ -139,7 +140,8 @@ RunMetrics compute_metrics(const RunResult& run) {
   const double time_of_all_ns = static_cast<double>(gpus) * static_cast<double>(metrics.step_ns);
   metrics.bubble_fraction = 1 - useful_ns / time_of_all_ns;
   metrics.idle_fraction = idle_ns / time_of_all_ns;
-  metrics.throughput_samples_per_s = static_cast<double>(run.spec.batch * run.spec.accum) / (run.step_time.median_ms / 1e3);
+  metrics.throughput_samples_per_s =
+      static_cast<double>(run.spec.batch * run.spec.accum) / (run.step_time.median_ms / 1e3);
   metrics.transfer_count = static_cast<std::int64_t>(run.transfer_bytes.size());
   for (const std::int64_t bytes : run.transfer_bytes) metrics.transfer_bytes += bytes;
   metrics.collective_count = static_cast<std::int64_t>(run.collective_bytes.size());

@@ -4,19 +4,20 @@
 //   GPU 1   .. F0 F1 B0 B0 B1 B1 .. .. ..       useful (F and B) 12 of 2 x 10 ms: bubble fraction 0.4
 //
 //   busy          a compute task of the GPU runs (forward, backward, loss, copies of gradients, optimizer)
-//   communication a transfer that the GPU issues, or a collective, runs, and no compute task of it does; a send, receive or
-//                 collective that waits for another GPU does not run yet
+//   communication a transfer that the GPU issues, or a collective, runs, and no compute task of it does; a send, receive
+//                 or collective that waits for another GPU does not run yet
 //   idle          the rest; busy + communication + idle is the step, to the nanosecond
 //   useful        the length of the forward and backward tasks: no optimizer, no transfer
 //   bubble        1 - useful / (GPUs x step)
 //
-// Outside pipelines (one GPU, data parallelism) tables for people show the idle share of the time of all GPUs in its place:
-// nobody waits for another stage there, and the optimizer and copies of gradients are work that a bubble would count.
+// Outside pipelines (one GPU, data parallelism) tables for people show the idle share of the time of all GPUs in its
+// place: nobody waits for another stage there, and the optimizer and copies of gradients are work that a bubble would
+// count.
 //
 // A copy between GPUs is issued by its sender; NCCL and Gloo occupy both ends. In one-thread programs a copy may run on
 // the compute stream: it is communication there too. The step is that of the timeline: of a measured run the recorded
-// step, the one nearest to the median. Where steps overlap (zb-h2 has no barrier at the optimizer), a step is the time of
-// the GPU that is at it longest, and each GPU's step begins with its first task.
+// step, the one nearest to the median. Where steps overlap (zb-h2 has no barrier at the optimizer), a step is the time
+// of the GPU that is at it longest, and each GPU's step begins with its first task.
 #pragma once
 
 #include <cstdint>
@@ -69,8 +70,8 @@ std::int64_t step_ns(const RunResult& run);
 /// Throws std::logic_error if the run has no spans, or its spans name GPUs that it does not have.
 RunMetrics compute_metrics(const RunResult& run);
 
-/// The spans, with each send and receive that have a counterpart, and each collective, beginning when all ends are there:
-/// what is before is waiting. In the order of the timeline.
+/// The spans, with each send and receive that have a counterpart, and each collective, beginning when all ends are
+/// there: what is before is waiting. In the order of the timeline.
 std::vector<Span> without_waiting(const Timeline& timeline);
 
 /// Its name in words: with its stage, counted in its replica, if the GPU holds several.

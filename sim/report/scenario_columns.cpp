@@ -88,6 +88,15 @@ std::optional<double> share_of_step(const CellPlace& cell, std::int64_t ns) {
   return 100 * static_cast<double>(ns) / static_cast<double>(cell.run().metrics.step_ns);
 }
 
+std::optional<double> exposed_communication(const CellPlace& cell) {
+  return 100 * exposed_communication_fraction(cell.run().metrics);
+}
+
+std::optional<double> bubble(const CellPlace& cell) {
+  if (!has_bubble(cell.scenario_row().spec)) return std::nullopt;
+  return 100 * cell.run().metrics.bubble_fraction;
+}
+
 std::string straggler_text(const CellPlace& cell) {
   const auto& straggler = cell.scenario_row().spec.straggler;
   return straggler ? std::to_string(straggler->rank) + ": " + to_text(straggler->ms) : "-";
@@ -124,15 +133,16 @@ std::optional<double> last_loss(const CellPlace& cell) {
 }
 
 /// A column of a setting.
-ScenarioColumn setting(const char* name, const char* title, const char* unit, const char* meaning, std::string (*text)(const CellPlace&)) {
+ScenarioColumn setting(const char* name, const char* title, const char* unit, const char* meaning,
+                       std::string (*text)(const CellPlace&)) {
   ScenarioColumn column{name, title, unit, meaning};
   column.text = text;
   return column;
 }
 
 /// A column of a number, predicted and measured.
-ScenarioColumn number(const char* name, const char* title, const char* unit, const char* meaning, int digits, bool per_gpu,
-                      std::optional<double> (*value)(const CellPlace&)) {
+ScenarioColumn number(const char* name, const char* title, const char* unit, const char* meaning, int digits,
+                      bool per_gpu, std::optional<double> (*value)(const CellPlace&)) {
   ScenarioColumn column{name, title, unit, meaning, per_gpu};
   column.number = value;
   column.digits = digits;
@@ -147,7 +157,8 @@ ScenarioColumn measured_number(const char* name, const char* title, const char* 
 }
 
 ScenarioColumn step_quartiles() {
-  ScenarioColumn column{"step_quartiles", "p25..p75", "ms", "p25..p75: a quarter of the measured steps is shorter, a quarter longer"};
+  ScenarioColumn column{"step_quartiles", "p25..p75", "ms",
+                        "p25..p75: a quarter of the measured steps is shorter, a quarter longer"};
   column.text_of_run = quartiles_text;
   column.measured_only = true;
   return column;
@@ -184,15 +195,15 @@ const std::array kColumns = {
     ScenarioColumn{"step_time_ms", "step\ntime", "ms", "step time: from before the forward pass to after the optimizer",
                    false, nullptr, step_time, 2, true},
     ScenarioColumn{"speedup", "speed-up", "",
-                   "speed-up: step time of the first row with this model, batch, rounds and delay / that of this row", false, nullptr,
-                   speedup, 2},
+                   "speed-up: step time of the first row with this model, batch, rounds and delay / that of this row",
+                   false, nullptr, speedup, 2},
     ScenarioColumn{"throughput", "through-\nput", "samples/s", "", false, nullptr,
                    [](const CellPlace& c) -> std::optional<double> { return c.run().metrics.throughput_samples_per_s; },
                    0},
-    ScenarioColumn{
-        "bubble", "bubble", "%", "bubble: share of the time of all GPUs of a pipeline that is not forward or backward work", false,
-        nullptr, [](const CellPlace& c) { return has_bubble(c.scenario_row().spec) ? std::optional(100 * c.run().metrics.bubble_fraction) : std::nullopt; }, 1},
-    number("idle_share", "idle", "%", "idle: share of the time of all GPUs in which they neither compute nor communicate", 1, false,
+    number("bubble", "bubble", "%",
+           "bubble: share of the time of all GPUs of a pipeline that is not forward or backward work", 1, false, bubble),
+    number("idle_share", "idle", "%",
+           "idle: share of the time of all GPUs in which they neither compute nor communicate", 1, false,
            [](const CellPlace& c) -> std::optional<double> { return 100 * c.run().metrics.idle_fraction; }),
     ScenarioColumn{"fullest_gpu_gib", "fullest\nGPU", "GiB",
                    "fullest GPU: the most that is allocated at once on the GPU that has most", false, nullptr,
@@ -210,30 +221,40 @@ const std::array kColumns = {
                    nullptr, peak_memory, 2, true},
     ScenarioColumn{"ops", "order of execution", "",
                    "order of execution: F2 is the forward of micro-batch 2, B2 its backward", true, operations_text},
-    setting("accum", "rounds", "a step", "rounds: of the batch whose gradients are added up before the optimizer's step (ACCUM_STEPS)",
+    setting("accum", "rounds", "a step",
+            "rounds: of the batch whose gradients are added up before the optimizer's step (ACCUM_STEPS)",
             [](const CellPlace& c) { return std::to_string(c.scenario_row().spec.accum); }),
-    setting("effective_batch", "effective", "batch", "effective batch: samples whose gradients make one step: batch x rounds",
+    setting("effective_batch", "effective", "batch",
+            "effective batch: samples whose gradients make one step: batch x rounds",
             [](const CellPlace& c) { return grouped(c.scenario_row().spec.batch * c.scenario_row().spec.accum); }),
     setting("dtype", "dtype", "", "", [](const CellPlace& c) { return to_string(c.scenario_row().spec.dtype); }),
-    setting("optimizer", "opti-\nmizer", "", "", [](const CellPlace& c) { return to_string(c.scenario_row().spec.optimizer); }),
+    setting("optimizer", "opti-\nmizer", "", "",
+            [](const CellPlace& c) { return to_string(c.scenario_row().spec.optimizer); }),
     setting("no_sync", "no_", "sync", "no_sync: gradients are exchanged in the last round of a step only",
             [](const CellPlace& c) { return std::string(c.scenario_row().spec.no_sync ? "yes" : "no"); }),
     setting("replicas", "repli-\ncas", "", "replicas: copies of the model, each with a part of the batch",
             [](const CellPlace& c) { return std::to_string(replica_count(c.scenario_row().spec)); }),
     setting("delay_ms", "delay", "ms", "delay: the host sleeps so long before the backward",
             [](const CellPlace& c) { return to_text(c.scenario_row().spec.delay_ms); }),
-    setting("straggler", "strag-\ngler", "rank: ms", "straggler: the host of this GPU sleeps so long at the start of every step", straggler_text),
-    number("efficiency", "effi-\nciency", "%", "efficiency: speed-up / (GPUs of the row / GPUs of the row that it refers to)", 1, false, efficiency),
+    setting("straggler", "strag-\ngler", "rank: ms",
+            "straggler: the host of this GPU sleeps so long at the start of every step", straggler_text),
+    number("efficiency", "effi-\nciency", "%",
+           "efficiency: speed-up / (GPUs of the row / GPUs of the row that it refers to)", 1, false, efficiency),
     number("exposed_communication", "exposed\ncomm.", "%",
-           "exposed comm.: share of the step in which a GPU communicates and does not compute, averaged over the GPUs", 1, false,
-           [](const CellPlace& c) -> std::optional<double> { return 100 * exposed_communication_fraction(c.run().metrics); }),
-    number("comm", "commu-\nnicates", "%", "communicates: share of the step in which the GPU communicates and does not compute", 1, true,
+           "exposed comm.: share of the step in which a GPU communicates and does not compute, averaged over the GPUs",
+           1, false, exposed_communication),
+    number("comm", "commu-\nnicates", "%",
+           "communicates: share of the step in which the GPU communicates and does not compute", 1, true,
            [](const CellPlace& c) { return share_of_step(c, gpu_of(c).comm_ns); }),
     step_quartiles(),
-    measured_number("step_stddev", "devi-\nation", "ms", "deviation: standard deviation of the measured steps", 3, stddev),
-    measured_number("warmup", "first\nstep", "x median", "first step: time of the very first step / median step time", 1, warmup_ratio),
-    measured_number("skipped_steps", "skip-\nped", "steps", "skipped: measured steps whose gradients were not finite in fp16 (GradScaler)", 0, skipped_steps),
-    measured_number("first_loss", "loss", "first", "loss: of the first and of the last step, warm-up included", 6, first_loss),
+    measured_number("step_stddev", "devi-\nation", "ms", "deviation: standard deviation of the measured steps", 3,
+                    stddev),
+    measured_number("warmup", "first\nstep", "x median", "first step: time of the very first step / median step time",
+                    1, warmup_ratio),
+    measured_number("skipped_steps", "skip-\nped", "steps",
+                    "skipped: measured steps whose gradients were not finite in fp16 (GradScaler)", 0, skipped_steps),
+    measured_number("first_loss", "loss", "first", "loss: of the first and of the last step, warm-up included", 6,
+                    first_loss),
     measured_number("last_loss", "loss", "last", "", 6, last_loss),
 };
 

@@ -1,6 +1,7 @@
 // A sweep: every combination of the values of some settings, predicted; which is fastest, which needs least memory.
 //
-//   run_sweep({{"gpus", "4", "--gpus"}, {"schedule", "gpipe,1f1b", "--schedule"}, {"microbatches", "2:8:x2", ...}}, ...)
+//   run_sweep({{"gpus", "4", "--gpus"}, {"schedule", "gpipe,1f1b", "--schedule"},
+//              {"microbatches", "2:8:x2", "--microbatches"}}, ...)
 //
 //   row  schedule  micro-batches  step time  bubble  peak memory  ...
 //                                        ms       %          GiB
@@ -14,7 +15,8 @@
 // so a path with a comma in it cannot be given here. The combinations are in the order of setting_infos(): its first
 // word varies slowest, whatever the order on the command line.
 //
-// Where the GPUs vary, each row that has others to compare with has its speed-up and efficiency against the fewest of them (sim/report/sweep_scaling.hpp).
+// Where the GPUs vary, each row that has others to compare with has its speed-up and efficiency against the fewest of
+// them (sim/report/sweep_scaling.hpp).
 //
 // A limit of memory also limits the search of schedule "auto".
 //
@@ -62,12 +64,13 @@ struct ScalingResult {
 };
 
 struct SweepRow {
-  std::vector<SettingValue> given;     // a value for each word of the user that means something here, in the order of setting_infos()
+  /// A value for each word of the user that means something here, in the order of setting_infos().
+  std::vector<SettingValue> given;
   std::vector<SettingValue> settings;  // all of them, defaults filled in; empty if they are refused
   std::optional<SweepResult> result;   // nothing: see refusal
   std::string refusal;                 // why it cannot run
   int exit_code = 0;                   // that pdl-sim would have for this configuration alone
-  std::size_t series = 0;              // equal: rows that differ in their GPUs (weak scaling: and in the batch with them)
+  std::size_t series = 0;  // equal: rows that differ in their GPUs (weak scaling: and in the batch with them)
   std::optional<ScalingResult> scaling;  // where the GPUs vary and another row of its series can run
 };
 
@@ -82,8 +85,8 @@ struct Sweep {
   bool can_win(const SweepRow& row) const;
   /// A step of all rows has the same samples: their times may be compared. Otherwise samples a second are.
   bool same_samples() const;
-  /// Index of the row with the least step time (where steps differ in samples: the most samples a second), with the least
-  /// peak memory, of those that can win; the first of equals.
+  /// Index of the row with the least step time (where steps differ in samples: the most samples a second), with the
+  /// least peak memory, of those that can win; the first of equals.
   std::optional<std::size_t> fastest() const;
   std::optional<std::size_t> least_memory() const;
 };

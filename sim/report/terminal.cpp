@@ -124,8 +124,8 @@ std::string terminal_view(const RunResult& run, const ViewStyle& style) {
   std::string out = wrap(describe(run.spec), width, 2) + wrap(describe_source(run), width, 2) + "\n" +
                     gpu_table(run, metrics, style.gantt.most_rows) + "\n" + totals(run, metrics);
   if (steps_overlap(run.spec)) {
-    out += wrap("steps overlap, without a barrier at the optimizer: a step is the time of the GPU that is at it longest; "
-                "in the chart each GPU's step begins where it begins (with the barrier: --overlap-steps 0)",
+    out += wrap("steps overlap, without a barrier at the optimizer: a step is the time of the GPU that is at it "
+                "longest; in the chart each GPU's step begins where it begins (with the barrier: --overlap-steps 0)",
                 width, 2);
   }
   for (const std::string& warning : run.warnings) out += wrap("warning: " + warning, width, 9);

@@ -154,10 +154,11 @@ TEST_CASE("predicted beside measured, and predicted only where nothing was measu
 TEST_CASE("settings that every row has are said above the table, and in no column") {
   const TemporaryFolder folder;
   write_machine(folder, {}, 1);
-  const std::string text = golden_of(folder, R"("strategy", "depth", "dim", "batch", "gpus", "step_time_ms")", "more_gpus",
-                                     std::string(kTiny) + R"(, "vary": {"gpus": [2, 4]})");
+  const std::string text = golden_of(folder, R"("strategy", "depth", "dim", "batch", "gpus", "step_time_ms")",
+                                     "more_gpus", std::string(kTiny) + R"(, "vary": {"gpus": [2, 4]})");
   CHECK_THAT(text, ContainsSubstring("all rows: model mlp, depth 10, dim 64, batch 256, microbatches 1, strategy mp"));
-  CHECK_THAT(text, ContainsSubstring("\nrow  GPUs       step\n                time\n           predicted\n                  ms\n"));
+  CHECK_THAT(text, ContainsSubstring(
+                       "\nrow  GPUs       step\n                time\n           predicted\n                  ms\n"));
 }
 
 TEST_CASE("of one row the settings are columns too") {
@@ -173,8 +174,9 @@ TEST_CASE("the head of a table that would be too wide has short words, and only 
   write_machine(folder, {spec("--strategy mp --gpus 2 --dim 64 --depth 10 --batch 256 --microbatches 1")}, 1);
   const std::string rows = std::string(kTiny) + R"(, "vary": {"gpus": [2, 4]})";
   const std::string narrow = golden_of(folder, R"("gpus", "step_time_ms")", "more_gpus", rows);
-  CHECK_THAT(narrow, ContainsSubstring("\n  error: (predicted - measured) / measured; -: not measured, or without meaning in "
-                                       "this row\n"));
+  CHECK_THAT(narrow,
+             ContainsSubstring("\n  error: (predicted - measured) / measured; -: not measured, or without meaning in "
+                               "this row\n"));
   CHECK(narrow.find("pred.") == std::string::npos);
   const std::string wide =
       golden_of(folder, R"("gpus", "step_time_ms", "speedup", "efficiency", "throughput", "bubble", "idle_share",

@@ -50,7 +50,8 @@ TEST_CASE("a pipeline has a bubble; outside pipelines the idle share is shown, a
   const std::string times = " --depth 4 --dim 64 --batch 64 --tf 4 --tb 8 --tcomm 8";
   // 26 ms: each computes 12 and communicates 8; rank 1 sleeps 6, in which it is idle, and rank 0 waits for it as long.
   const std::string ddp = terminal_view(predict(spec("--strategy ddp --gpus 2 --straggler 1:6" + times), nullptr), {});
-  CHECK_THAT(ddp, ContainsSubstring("idle         23.1 % of the time of all GPUs is neither computation nor communication\n"));
+  CHECK_THAT(
+      ddp, ContainsSubstring("idle         23.1 % of the time of all GPUs is neither computation nor communication\n"));
   CHECK(ddp.find("bubble") == std::string::npos);
   const std::string one = terminal_view(predict(spec("--gpus 1" + times), nullptr), {});
   CHECK_THAT(one, ContainsSubstring("idle         0.0 %"));
