@@ -4,8 +4,8 @@
 //   GPU 1   .. F0 F1 B0 B0 B1 B1 .. .. ..       useful (F and B) 12 of 2 x 10 ms: bubble fraction 0.4
 //
 //   busy          a compute task of the GPU runs (forward, backward, loss, copies of gradients, optimizer)
-//   communication a transfer that the GPU issues, or a collective, runs, and no compute task of it does; a send, receive
-//                 or collective that waits for another GPU does not run yet
+//   communication a transfer that the GPU issues, or a collective, runs, and no compute task of it does; a send,
+//                 receive or collective that waits for another GPU does not run yet
 //   idle          the rest; busy + communication + idle is the step, to the nanosecond
 //   useful        the length of the forward and backward tasks: no optimizer, no transfer
 //   bubble        1 - useful / (GPUs x step)
