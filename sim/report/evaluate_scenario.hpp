@@ -29,9 +29,4 @@ ScenarioTable evaluate_scenario(const Scenario& scenario, const std::string& pro
 /// profile taken.
 ScenarioTable evaluate_on_best_measured_machine(const Scenario& scenario);
 
-/// The name before.
-inline ScenarioTable on_best_measured_machine(const Scenario& scenario) {
-  return evaluate_on_best_measured_machine(scenario);
-}
-
 }  // namespace pdl
