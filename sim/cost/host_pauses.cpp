@@ -1,109 +1,61 @@
 #include "sim/cost/host_pauses.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <optional>
 
 namespace pdl {
 namespace {
 
-/// Empty for tasks that do not wait longer after a pause.
+/// Empty for tasks that no pause makes slower.
 std::string operation_of(TaskKind kind) {
   if (kind == TaskKind::forward) return "forward";
   if (kind == TaskKind::backward) return "backward";
   return kind == TaskKind::optimizer ? "optimizer" : "";
 }
 
+/// How far the data type of a measurement is from the wanted one.
 int unlike(const std::string& dtype, const std::string& wanted) {
-  if (dtype == wanted) return 0;
-  const bool half = dtype.starts_with("amp"), wants_half = wanted.starts_with("amp");
-  return half == wants_half ? 1 : 2;
+  if (dtype == wanted || (dtype == "fp32" && wanted == "tf32")) return 0;
+  return dtype.starts_with("amp") == wanted.starts_with("amp") ? 1 : 2;
 }
-
-constexpr std::int32_t kOfAnotherStep = -2;
-
-struct Issued {
-  std::int64_t end_ns = 0;
-  std::int32_t microbatch = kOfAnotherStep;  // parts of one backward are one
-};
-
-/// What one host did, as far as it matters for what it issues next.
-struct Host {
-  std::int64_t now_ns = 0;
-  std::int64_t paused_ns = 0;  // just before
-  bool slept = false;
-  std::array<std::optional<Issued>, kTaskKinds> last = {};  // of each kind
-};
 
 }  // namespace
 
-HostPauses::HostPauses(const CostProfile& profile, const std::string& dtype) {
-  int nearest = 3;
+HostPauses::HostPauses(const CostProfile& profile, const std::string& dtype, Notices& notices)
+    : waits_in_optimizer_(dtype == "amp-fp16") {
+  const MeasuredKey* nearest = nullptr;
   for (const MeasuredCurve& measured : profile.of(Probe::pause)) {
-    if (measured.key.implementation == "autograd") nearest = std::min(nearest, unlike(measured.key.dtype, dtype));
+    if (measured.key.implementation != "autograd") continue;
+    if (!nearest || unlike(measured.key.dtype, dtype) < unlike(nearest->dtype, dtype)) nearest = &measured.key;
   }
-  std::string found;
+  if (!nearest) return;
+  if (unlike(nearest->dtype, dtype) > 0) {
+    notices.say_substitute(profile.name, "host after pauses autograd " + dtype, "those of " + nearest->dtype);
+  }
   for (const MeasuredCurve& measured : profile.of(Probe::pause)) {
-    if (measured.key.implementation != "autograd" || unlike(measured.key.dtype, dtype) > nearest) continue;
-    if (found.empty()) found = measured.key.dtype;
-    if (measured.key.dtype == found) curves_.push_back(measured);
+    const bool same = measured.key.implementation == nearest->implementation && measured.key.dtype == nearest->dtype;
+    if (same) curves_.push_back(measured);
   }
 }
 
-double HostPauses::at(const char* name, TaskKind kind, std::int64_t pause_ns) const {
-  const std::string operation = operation_of(kind);
+void HostPauses::prepares_exchange(double ns) { prepare_ns_ = std::llround(ns); }
+
+const Curve* HostPauses::find(const std::string& name, const std::string& operation) const {
   for (const MeasuredCurve& measured : curves_) {
-    if (measured.key.name != name || measured.key.operation != operation) continue;
-    const std::int64_t least = measured.curve.least();
-    const double shorter = std::min(1.0, static_cast<double>(pause_ns) / static_cast<double>(least));
-    return shorter * read(measured.curve, std::clamp(pause_ns, least, measured.curve.largest())).time_ns;
+    if (measured.key.name == name && measured.key.operation == operation) return &measured.curve;
   }
-  return 0;
+  return nullptr;
 }
 
 std::int64_t HostPauses::delay_ns(TaskKind kind, std::int64_t since_ns, std::int64_t paused_ns, bool slept) const {
-  double ns = at("later", kind, since_ns);
-  if (paused_ns > 0) ns += std::max(0.0, at(slept ? "after_sleep" : "after_wait", kind, paused_ns) - at("later", kind, paused_ns));
-  return std::llround(ns);
-}
-
-std::vector<std::int64_t> HostPauses::delays_ns(const TaskGraph& graph, std::span<const TaskCost> costs, std::int64_t step_ns) const {
-  std::vector<std::int64_t> delays(graph.tasks.size(), 0);
-  std::vector<Host> hosts(graph.hosts);
-  // The step before, which ended with a wait until `step_ns`; then the step.
-  for (const bool measured : {false, true}) {
-    for (TaskId t = 0; t < graph.tasks.size(); ++t) {
-      const Task& task = graph.tasks[t];
-      Host& host = hosts[task.host];
-      const std::int64_t issue_ns = costs[task.work].issue_ns;
-      std::optional<Issued>& last = host.last[static_cast<std::size_t>(task.kind)];
-      if (task.kind == TaskKind::sleep) {
-        host.slept = true;
-        host.paused_ns = issue_ns;
-        host.now_ns += issue_ns;
-        continue;
-      }
-      if (last && last->microbatch != task.microbatch && !operation_of(task.kind).empty()) {
-        const std::int64_t delay_ns = this->delay_ns(task.kind, host.now_ns - last->end_ns, host.paused_ns, host.slept);
-        if (measured) delays[t] = delay_ns;
-        host.now_ns += delay_ns;
-      }
-      host.now_ns += issue_ns;
-      host.paused_ns = 0;
-      host.slept = false;
-      last = Issued{host.now_ns, task.microbatch};
-    }
-    if (measured) break;
-    for (Host& host : hosts) {
-      host.paused_ns = std::max<std::int64_t>(step_ns - host.now_ns, 0);
-      host.now_ns = std::max(step_ns, host.now_ns);
-      for (std::optional<Issued>& last : host.last) {
-        if (last) last->microbatch = kOfAnotherStep;
-      }
-    }
-  }
-  return delays;
+  const std::string operation = operation_of(kind);
+  const Curve* again = find("again", operation);
+  const Curve* first = nullptr;
+  if (paused_ns > 0 && paused_ns >= since_ns / 2) first = find(slept ? "after_sleep" : "after_wait", operation);
+  if (!first) first = find("later", operation);
+  if (!again || !first) return 0;
+  const double first_ns = read(*first, std::clamp(since_ns, first->least(), first->largest())).time_ns;
+  return std::llround(std::max(0.0, first_ns - again->points.front().time_ns));
 }
 
 }  // namespace pdl

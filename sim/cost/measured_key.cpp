@@ -94,7 +94,7 @@ std::array<Description, kProbes> make_descriptions() {
       {"pause",
        "pause_ns",
        {text_field("operation", &Key::operation, {"forward", "backward", "optimizer"}),
-        text_field("name", &Key::name, {"after_wait", "after_sleep", "later"}), implementation, dtype}},
+        text_field("name", &Key::name, {"again", "after_wait", "after_sleep", "later"}), implementation, dtype}},
   }};
 }
 

@@ -17,7 +17,7 @@
 //   overlap     name (compute, communication: whose time, each beside the other; compute_alone, communication_alone)
 //               operation transport ranks, dtype in out rows of a layer's forward     bytes
 //   pause       operation (forward, backward, optimizer) implementation dtype         ns since the host issued the same
-//               name (after_wait, after_sleep, later: what the host did just before)
+//               name (after_wait, after_sleep, later: what the host did just before; again: the same, size 1)
 //   host        name [implementation] [transport] [workers]                           -
 //   memory      name [implementation] [dtype]                                         -
 //
@@ -44,7 +44,7 @@ inline constexpr const char* kAllReduceBesideCopies = "all_reduce_beside_copies"
 struct MeasuredKey {
   Probe probe = Probe::layer;
   std::string implementation;  // "pipeline" or "autograd" (sim/plan/task_graph.hpp)
-  std::string operation;       // layer: forward, backward, backward_input, backward_weight; collective: any word
+  std::string operation;       // layer: forward, backward, backward_input, backward_weight; others: see above
   bool accumulate = false;     // layer, backward and backward_weight: adds to gradients that are there
   bool input_gradient = true;  // layer, backward and backward_input: false for the first layer of the model
   bool bidirectional = false;  // transfer: both directions at once

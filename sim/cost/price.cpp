@@ -81,6 +81,10 @@ class Pricer {
     launch_latency_ns_ = host_.of("launch_latency", {}, on_gpu);
     if (plan.spec.strategy == Strategy::ddp) reducer_hook_ns_ = host_.of("reducer_hook", {}, true);
     if (has(TaskKind::all_reduce)) collective_issue_ns_ = host_.of("collective_issue", {collective_transport()}, true);
+    // The Reducer of a single GPU calls allreduce too, though there is nothing for the device to do.
+    if (plan.spec.strategy == Strategy::ddp && !has(TaskKind::all_reduce)) {
+      call_without_peers_ns_ = host_.of("collective_issue", {collective_transport(), 1}, false);
+    }
     if (has(TaskKind::sleep)) sleep_overrun_ns_ = host_.of("sleep_overrun", {}, true);
     if (plan.spec.dtype == Dtype::amp_fp16) scaler_wait_ns_ = host_.of("scaler_wait", {}, on_gpu);
     shares_ = on_gpu && has(TaskKind::all_reduce) && profile.host_description.multiprocessors > 0;
@@ -100,7 +104,10 @@ class Pricer {
       priced.shared.count = profile_.host_description.multiprocessors;
       priced.shared.launch_latency_ns = std::llround(launch_latency_ns_);
     }
-    if (hosts_are_alone()) priced.pauses = HostPauses(profile_, dtype_);
+    if (hosts_are_alone()) {
+      priced.pauses = HostPauses(profile_, dtype_, notices_);
+      if (plan_.spec.strategy == Strategy::ddp) priced.pauses.prepares_exchange(host_.of("reducer_prepare", {}, false));
+    }
     check_total(priced.costs);
     say_missing_and_fit_warnings();
     priced.warnings = notices_.texts();
@@ -184,6 +191,7 @@ class Pricer {
     KernelList kernels;
     kernels.slows_collectives(contention_.of_copies());
     kernels.add(time);
+    if (in && call_without_peers_ns_ > 0) kernels.add_collective(0, call_without_peers_ns_, 0);
     return of_kernels(kernels);
   }
 
@@ -383,6 +391,7 @@ class Pricer {
   bool shares_ = false;
   double reducer_hook_ns_ = 0;
   double collective_issue_ns_ = 0;
+  double call_without_peers_ns_ = 0;
   double scaler_wait_ns_ = 0;
   double sleep_overrun_ns_ = 0;
   double step_overhead_ns_ = 0;

@@ -21,7 +21,7 @@
 //
 // A profile of device "cpu": the host itself computes and copies, and is occupied meanwhile.
 //
-// Not modelled here: what runs beside it (sim/engine/run.hpp), what depends on when it runs (sim/cost/host_pauses.hpp),
+// Not modelled here: what runs beside it (sim/engine/run.hpp), what depends on when it is issued (sim/engine/host_delays.hpp),
 // sharing of links and of memory bandwidth.
 #pragma once
 

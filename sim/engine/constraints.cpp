@@ -4,7 +4,7 @@
 
 namespace pdl {
 
-Constraints make_constraints(const TaskGraph& graph, std::span<const TaskCost> costs) {
+Constraints make_constraints(const TaskGraph& graph, std::span<const TaskCost> costs, std::span<const std::int64_t> delays_ns) {
   Constraints constraints;
   constraints.moments = 3 * static_cast<std::uint32_t>(graph.tasks.size()) + graph.groups;
   const auto add = [&](std::uint32_t before, std::uint32_t after, std::int64_t at_least_ns) {
@@ -15,8 +15,9 @@ Constraints make_constraints(const TaskGraph& graph, std::span<const TaskCost> c
   const std::vector<TaskId> host = next_on_host(graph);
   for (TaskId task = 0; task < graph.tasks.size(); ++task) {
     const TaskCost cost = costs.empty() ? TaskCost{} : costs[graph.tasks[task].work];
-    add(issue_moment(task), start_moment(task), cost.first_launch_ns);
-    add(issue_moment(task), finish_moment(task), cost.span_ns);
+    const std::int64_t delay_ns = delays_ns.empty() ? 0 : delays_ns[task];
+    add(issue_moment(task), start_moment(task), delay_ns + cost.first_launch_ns);
+    add(issue_moment(task), finish_moment(task), delay_ns + cost.span_ns);
     const std::uint32_t group = graph.tasks[task].group;
     if (group == kNone) {
       add(start_moment(task), finish_moment(task), cost.device_ns);
@@ -24,12 +25,13 @@ Constraints make_constraints(const TaskGraph& graph, std::span<const TaskCost> c
       add(start_moment(task), together_moment(graph, group), 0);
       add(together_moment(graph, group), finish_moment(task), cost.device_ns);
     }
-    if (host[task] != kNone) add(issue_moment(task), issue_moment(host[task]), cost.issue_ns);
+    if (host[task] != kNone) add(issue_moment(task), issue_moment(host[task]), delay_ns + cost.issue_ns);
     if (stream[task] != kNone) add(finish_moment(task), start_moment(stream[task]), 0);
     for (auto [edge, end] = boost::out_edges(task, graph.edges); edge != end; ++edge) {
       const TaskId after = boost::target(*edge, graph.edges);
       add(finish_moment(task), start_moment(after), 0);
-      if (graph.tasks[after].host != graph.tasks[task].host) add(issue_moment(task), issue_moment(after), cost.issue_ns);
+      if (graph.tasks[after].host == graph.tasks[task].host) continue;
+      add(issue_moment(task), issue_moment(after), delay_ns + cost.issue_ns);
     }
   }
   return constraints;

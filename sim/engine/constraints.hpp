@@ -7,6 +7,7 @@
 //   issue(a)  + issue_ns      <= issue(b)               for an edge a -> b between two hosts
 //   start(t)                  <= together(g)            together(g) + device_ns <= finish(t), for t in group g
 //
+// A host that delays a task adds that to all that comes after issue(t).
 // The earliest time of every moment is the longest path to it; a cycle is a deadlock.
 #pragma once
 
@@ -33,7 +34,7 @@ inline std::uint32_t together_moment(const TaskGraph& graph, std::uint32_t group
   return 3 * static_cast<std::uint32_t>(graph.tasks.size()) + group;
 }
 
-/// `costs` empty: every weight 0.
-Constraints make_constraints(const TaskGraph& graph, std::span<const TaskCost> costs);
+/// `costs` empty: every weight 0. `delays_ns`: by task, or empty.
+Constraints make_constraints(const TaskGraph& graph, std::span<const TaskCost> costs, std::span<const std::int64_t> delays_ns = {});
 
 }  // namespace pdl

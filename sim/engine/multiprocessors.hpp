@@ -19,12 +19,14 @@
 // have ended. A multiprocessor holds blocks of one grid at a time.
 //
 // Measured on 4 x H200 (samples "overlap" of data/h200x4), layers beside all-reduces of 4, 25 and 128 MiB: 367 us alone
-// becomes 692, 703 and 698; 91 us becomes 155, 161 and 163 (both 128 blocks). 256 blocks, of which 216 have room: 1.354
-// ms alone becomes 2.62 to 2.69 where the other 40 do not get the places of the collective. 128 blocks that alone leave
-// much of a multiprocessor unused lose less: 352 us becomes 475, 481 and 488, where this rule says twice as long.
+// becomes 692, 703 and 698; 91 us becomes 155, 161 and 163 (both 128 blocks). Waiting for a
+// place would make that 410 beside the shortest. 256 blocks, of which 216 have room: 1.354 ms alone becomes 2.62 to 2.69
+// in 18 of 48 calls beside the shortest, as where the other 40 do not get the places of the collective. 128 blocks that
+// alone leave much of a multiprocessor unused lose less: 352 us becomes 475, 481 and 488, this rule says twice as long.
 //
 // Times are nanoseconds. Not modelled: priorities of streams, blocks of two kernels on one multiprocessor, kernels
-// whose blocks lose less than that by being several, multiprocessors that drift apart over many waves.
+// whose blocks lose less than that by being several (those that memory bounds: element by element, sums; up to some 20
+// us a layer), multiprocessors that drift apart over many waves.
 #pragma once
 
 #include <cstdint>

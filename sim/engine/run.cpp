@@ -52,7 +52,8 @@ struct Progress {
 
 class Engine {
  public:
-  Engine(const TaskGraph& graph, std::span<const TaskCost> costs, const SharedMultiprocessors* shared, std::span<const std::int64_t> delays_ns)
+  Engine(const TaskGraph& graph, std::span<const TaskCost> costs, const SharedMultiprocessors* shared,
+         std::span<const std::int64_t> delays_ns)
       : graph_(graph),
         costs_(costs),
         delays_ns_(delays_ns),

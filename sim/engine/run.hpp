@@ -28,6 +28,6 @@ std::vector<TaskTimes> run(const TaskGraph& graph, std::span<const TaskCost> cos
                            std::span<const std::int64_t> delays_ns = {});
 
 /// The same times by a plain sweep in topological order: the slow, obvious reference (tests), and the floor for speed.
-std::vector<TaskTimes> sweep(const TaskGraph& graph, std::span<const TaskCost> costs);
+std::vector<TaskTimes> sweep(const TaskGraph& graph, std::span<const TaskCost> costs, std::span<const std::int64_t> delays_ns = {});
 
 }  // namespace pdl

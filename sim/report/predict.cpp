@@ -4,6 +4,7 @@
 #include <stdexcept>
 
 #include "sim/cost/price.hpp"
+#include "sim/engine/host_delays.hpp"
 #include "sim/engine/run.hpp"
 #include "sim/report/find_order.hpp"
 #include "sim/report/memory.hpp"
@@ -56,7 +57,7 @@ double bound_ms(const Plan& plan, const PricedWork& priced) {
 
 PricedWork price_plan(const Plan& plan, const CostProfile* profile) {
   const RunSpec& spec = plan.spec;
-  return spec.synthetic ? PricedWork{price_synthetic(plan, *spec.synthetic), {}, 0, {}, {}} : price(plan, *profile);
+  return spec.synthetic ? PricedWork{.costs = price_synthetic(plan, *spec.synthetic)} : price(plan, *profile);
 }
 
 Timeline run_step(const Plan& plan, const PricedWork& priced) {
@@ -67,9 +68,11 @@ Timeline run_step(const Plan& plan, const PricedWork& priced) {
     return timeline;
   };
   Timeline timeline = timeline_of({});
-  // How long a host waits at the end of a step is known once there is a step; that the step gets longer by what the host
-  // is slower after it changes that wait by less than 1 %.
-  if (!priced.pauses.empty()) timeline = timeline_of(priced.pauses.delays_ns(plan.graph, priced.costs, timeline.step_ns));
+  // How long a host waits at the end of a step is known once there is a step, which the delays make longer. They hang on it
+  // by less than a tenth (a pause ten times as long doubles them), so the second time they are right to a hundredth.
+  for (int pass = 0; pass < 2 && !priced.pauses.empty(); ++pass) {
+    timeline = timeline_of(host_delays_ns(plan.graph, priced.costs, priced.pauses, timeline.step_ns));
+  }
   return timeline;
 }
 

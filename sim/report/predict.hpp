@@ -15,15 +15,17 @@
 namespace pdl {
 
 /// A run that needs more than `memory_limit_bytes` on a GPU is refused (CannotRun). For schedule "auto" the order is searched
-/// for first, among those that need no more (default: what the profile's cards have). `profile` is not used (and may be nullptr) if the spec has synthetic costs. Throws InputError as make_plan and
-/// price; CannotRun for a deadlock, and if a GPU would need more memory than the profile's cards have.
+/// for first, among those that need no more (default: what the profile's cards have). `profile` is not used (and may be
+/// nullptr) if the spec has synthetic costs. Throws InputError as make_plan and price; CannotRun for a deadlock, and if a
+/// GPU would need more memory than the profile's cards have.
 RunResult predict(const RunSpec& spec, const CostProfile* profile,
                   std::optional<std::int64_t> memory_limit_bytes = std::nullopt);
 
-/// The plan of a spec; for schedule "auto" after the search for an order, as predict() does.
+/// The plan of a spec; for schedule "auto" after the search for an order among those that need no more than
+/// `memory_limit_bytes`, as predict() does. Throws InputError as make_plan; CannotRun if no order needs so little.
 Plan plan_of(const RunSpec& spec, const CostProfile* profile, std::optional<std::int64_t> memory_limit_bytes = std::nullopt);
 
-/// Of a plan that is there already: the same prediction as that of its spec.
+/// Of a plan that is there already: the same prediction as that of its spec, with the same errors but those of plans.
 RunResult predict(const Plan& plan, const CostProfile* profile, std::optional<std::int64_t> memory_limit_bytes = std::nullopt);
 
 /// By the spec's synthetic costs, or else by the profile.

@@ -111,7 +111,7 @@ TEST_CASE("as many blocks as multiprocessors are free: each has one for itself, 
 
 TEST_CASE("blocks for which there was no room take the places of those that end, multiprocessor after multiprocessor") {
   // 256 blocks, two at once, alone 1 ms: two on a multiprocessor, .5 ms each. Beside a collective 216 have room, for
-  // 1 ms; the other 40 fill 20 of the 108 multiprocessors, for another 1 ms (measured: 2.62 to 2.69 ms for 1.354).
+  // 1 ms; the other 40 fill 20 of the 108 multiprocessors, for another 1 ms (measured in some calls: 2.62 to 2.69 ms for 1.354).
   CHECK(end_beside_collective(256, 2, 1'000'000, kLongerThanAnything) == 2'000'000);
   // The collective ends at .1 ms: the 40 spread over its 24 multiprocessors, two on 16 of them, for 1 ms.
   CHECK(end_beside_collective(256, 2, 1'000'000, 100'000) == 1'100'000);

@@ -157,6 +157,9 @@ TEST_CASE("engine and sweep agree for random costs, hosts, transports") {
           c = collapse(issue, device);
         }
         CHECK(run(plan.graph, costs) == sweep(plan.graph, costs));
+        std::vector<std::int64_t> delays(plan.graph.tasks.size());
+        for (auto& delay : delays) delay = static_cast<std::int64_t>(random() % 30);
+        CHECK(run(plan.graph, costs, nullptr, delays) == sweep(plan.graph, costs, delays));
       }
     }
   }
