@@ -28,6 +28,7 @@ namespace {
 constexpr int kWarmup = 5;
 constexpr int kMeasurements = 50;
 constexpr int kSleeps = 20;
+constexpr int kLayers = 8;
 
 Sample host_sample(const char* name, std::vector<double> values, std::int64_t warmup) {
   Sample sample;
@@ -40,20 +41,12 @@ Sample host_sample(const char* name, std::vector<double> values, std::int64_t wa
   return sample;
 }
 
-double us_since(std::int64_t begin_ns) {
-  // A clock of whole nanoseconds: nothing takes no time.
-  return static_cast<double>(std::max<std::int64_t>(steady_now_ns() - begin_ns, 1)) / 1e3;
-}
-
-void synchronize(c10::Device device) {
-  if (device.is_cuda()) torch::cuda::synchronize(device.index());
-}
-
 // ---- the Reducer
 
 /// Host times of a backward of a small model.
 double backward_us(SmallStep& step, c10::Device device) {
   step.clear();
+  step.prepare();
   step.forward();
   synchronize(device);
   const std::int64_t begin = steady_now_ns();
@@ -77,14 +70,23 @@ std::vector<double> issue_times(c10d::ProcessGroup& group, c10::Device device, s
   return values;
 }
 
+/// `ranks`: 1, or 0 for any number of more than one.
+Sample issue_sample(const RuntimeOptions& runtime, std::vector<double> values, std::int64_t ranks) {
+  Sample sample = host_sample("collective_issue", std::move(values), kWarmup);
+  sample.key.transport = runtime.device == DeviceKind::cuda ? "nccl" : "gloo";
+  sample.key.workers = ranks;
+  return sample;
+}
+
 void probe_reducer(const RuntimeOptions& runtime, const Collect& collect) {
   const c10::Device device = device_of(runtime, 0);
   const OnDevice on_device(device);
   const auto group = make_process_group({c10::make_intrusive<c10d::HashStore>(), 0, 1, device, true}, {});
   {
-    std::vector<double> issue = issue_times(*group, device, SmallStep::kLayers * (SmallStep::kDim + 1) * SmallStep::kDim);
+    std::vector<double> issue = issue_times(*group, device, kLayers * (SmallStep::kDim + 1) * SmallStep::kDim);
     const double issue_us = median({issue.begin() + kWarmup, issue.end()});
-    SmallStep without(device, runtime, "fp32", nullptr), with(device, runtime, "fp32", group);
+    collect(issue_sample(runtime, std::move(issue), 1));
+    SmallStep without(kLayers, device, runtime, "fp32", nullptr), with(kLayers, device, runtime, "fp32", group);
     std::vector<double> plain, reduced;
     for (int i = 0; i < kWarmup + kMeasurements; ++i) {
       plain.push_back(backward_us(without, device));
@@ -93,8 +95,16 @@ void probe_reducer(const RuntimeOptions& runtime, const Collect& collect) {
     const double plain_us = median({plain.begin() + kWarmup, plain.end()});
     std::vector<double> values;
     // On a busy host a pair may differ the other way: a difference is a time, at least one nanosecond.
-    for (const double us : reduced) values.push_back(std::max((us - plain_us - issue_us) / (2 * SmallStep::kLayers), 1e-3));
+    for (const double us : reduced) values.push_back(std::max((us - plain_us - issue_us) / (2 * kLayers), 1e-3));
     collect(host_sample("reducer_hook", std::move(values), kWarmup));
+    std::vector<double> prepare;
+    for (int i = 0; i < kWarmup + kMeasurements; ++i) {
+      const std::int64_t begin = steady_now_ns();
+      with.prepare();
+      prepare.push_back(us_since(begin));
+      backward_us(with, device);
+    }
+    collect(host_sample("reducer_prepare", std::move(prepare), kWarmup));
   }
   leave(*group, device.type());
 }
@@ -125,9 +135,7 @@ void probe_issue(const RuntimeOptions& runtime, const Collect& collect) {
   for (const std::exception_ptr& error : errors) {
     if (error) std::rethrow_exception(error);
   }
-  Sample sample = host_sample("collective_issue", values[0], kWarmup);
-  sample.key.transport = runtime.device == DeviceKind::cuda ? "nccl" : "gloo";
-  collect(std::move(sample));
+  collect(issue_sample(runtime, std::move(values[0]), 0));
 }
 
 // ---- GradScaler, sleeps
@@ -176,7 +184,7 @@ void probe_data_parallel_host(const ProbeOptions& options, const RuntimeOptions&
                               const Progress& progress) {
   progress(0, "host of data parallelism");
   const c10::Device device = device_of(runtime, 0);
-  if (has_process_groups(device)) {
+  if (has_process_groups(device.type())) {
     probe_reducer(runtime, collect);
     if (options.gpus > 1) probe_issue(runtime, collect);
   }

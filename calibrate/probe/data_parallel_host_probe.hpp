@@ -2,7 +2,8 @@
 //
 //   host, implementation autograd:
 //     reducer_hook      c10d's Reducer, for each parameter of a backward: its hook and the division into the bucket
-//     collective_issue  one call of ProcessGroup::allreduce (transport nccl, gloo)
+//     reducer_prepare   its prepare_for_forward and prepare_for_backward, for the 16 parameters of the small model
+//     collective_issue  one call of ProcessGroup::allreduce (transport nccl, gloo); workers 1: in a group of one
 //     scaler_wait       a stream's idle time round a blocking found_inf.item(): from the end of the work before it to the
 //                       first thing that the host gives the device after it
 //     sleep_overrun     what a sleep of 10 ms takes beyond 10 ms

@@ -81,9 +81,12 @@ MultiprocessorLimits limits_of(int device) {
 
 /// A device is asked once: the answer takes the driver milliseconds.
 const MultiprocessorLimits& limits_of_current_device() {
+  static std::mutex mutex;
   static std::map<int, MultiprocessorLimits> known;
+  static const MultiprocessorLimits unknown;
   int device = 0;
-  if (cudaGetDevice(&device) != cudaSuccess) device = -1;
+  if (cudaGetDevice(&device) != cudaSuccess) return unknown;
+  const std::lock_guard lock(mutex);
   const auto found = known.find(device);
   return found != known.end() ? found->second : known.emplace(device, limits_of(device)).first->second;
 }

@@ -78,9 +78,9 @@ std::vector<Pass> passes_of(const ProbeOptions& options) {
 }
 
 /// Makes a device current for this thread, with a stream of its own.
-class OnDevice {
+class OnStreamOfItsOwn {
  public:
-  explicit OnDevice(c10::Device device) {
+  explicit OnStreamOfItsOwn(c10::Device device) {
 #if PDL_CUDA
     if (device.is_cuda()) guard_ = std::make_unique<c10::cuda::CUDAStreamGuard>(c10::cuda::getStreamFromPool(true, device.index()));
 #else
@@ -166,15 +166,16 @@ std::vector<KernelSample> kernels_of_a_layer(const std::vector<TracedKernel>& al
 
 std::vector<Sample> time_device(const Pass& pass, const RuntimeOptions& runtime, int worker, const Progress& progress, const Pace& pace) {
   const c10::Device device = device_of(runtime, worker);
-  const OnDevice on_device(device);
+  const OnStreamOfItsOwn on_stream(device);
   const DeviceTimer timer(device);
   std::vector<Sample> samples;
   for_each_operation(
       pass, runtime, device,
       [&](const ComputeOperation& operation) {
-        const double seconds = pace() * (operation.layers > 1 ? pass.seconds : pass.seconds / 2);
+        const double share = pace();
+        const double seconds = share * (operation.layers > 1 ? pass.seconds : pass.seconds / 2);
         const int launches = pass.launches_a_layer * static_cast<int>(operation.layers);
-        samples.push_back(timed_sample(operation, timer.time(operation.work, seconds, launches, pass.sustained_seconds)));
+        samples.push_back(timed_sample(operation, timer.time(operation.work, seconds, launches, share * pass.sustained_seconds)));
         const CardState state = read_card_state(device);
         samples.back().sm_clock_mhz = state.sm_clock_mhz;
         samples.back().power_w = state.power_w;
@@ -201,7 +202,7 @@ void merge(std::vector<Sample>& all, const std::vector<Sample>& of_device) {
 void trace_device(const Pass& pass, const RuntimeOptions& runtime, std::vector<Sample>& samples, const Progress& progress) {
   if (runtime.device != DeviceKind::cuda) return;
   const c10::Device device = device_of(runtime, 0);
-  const OnDevice on_device(device);
+  const OnStreamOfItsOwn on_stream(device);
   std::map<MeasuredKey, Sample*> by_key;
   for (Sample& sample : samples) by_key[sample.key] = &sample;
   for_each_operation(

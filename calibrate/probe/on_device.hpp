@@ -1,9 +1,18 @@
-// What probes that use a device by themselves share: being on it, and whether it has groups of processes.
+// What probes of a host share: being on a device, waiting for it, and the time since.
 //
 //   const OnDevice on_device(device);       // the device is the current one of this thread until the end of the scope
+//   const std::int64_t begin_ns = steady_now_ns();
+//   work(); synchronize(device);
+//   us_since(begin_ns)                      // at least .001
 #pragma once
 
 #include <c10/core/Device.h>
+#include <torch/cuda.h>
+
+#include <algorithm>
+#include <cstdint>
+
+#include "runtime/measure/span_recorder.hpp"
 
 #if PDL_CUDA
 #include <c10/cuda/CUDAGuard.h>
@@ -25,13 +34,14 @@ class OnDevice {
 #endif
 };
 
-/// NCCL on GPUs; on CPU Gloo, where LibTorch has it.
-inline bool has_process_groups([[maybe_unused]] c10::Device device) {
-#if PDL_GLOO
-  return true;
-#else
-  return device.is_cuda();
-#endif
+/// Until the device has done what it was given.
+inline void synchronize(c10::Device device) {
+  if (device.is_cuda()) torch::cuda::synchronize(device.index());
+}
+
+/// A clock of whole nanoseconds: nothing takes no time.
+inline double us_since(std::int64_t begin_ns) {
+  return static_cast<double>(std::max<std::int64_t>(steady_now_ns() - begin_ns, 1)) / 1e3;
 }
 
 }  // namespace pdl

@@ -14,6 +14,7 @@
 #include "calibrate/probe/host_probe.hpp"
 #include "calibrate/probe/layer_probe.hpp"
 #include "calibrate/probe/overlap_probe.hpp"
+#include "calibrate/probe/pace.hpp"
 #include "calibrate/probe/pause_probe.hpp"
 #include "calibrate/probe/transfer_probe.hpp"
 #include "runtime/measure/environment.hpp"
@@ -67,12 +68,7 @@ class TimeLimit {
 
   void done(double fraction) { fraction_ = fraction; }
 
-  /// What is left of the time over what the rest would take at the pace so far.
-  double pace() const {
-    const double spent_s = static_cast<double>(steady_now_ns() - begin_ns_) / 1e9;
-    const double rest_s = spent_s / std::max<double>(fraction_, 0.05) * (1 - fraction_);
-    return std::clamp((limit_s_ - spent_s) / std::max(rest_s, 1e-3), 0.0, 1.0);
-  }
+  double pace() const { return pdl::pace(static_cast<double>(steady_now_ns() - begin_ns_) / 1e9, limit_s_, fraction_); }
 
  private:
   std::int64_t begin_ns_;

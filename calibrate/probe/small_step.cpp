@@ -15,9 +15,9 @@ constexpr std::int64_t kAnyBytes = std::int64_t{1} << 30;  // of a bucket: all g
 
 }  // namespace
 
-SmallStep::SmallStep(c10::Device device, const RuntimeOptions& runtime, const std::string& dtype,
+SmallStep::SmallStep(int layers, c10::Device device, const RuntimeOptions& runtime, const std::string& dtype,
                      const c10::intrusive_ptr<c10d::ProcessGroup>& group)
-    : device_(device), dtype_(dtype_of(dtype)), stage_(probe_plan(kDim, kRows, kLayers, "sgd"), 0, device, runtime) {
+    : device_(device), dtype_(dtype_of(dtype)), stage_(probe_plan(kDim, kRows, layers, "sgd"), 0, device, runtime) {
   const auto options = at::TensorOptions().device(device).dtype(at::kFloat);
   input_ = at::randn({kRows, kDim}, options);
   target_ = at::randn({kRows, kDim}, options);
@@ -31,16 +31,22 @@ SmallStep::SmallStep(c10::Device device, const RuntimeOptions& runtime, const st
 
 void SmallStep::clear() { stage_.zero_grad(); }
 
+void SmallStep::keep_gradients() { kept_gradients_ = stage_.gradients(); }
+
+void SmallStep::restore_gradients() {
+  const std::vector<at::Tensor> parameters = stage_.parameters();
+  for (std::size_t p = 0; p < parameters.size(); ++p) at::Tensor(parameters[p]).mutable_grad() = kept_gradients_.at(p);
+}
+
+void SmallStep::prepare() {
+  if (!reducer_) return;
+  reducer_->prepare_for_forward();
+  reducer_->prepare_for_backward({});
+}
+
 void SmallStep::forward() {
-  if (reducer_) {
-    reducer_->prepare_for_forward();
-    if (reducer_->should_rebuild_buckets()) reducer_->rebuild_buckets();
-  }
-  {
-    const Autocast autocast(dtype_, device_.type());
-    output_ = stage_.forward(input_);
-  }
-  if (reducer_) reducer_->prepare_for_backward({});
+  const Autocast autocast(dtype_, device_.type());
+  output_ = stage_.forward(input_);
 }
 
 void SmallStep::backward(bool keep) {

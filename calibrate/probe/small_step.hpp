@@ -1,16 +1,18 @@
-// A training step of a model so small that the host decides what it takes: 8 layers of width 64, 8 samples, as the DDP
-// program runs it, with c10d's Reducer (a group of one rank, one bucket, gradients as views of it) or without.
+// A training step of a model so small that the host decides what it takes: layers of width 64, 8 samples, with LibTorch's
+// modules and autograd as the DDP program runs them; with c10d's Reducer (a group of one rank, one bucket, gradients as
+// views of it, so that nothing is copied out) or without.
 //
-//   SmallStep step(device, runtime, "fp32", group);
+//   SmallStep step(8, device, runtime, "fp32", group);
 //   step.clear(); step.forward(); step.backward(); step.optimize();
 //
-// Not here: waiting for the device, except where GradScaler does.
+// Not here: waiting for the device, except where GradScaler does; sleeps.
 #pragma once
 
 #include <memory>
 #include <optional>
 #include <string>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+#include <vector>
 
 #include "runtime/executor/reducer.hpp"
 #include "runtime/executor/runtime_options.hpp"
@@ -24,13 +26,19 @@ class SmallStep {
  public:
   static constexpr std::int64_t kDim = 64;
   static constexpr std::int64_t kRows = 8;
-  static constexpr int kLayers = 8;
 
-  /// `group`: of one rank; null: no Reducer.
-  SmallStep(c10::Device device, const RuntimeOptions& runtime, const std::string& dtype, const c10::intrusive_ptr<c10d::ProcessGroup>& group);
+  /// `group`: of one rank; null: no Reducer. Throws InputError for a dtype that is none.
+  SmallStep(int layers, c10::Device device, const RuntimeOptions& runtime, const std::string& dtype,
+            const c10::intrusive_ptr<c10d::ProcessGroup>& group);
 
   /// Gradients become none.
   void clear();
+  /// Gradients become those of the last backward before keep_gradients().
+  void restore_gradients();
+  void keep_gradients();
+
+  /// What the Reducer, if there is one, does around a forward whose gradients it is to exchange.
+  void prepare();
   void forward();
   /// The loss and its backward. `keep`: the same is possible again without another forward.
   void backward(bool keep = false);
@@ -42,6 +50,7 @@ class SmallStep {
   Dtype dtype_;
   AutogradStage stage_;
   at::Tensor input_, target_, output_;
+  std::vector<at::Tensor> kept_gradients_;
   std::optional<GradScaler> scaler_;
   std::shared_ptr<c10d::Reducer> reducer_;
 };

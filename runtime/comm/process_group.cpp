@@ -74,6 +74,14 @@ c10::intrusive_ptr<c10d::Backend> make_nccl([[maybe_unused]] const Membership& m
 
 }  // namespace
 
+bool has_process_groups([[maybe_unused]] c10::DeviceType device) {
+#if PDL_GLOO
+  return true;
+#else
+  return device == c10::kCUDA;
+#endif
+}
+
 c10::intrusive_ptr<c10d::Backend> make_gloo_backend([[maybe_unused]] const c10::intrusive_ptr<c10d::Store>& store,
                                                     [[maybe_unused]] int rank, [[maybe_unused]] int size,
                                                     [[maybe_unused]] bool one_host) {

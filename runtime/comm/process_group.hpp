@@ -31,6 +31,9 @@ struct Membership {
   bool one_host = true;
 };
 
+/// NCCL on GPUs; Gloo on CPU, where LibTorch has it.
+bool has_process_groups(c10::DeviceType device);
+
 /// Returns when all have come. The watchers live as long as the group and are told in this order. Throws CannotRun in a build
 /// without what the device needs.
 c10::intrusive_ptr<c10d::ProcessGroup> make_process_group(const Membership& membership, std::vector<AllReduceWatcher*> watchers);

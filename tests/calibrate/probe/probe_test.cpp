@@ -43,17 +43,20 @@ TEST_CASE("a CPU is probed for everything that data parallelism needs", "[probe]
 #if PDL_GLOO
   CHECK(count("collective all_reduce gloo of 2") == 15);
   CHECK(count("host reducer_hook autograd") == 1);
+  CHECK(count("host reducer_prepare autograd") == 1);
+  CHECK(count("host collective_issue autograd gloo 1 workers") == 1);
   for (const char* dtype : {"fp32", "amp-bf16"}) {
     const auto pauses = [&](const std::string& operation, const char* name) {
       return count("pause " + operation + " " + name + " autograd " + dtype);
     };
-    CHECK(pauses("forward", "after_sleep") >= 5);  // 6 pauses, of which two may be the same to two digits
-    CHECK(pauses("backward", "after_sleep") >= 5);
-    CHECK(pauses("forward", "later") >= 6);  // and none
-    CHECK(pauses("optimizer", "later") >= 6);
+    for (const char* operation : {"forward", "backward", "optimizer"}) {
+      CHECK(pauses(operation, "again") == 1);
+      CHECK(pauses(operation, "after_sleep") >= 5);  // 6 pauses, of which two may be the same to two digits
+      CHECK(pauses(operation, "later") >= 6);        // and none
+    }
     CHECK(pauses("forward", "after_wait") == 0);  // a CPU is its own host
   }
-  CHECK(count("host collective_issue autograd gloo") == 1);
+  CHECK(count("host collective_issue autograd gloo") == 2);  // also that of one rank
 #endif
 }
 
