@@ -35,8 +35,9 @@ fitted from probes alone (`data/*/samples.json`): none of these runs, and no fig
 
 HOST_BOUND = """
 
-Bound by the host, which issues the work: the predicted step would be more than 10 % shorter if issuing took no time. What the
-host takes, and how far the measured steps spread (p25 to p75), are beside the error.
+Bound by the host, which issues the work: with a host as slow as the slowest twentieth of its calls in the probes, more than 10 % of
+the predicted step is the host's (it would be that much shorter if issuing took no time). Beside the error are that share, and
+how far the measured steps spread (p25 to p75).
 
 """
 
@@ -59,8 +60,7 @@ NOTES = """
   Joined copies between two GPUs add about 7 us each; copies of 64 MiB vary from 180 to 360 us.
 * Peak memory of `mp` with the whole batch in one micro-batch: the last GPU holds 128 MiB more than the replay of autograd's
   tensors says, in every run. Which tensors they are is not known yet.
-* Data parallel, which runs are bound by the host: those whose step, with a host as slow as the slowest twentieth of its calls
-  in the probes, is more than 10 % longer than the GPUs need. So small models are (1024 x 2, 4096 x 6 with AMP or few
+* Data parallel: small models are bound by the host (1024 x 2, 4096 x 6 with AMP or few
   samples a GPU): their steps spread by 5 to 50 % (p25..p75) and from launch to launch by as much (4096 x 6 on 2 GPUs, batch
   32, 64 and 128: 3.1, 3.6 and 3.2 ms). They are predicted too short: in a step the host is slower than in the probes, which
   call one operation again and again. In runs of 4 processes one of them, another each time, is far slower than the others,
@@ -210,7 +210,7 @@ def bound_table(pdl_sim, folder):
 def documents(pdl_sim):
     accuracy, readme = HEAD, ""
     for folder, title, facts, summary, table in machine_tables(pdl_sim):
-        accuracy += f"## {title} (`data/{folder}`)\n\n{facts}\n\n{summary}\n\n{table}\n"
+        accuracy += f"\n## {title} (`data/{folder}`)\n\n{facts}\n\n{summary}\n\n{table}\n"
         accuracy += bound_table(pdl_sim, folder)
         readme += f"\n{title} ({facts}):\n\n{summary}\n"
         peers = peer_table(os.path.join(folder, "peers_*.json"))

@@ -19,12 +19,12 @@ namespace pdl {
 namespace {
 
 constexpr int kLayers = 2;
-constexpr int kWarmup = 2;
+constexpr int kWarmup = 1;
 constexpr int kUsual = 40;  // steps without a pause
 constexpr int kAgain = 10;  // calls again and again, before each pause
 constexpr std::int64_t kPauses_ns[] = {300'000, 1'000'000, 3'000'000, 10'000'000, 30'000'000, 100'000'000};
 constexpr std::int64_t kNoPause_ns = 1;  // a sample has a size
-constexpr std::int64_t kEach_ns = 200'000'000;  // about as long for all steps of one pause
+constexpr std::int64_t kEach_ns = 100'000'000;  // about as long for all steps of one pause
 
 enum Call { kForward, kBackward, kOptimizer, kCalls };
 constexpr const char* kNames[kCalls] = {"forward", "backward", "optimizer"};
@@ -55,7 +55,7 @@ class PauseProbe {
     for (const Call call : {kForward, kBackward, kOptimizer}) keep(call, "later", usual);
     for (const std::int64_t pause_ns : kPauses_ns) {
       again_and_again();
-      const int count = static_cast<int>(std::clamp<std::int64_t>(kEach_ns / pause_ns, 6, 20));
+      const int count = static_cast<int>(std::clamp<std::int64_t>(kEach_ns / pause_ns, 4, 20));
       // One history a curve: `later` after a wait where there are waits.
       const bool cuda = device_.is_cuda();
       for (const Call before : {kForward, kBackward, kOptimizer}) {

@@ -36,6 +36,11 @@ HostPauses::HostPauses(const CostProfile& profile, const std::string& dtype, Not
     const bool same = measured.key.implementation == nearest->implementation && measured.key.dtype == nearest->dtype;
     if (same) curves_.push_back(measured);
   }
+  for (const char* operation : {"forward", "backward", "optimizer"}) {
+    if (find("again", operation) && find("later", operation)) continue;
+    notices.say("not in profile " + profile.name + ": host after pauses autograd " + nearest->dtype + ", " + operation +
+                " again and later; taken as no time");
+  }
 }
 
 void HostPauses::prepares_exchange(double ns) { prepare_ns_ = std::llround(ns); }

@@ -84,6 +84,12 @@ class Pricer {
     // The Reducer of a single GPU calls allreduce too, though there is nothing for the device to do.
     if (plan.spec.strategy == Strategy::ddp && !has(TaskKind::all_reduce)) {
       call_without_peers_ns_ = host_.of("collective_issue", {collective_transport(), 1}, false);
+      const bool measured = std::any_of(profile.host.begin(), profile.host.end(), [](const HostTime& host) {
+        return host.key.name == "collective_issue" && host.key.workers == 1;
+      });
+      if (call_without_peers_ns_ > 0 && !measured) {
+        notices_.say_substitute(profile.name, "host collective_issue in a group of one GPU", "that of larger groups");
+      }
     }
     if (has(TaskKind::sleep)) sleep_overrun_ns_ = host_.of("sleep_overrun", {}, true);
     if (plan.spec.dtype == Dtype::amp_fp16) scaler_wait_ns_ = host_.of("scaler_wait", {}, on_gpu);
@@ -106,7 +112,9 @@ class Pricer {
     }
     if (hosts_are_alone()) {
       priced.pauses = HostPauses(profile_, dtype_, notices_);
-      if (plan_.spec.strategy == Strategy::ddp) priced.pauses.prepares_exchange(host_.of("reducer_prepare", {}, false));
+      if (plan_.spec.strategy == Strategy::ddp) {
+        priced.pauses.prepares_exchange(host_.of("reducer_prepare", {}, !priced.pauses.empty()));
+      }
     }
     check_total(priced.costs);
     say_missing_and_fit_warnings();

@@ -22,6 +22,7 @@ struct Host {
   std::int64_t paused_ns = 0;  // just before
   bool slept = false;
   std::array<std::optional<Issued>, kTaskKinds> last = {};  // of each kind
+  std::optional<TaskKind> just_issued;
 
   void wait_until(std::int64_t time_ns) {
     paused_ns += std::max<std::int64_t>(time_ns - now_ns, 0);
@@ -38,13 +39,15 @@ struct Host {
   std::int64_t issue(const Task& task, std::int64_t issue_ns, const HostPauses& pauses, std::int64_t prepare_ns) {
     std::optional<Issued>& before = last[static_cast<std::size_t>(task.kind)];
     std::int64_t delay_ns = prepare_ns;
-    if (before && before->microbatch != task.microbatch) {
+    const bool again = just_issued == task.kind && paused_ns == 0;
+    if (before && before->microbatch != task.microbatch && !again) {
       delay_ns += pauses.delay_ns(task.kind, now_ns - before->end_ns, paused_ns, slept);
     }
     now_ns += delay_ns + issue_ns;
     paused_ns = 0;
     slept = false;
     before = Issued{now_ns, task.microbatch};
+    just_issued = task.kind;
     return delay_ns;
   }
 

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "sim/cost/cost_profile.hpp"
+#include "sim/report/host_bound.hpp"
 #include "sim/report/predict.hpp"
 #include "sim/report/run_json.hpp"
 #include "sim/report/run_name.hpp"
@@ -54,7 +55,10 @@ ScenarioTable evaluate(const Scenario& scenario, const CostProfile& costs, Measu
   for (std::size_t i = 0; i < scenario.configurations.size(); ++i) {
     const RunSpec& spec = scenario.configurations[i];
     try {
-      table.rows.push_back({spec, evaluated(predict(spec, &costs)), std::move(measured[i])});
+      const Plan plan = plan_of(spec, &costs);
+      RunResult predicted = predict(plan, &costs);
+      if (auto warning = host_bound_warning(plan, costs)) predicted.warnings.push_back(std::move(*warning));
+      table.rows.push_back({spec, evaluated(std::move(predicted)), std::move(measured[i])});
     } catch (const InputError& error) {
       throw NotInProfile(scenario.path + ": " + describe(spec) + ": " + error.what());
     } catch (const CannotRun& error) {

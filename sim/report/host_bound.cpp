@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "sim/report/predict.hpp"
+#include "sim/spec/words.hpp"
 
 namespace pdl {
 namespace {
@@ -33,6 +34,13 @@ double host_share(const Plan& plan, const CostProfile& profile) {
     if (plan.graph.works[w].kind == TaskKind::sleep) priced.costs[w] = {};
   }
   return std::max(0.0, 1 - step_of(plan, without_host(plan, priced)) / step_of(plan, priced));
+}
+
+std::optional<std::string> host_bound_warning(const Plan& plan, const CostProfile& profile) {
+  if (plan.spec.synthetic || host_share(plan, profile) <= kHostBoundShare) return std::nullopt;
+  return "bound by the host: with a slow one more than " + to_text(100 * kHostBoundShare) +
+         " % of the step is its, not the GPUs'. Such steps vary from run to run, and predictions of them are off by tens of per "
+         "cent (docs/accuracy.md)";
 }
 
 }  // namespace pdl

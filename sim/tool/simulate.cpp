@@ -28,12 +28,6 @@ std::optional<std::int64_t> memory_limit(const SimulateFlags& flags) {
   return text ? std::optional(parse_bytes("--memory", *text)) : std::nullopt;
 }
 
-std::string host_bound_warning(double share) {
-  return "bound by the host: on a slow one up to " + to_text(std::round(100 * share)) +
-         " % of this step are its, not the GPUs'. Such steps vary from run to run, and predictions of them are off by tens of per cent "
-         "(docs/accuracy.md)";
-}
-
 RunResult predict_as_asked(const SimulateFlags& flags) {
   const RunSpec spec = parse_run_spec(flags.settings->given());
   const auto profile = flags.profile->value();
@@ -41,7 +35,7 @@ RunResult predict_as_asked(const SimulateFlags& flags) {
     const CostProfile costs = profile ? load_profile(*profile) : load_default_profile({&spec, 1});
     const Plan plan = plan_of(spec, &costs, memory_limit(flags));
     RunResult run = predict(plan, &costs, memory_limit(flags));
-    if (const double share = host_share(plan, costs); share > kHostBoundShare) run.warnings.push_back(host_bound_warning(share));
+    if (auto warning = host_bound_warning(plan, costs)) run.warnings.push_back(std::move(*warning));
     return run;
   }
   if (profile) throw InputError("--profile", *profile + " beside synthetic costs", "either a profile or --tf and --tb");

@@ -297,7 +297,7 @@ TEST_CASE("ddp: where processes wait for each other the host is the slowest of t
   const Priced one(builder, flags + "--gpus 1 --batch 8"), two(builder, flags + "--gpus 2 --batch 16");
   CHECK(forward(one) == 2000);
   CHECK(forward(two) == 3657);
-  CHECK(copy_in(one) == 2 * 100);
+  CHECK(copy_in(one) == 2 * 100 + 17000);  // and the call of allreduce, which two do as a task of its own
   CHECK(copy_in(two) == 366);
   // One process with a thread a GPU waits for its own threads, not for the slowest of several.
   CHECK(forward(Priced(builder, "--strategy dp --dim 64 --depth 2 --gpus 2 --batch 16")) == 2000);
@@ -341,6 +341,22 @@ TEST_CASE("a step that GPUs bound is longer by what the forward is late after th
   CHECK(step_us(gpu_bound + " --delay-ms 5", with) == step_us(gpu_bound + " --delay-ms 5", without) + 4 + 2);
   // DataParallel's threads wait for each other: left as they are.
   CHECK(price(make_plan(spec(kDp)), with).pauses.empty());
+}
+
+TEST_CASE("one GPU's Reducer calls allreduce: in the time of a group of one, or of a larger one, which is said", "[data_parallel]") {
+  const std::string one_gpu = "--strategy ddp --gpus 1 --depth 1 --dim 64 --batch 32";
+  DataParallelProfile builder;
+  const Priced larger(builder, one_gpu);
+  const std::int64_t issue_ns = larger.of(TaskKind::bucket_copy_in).issue_ns;
+  CHECK(issue_ns == 2 * 1100 + 17000);  // two hooks and the call
+  REQUIRE(larger.priced.warnings.size() == 1);
+  CHECK_THAT(larger.priced.warnings.front(), ContainsSubstring("collective_issue in a group of one GPU; that of larger groups used instead"));
+  HostTime& alone = builder.host("collective_issue", 5);
+  alone.key.transport = "nccl";
+  alone.key.workers = 1;
+  const Priced measured(builder, one_gpu);
+  CHECK(measured.of(TaskKind::bucket_copy_in).issue_ns == 2 * 1100 + 5000);
+  CHECK(measured.priced.warnings.empty());
 }
 
 TEST_CASE("sleeps of a profile that does not know how long hosts oversleep: said", "[data_parallel]") {

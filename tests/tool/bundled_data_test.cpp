@@ -56,7 +56,7 @@ TEST_CASE("runs of other hosts with the same cards: the profile of one serves al
   for (const char* host : {"h200x4/runs_on_host_1", "h200x4/runs_on_host_2", "h200x4/runs_on_host_3"}) {
     INFO(host);
     const nlohmann::json validation = validation_of(host, folder);
-    CHECK(validation["gpu_bound_step_time_error"]["values"] >= 25);
+    CHECK(validation["gpu_bound_step_time_error"]["values"] >= 20);
     CHECK(validation["gpu_bound_step_time_error"]["mean_percent"] <= 2);
     CHECK(validation["gpu_bound_step_time_error"]["median_percent"] <= 1.5);
   }
@@ -84,7 +84,7 @@ TEST_CASE("every scenario has its table and its answer, from the bundled profile
   CHECK_THAT(all.out, ContainsSubstring("On 5 GPUs one forward pass moves data 4 times"));
   CHECK_THAT(all.out, ContainsSubstring(" measured"));
   CHECK_THAT(all.out, ContainsSubstring("-: not measured, or"));
-  CHECK_THAT(all.out, ContainsSubstring("by default: the machine in data/ that has measured most rows, "));
+  CHECK_THAT(all.out, ContainsSubstring("data/ that has measured most rows, 6 of 6 (choose with --profile)"));
   // A table wider than a screen is read by nobody. After the exercises: sets of runs with all of their settings.
   std::istringstream exercises(all.out.substr(0, all.out.find(nlohmann::json::parse(std::ifstream(PDL_SOURCE_DIR "/scenarios/validation.json"))["title"].get<std::string>())));
   std::size_t lines = 0;

@@ -29,7 +29,9 @@ std::int64_t count(const std::string& start) {
   return std::count_if(samples.begin(), samples.end(), [&](const Sample& sample) { return describe(sample.key).starts_with(start); });
 }
 
-TEST_CASE("a CPU is probed for everything that data parallelism needs", "[probe]") {
+/// One test: every test is a process of its own, and a calibration takes seconds.
+TEST_CASE("a whole calibration of two workers on CPU", "[probe]") {
+  // A CPU is probed for everything that data parallelism needs.
   CHECK(count("layer pipeline forward fp32 16x16, rows 2") == 1);
   CHECK(count("layer autograd forward fp32 16x16, rows 2") == 1);
   CHECK(count("layer autograd backward fp32 accumulate without input gradient 16x16, rows 2") == 1);
@@ -58,22 +60,19 @@ TEST_CASE("a CPU is probed for everything that data parallelism needs", "[probe]
   }
   CHECK(count("host collective_issue autograd gloo") == 2);  // also that of one rank
 #endif
-}
 
-TEST_CASE("how long each probe took is in the environment", "[probe]") {
+  // How long each probe took is in the environment.
   const nlohmann::json& seconds = small_samples().environment.at("probe_seconds");
   CHECK(seconds.size() == 7);
   CHECK(seconds.at("compute").get<double>() > 0);
-}
 
-TEST_CASE("autocast is probed in the programs that have it, fp32 alone has the optimizers and buckets", "[probe]") {
+  // Autocast is probed in the programs that have it, fp32 alone has the optimizers and buckets.
   CHECK(count("layer autograd forward amp-bf16 16x16, rows 2") == 1);
   CHECK(count("layer autograd backward amp-bf16") == 4);
   CHECK(count("loss autograd amp-bf16, elements 32") == 1);
   CHECK(count("layer pipeline forward amp-bf16") == 0);
-}
 
-TEST_CASE("what was probed can be fitted, and a sleep is no shorter than asked for", "[probe]") {
+  // What was probed can be fitted, and a sleep is no shorter than asked for.
   const CostProfile profile = fit(small_samples());
   CHECK(profile.of(Probe::bucket).size() == 3);
   for (const HostTime& host : profile.host) {
