@@ -73,7 +73,7 @@ TEST_CASE("several hosts: ring or tree over all ranks, the longer of the inside 
   CHECK(asked.time(8, 1024 * kMB, 2).blocks == 24);
 }
 
-TEST_CASE("broadcast and reduce: the bytes once, 3 steps of a ring of 4; a tree of n has log2 n steps and wins") {
+TEST_CASE("broadcast and reduce: the bytes once, 3 steps of a ring of 4, a tree of n has log2 n steps and wins") {
   for (const std::string operation : {"broadcast", "reduce"}) {
     INFO(operation);
     Asked asked{operation};
@@ -124,7 +124,7 @@ TEST_CASE("several hosts are never faster than one, whatever their network") {
   }
 }
 
-TEST_CASE("a group without thread blocks has those of the nearest that has; if none has, it is said") {
+TEST_CASE("a group without thread blocks has those of the nearest that has, if none has, it is said") {
   Asked asked;
   MeasuredKey imported = asked.known.curves.front().key;
   imported.ranks = 8;

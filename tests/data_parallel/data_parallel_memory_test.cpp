@@ -15,7 +15,7 @@ constexpr std::int64_t kMiB = std::int64_t{1} << 20;
 
 }  // namespace
 
-TEST_CASE("ddp: buckets take the bytes of the gradients once more; views of the buckets do not (pytorch PR #41954)") {
+TEST_CASE("ddp: buckets take the bytes of the gradients once more, views of the buckets do not (pytorch PR #41954)") {
   const std::string flags = "--depth 4 --dim 2048 --batch 64 ";
   const std::int64_t gradients = 4 * (16 * kMiB + 8192);
   const std::int64_t alone = bytes_of(flags + "--strategy single --workers one --microbatches 1").front();
@@ -27,7 +27,7 @@ TEST_CASE("ddp: buckets take the bytes of the gradients once more; views of the 
   CHECK(views - alone <= 17 * kMiB + 17 * kMiB / 2);
 }
 
-TEST_CASE("ddp: all GPUs need the same; dp: GPU 0 needs most, even with the smallest part") {
+TEST_CASE("ddp: all GPUs need the same, dp: GPU 0 needs most, even with the smallest part") {
   const std::vector<std::int64_t> ddp = bytes_of("--strategy ddp --gpus 4 --depth 4 --dim 1024 --batch 64");
   CHECK(std::all_of(ddp.begin(), ddp.end(), [&](std::int64_t bytes) { return bytes == ddp.front(); }));
   for (const std::string gpus : {"4", "6"}) {

@@ -110,7 +110,7 @@ TEST_CASE("no_sync: one exchange in four rounds, c + s / 4 a round instead of c 
   CHECK(predict(spec(flags + "--no-sync 1"), nullptr).collective_bytes.size() == 1);
 }
 
-TEST_CASE("dp: scatter, broadcast, forward, gather, loss, scatter, backward, reduce; the rest is GPU 0's") {
+TEST_CASE("dp: scatter, broadcast, forward, gather, loss, scatter, backward, reduce, the rest is GPU 0's") {
   const std::string flags = "--strategy dp --gpus 3 --depth 1 --dim 2048 --batch 9";
   CHECK(tasks_of(flags, 0) ==
         "scatter 1 | scatter 2 | broadcast 0 | broadcast 1 | F0 | gather 1 | gather 2 | loss | scatter 1 | scatter 2 | B0 | "
@@ -119,7 +119,7 @@ TEST_CASE("dp: scatter, broadcast, forward, gather, loss, scatter, backward, red
   CHECK(tasks_of("--strategy dp --gpus 1 --depth 1 --dim 2048 --batch 9", 0) == "F0 | loss | B0 | optimizer");
 }
 
-TEST_CASE("dp: every round, and every micro-batch of it, moves all there is; sums of later ones are added to the gradients") {
+TEST_CASE("dp: every round, and every micro-batch of it, moves all there is, sums of later ones are added to the gradients") {
   const std::string flags = "--strategy dp --gpus 2 --depth 1 --dim 64 --batch 8 ";
   const auto round = [](const std::string& m) {
     return "scatter 1 | broadcast 0 | F" + m + " | gather 1 | loss | sleep | scatter 1 | B" + m + " | reduce 0 | ";
@@ -180,7 +180,7 @@ TEST_CASE("dp: hosts run ahead of the devices, and the devices of nobody") {
   CHECK(step_ms(flags, 1, times) == 17 + 100 + 7);
 }
 
-TEST_CASE("dp: nothing overlaps; broadcast and reduction take their time each") {
+TEST_CASE("dp: nothing overlaps, broadcast and reduction take their time each") {
   CHECK(step_ms("--strategy dp --gpus 4 --tf 4 --tb 8 --tcomm 5") == 5 + 4 + 8 + 5);
 }
 
@@ -211,7 +211,7 @@ TEST_CASE("one GPU: M x (forward + backward) and no bubble, for every strategy")
   }
 }
 
-TEST_CASE("a straggler costs everyone its sleep; a delay costs its sleep where nothing hides it") {
+TEST_CASE("a straggler costs everyone its sleep, a delay costs its sleep where nothing hides it") {
   // The sleep of rank 0 begins with the step; the others' all-reduces wait for it.
   const std::string flags = "--strategy ddp --gpus 4 --depth 4 --tf 4 --tb 8 --tcomm 4";
   CHECK(step_ms(flags + " --straggler 0:20") == 13 + 20);

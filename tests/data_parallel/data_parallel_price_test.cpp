@@ -161,7 +161,7 @@ TEST_CASE("ddp: an all-reduce is issued in the time of the call", "[data_paralle
   CHECK(Priced(DataParallelProfile(), kDdp).of(TaskKind::all_reduce) == TaskCost{50000, 17000, 17000 + kLatency, 17000 + kLatency + 50000});
 }
 
-TEST_CASE("ddp: parts of a backward, the loss before the last layer's; the optimizer after zero_grad", "[data_parallel]") {
+TEST_CASE("ddp: parts of a backward, the loss before the last layer's, the optimizer after zero_grad", "[data_parallel]") {
   const Priced ddp(DataParallelProfile(), kDdp);
   CHECK(ddp.of(TaskKind::forward) == kernels({1000, 1000}, {24576, 24576}));
   CHECK(ddp.of(TaskKind::backward, [](const Work& work) { return work.first_layer == 1; }) == kernels({500, 2000}, {3000, 140480}));
@@ -169,7 +169,7 @@ TEST_CASE("ddp: parts of a backward, the loss before the last layer's; the optim
   CHECK(ddp.of(TaskKind::optimizer) == kernels({1000, 2000}, {5000, 20000}));
 }
 
-TEST_CASE("a process of its own waits for its own GPU; one process for all GPUs for all of them", "[data_parallel]") {
+TEST_CASE("a process of its own waits for its own GPU, one process for all GPUs for all of them", "[data_parallel]") {
   CHECK(Priced(DataParallelProfile(), kDdp).priced.step_overhead_ns == 30000);
   CHECK(Priced(DataParallelProfile(), kDp).priced.step_overhead_ns == 70000);
 }
@@ -279,7 +279,7 @@ TEST_CASE("ddp: where multiprocessors are shared, a collective is one kernel tha
   CHECK(ddp.kernels_of(TaskKind::forward) == std::vector<KernelCost>{{1000, 24576, 0, 0, 0}, {1000, 24576, 0, 0, 0}});
 }
 
-TEST_CASE("ddp: where processes wait for each other the host is the slowest of them; a slow host is the 95th percentile", "[data_parallel]") {
+TEST_CASE("ddp: where processes wait for each other the host is the slowest of them, a slow host is the 95th percentile", "[data_parallel]") {
   DataParallelProfile builder;
   for (MeasuredCurve& measured : builder.profile.curves) {
     if (measured.key.probe != Probe::layer) continue;

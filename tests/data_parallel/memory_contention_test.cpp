@@ -76,7 +76,7 @@ TEST_CASE("beside copies: what the largest all-reduce takes more than alone, les
   CHECK(faster.of_copies() == 0);
 }
 
-TEST_CASE("beside copies: groups of GPUs are averaged; nothing without both probes, or of all-reduces beside layers", "[data_parallel]") {
+TEST_CASE("beside copies: groups of GPUs are averaged, nothing without both probes, or of all-reduces beside layers", "[data_parallel]") {
   Copies copies;
   copies.beside("communication", 2, {{16'000'000, 255 + 20}});  // .5
   copies.beside("compute", 2, {{16'000'000, 30}});

@@ -163,7 +163,7 @@ TEST_CASE("a collective beside kernels that use the memory goes slower while the
   CHECK(reduce.end_ns - reduce.start_ns == 1'333'333);
 }
 
-TEST_CASE("blocks that are not known share nothing; a kernel alone takes its time to the nanosecond") {
+TEST_CASE("blocks that are not known share nothing, a kernel alone takes its time to the nanosecond") {
   for (const std::int64_t blocks : {0, 1, 131, 132, 133, 264, 396, 397, 1000, 4097}) {
     for (const std::int64_t at_once : {0, 1, 3}) {
       Multiprocessors gpu(kMultiprocessors);

@@ -72,7 +72,7 @@ TEST_CASE("an output of nccl-tests is samples of its collective, in-place times"
   CHECK(sample.calls_a_value == 20);
 }
 
-TEST_CASE("alone a profile of collectives; warmed and averaged, so without doubts", "[nccl_tests]") {
+TEST_CASE("alone a profile of collectives, warmed and averaged, so without doubts", "[nccl_tests]") {
   Samples samples;
   add_nccl_tests(parse(Output()), "f.txt", samples);
   const CostProfile profile = fit(samples);

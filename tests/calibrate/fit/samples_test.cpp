@@ -67,7 +67,7 @@ TEST_CASE("samples as a file", "[samples]") {
   CHECK(json_text(to_json(samples_from_json(nlohmann::json::parse(text), "s.json"))) == text);
 }
 
-TEST_CASE("samples are written whole and read back; the warm-up stays in the file", "[samples]") {
+TEST_CASE("samples are written whole and read back, the warm-up stays in the file", "[samples]") {
   const TemporaryFolder folder;
   save_samples(all_kinds(), folder / "samples.json");
   const Samples read = load_samples(folder / "samples.json");

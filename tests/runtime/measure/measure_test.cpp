@@ -62,7 +62,7 @@ TEST_CASE("Quartiles", "[runtime][measure]") {
   CHECK(quartiles({7}).p75 == 7);
 }
 
-TEST_CASE("Warm-up is dropped; the timeline is that of the middle recorded step", "[runtime][measure]") {
+TEST_CASE("Warm-up is dropped, the timeline is that of the middle recorded step", "[runtime][measure]") {
   const Plan plan = make_plan(spec("--dim 8 --depth 2 --batch 8 --gpus 2 --microbatches 2 --schedule 1f1b"));
   DrawnProgram program(plan, {150, 20, 40, 30, 90, 50, 70});
   const RunResult run = measure(plan, options_of(1, 3, 3), program, "pdl-run --gpus 2", nullptr);

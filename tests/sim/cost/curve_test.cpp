@@ -38,7 +38,7 @@ TEST_CASE("measured sizes are read as they are, and between them log(time) is st
   CHECK(interpolate_log_log(3, 1, 2, 9, 18) == Approx(6));
 }
 
-TEST_CASE("below the range: the smallest latency, marked; nothing takes no time", "[curve]") {
+TEST_CASE("below the range: the smallest latency, marked, nothing takes no time", "[curve]") {
   const Curve curve = curve_of({{1 * MiB, 30}, {2 * MiB, 28}, {4 * MiB, 60}});
   CHECK(read(curve, 0).time_ns == 0);
   CHECK_FALSE(read(curve, 0).extrapolated());

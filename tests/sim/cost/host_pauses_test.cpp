@@ -137,7 +137,7 @@ TEST_CASE("a pause counts where it is at least half of the time since the same w
   CHECK(pauses().delay_ns(TaskKind::all_reduce, kMs, kMs, false) == 0);
 }
 
-TEST_CASE("half precisions stand in for each other, which is said; tf32 is fp32 to a host; without a probe there is no delay") {
+TEST_CASE("half precisions stand in for each other, which is said, tf32 is fp32 to a host, without a probe there is no delay") {
   Notices notices;
   CHECK(HostPauses(profile("fp32"), "tf32", notices).delay_ns(TaskKind::optimizer, kMs, 0, false) == 4 * kUs);
   CHECK(notices.texts().empty());

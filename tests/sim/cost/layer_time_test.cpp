@@ -65,7 +65,7 @@ TEST_CASE("between widths, log(time) is straight in log(width) at the same rows"
   CHECK(us(times, forward(2000, 2000, 20)) == Approx(24));  // sqrt(6 * 96)
 }
 
-TEST_CASE("layers that are not square count by sqrt(in * out); a very different shape is said", "[layer_time]") {
+TEST_CASE("layers that are not square count by sqrt(in * out), a very different shape is said", "[layer_time]") {
   const CostProfile profile = even_profile();
   Notices notices;
   LayerTimes times(profile, "fp32", notices);

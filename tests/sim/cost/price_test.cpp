@@ -157,7 +157,7 @@ TEST_CASE("host constants: launch latency before the first kernel, issue of tran
   CHECK(send.first_launch_ns == 13000);
 }
 
-TEST_CASE("NCCL: both ends are issued; the wait is counted with the receive", "[price]") {
+TEST_CASE("NCCL: both ends are issued, the wait is counted with the receive", "[price]") {
   ProfileBuilder b = builder();
   b.quiet_host();
   b.transfer("nccl", 0, 1, {{1024, 5}, {1 << 20, 50}});

@@ -101,7 +101,7 @@ TEST_CASE("the same profile in s, ms, us and ns is the same profile", "[profile]
   }
 }
 
-TEST_CASE("upper quantiles of the host's times: absent, the one below; in descending order, refused", "[profile]") {
+TEST_CASE("upper quantiles of the host's times: absent, the one below, in descending order, refused", "[profile]") {
   nlohmann::json file = nlohmann::json::parse(json_text(to_json(full_profile())));
   nlohmann::json& point = file["layers"][0]["points"][0];
   point.erase("issue_p75");

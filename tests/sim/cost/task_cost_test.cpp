@@ -23,7 +23,7 @@ TEST_CASE("a host that is slower than its kernels decides the span", "[task_cost
   CHECK(collapse(Times{9, 9}, Times{1, 1}) == TaskCost{2, 18, 9, 19});
 }
 
-TEST_CASE("no kernels cost nothing; one kernel without issue is device time only", "[task_cost]") {
+TEST_CASE("no kernels cost nothing, one kernel without issue is device time only", "[task_cost]") {
   CHECK(collapse(Times{}, Times{}) == TaskCost{});
   CHECK(collapse(Times{0}, Times{7}) == device_only(7));
 }

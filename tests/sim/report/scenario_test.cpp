@@ -89,7 +89,7 @@ TEST_CASE("combinations: the first word of the command line varies slowest") {
                                  "pp-gpipe_gpus3_mlp4x8_batch2048_mb8_fp32_sgd_copy_thread"});
 }
 
-TEST_CASE("own settings replace common ones; a list of varies; single configurations after them") {
+TEST_CASE("own settings replace common ones, a list of varies, single configurations after them") {
   CHECK(configurations(R"("settings": {"dim": 8, "gpus": 2, "depth": 4},
                           "vary": [{"gpus": [1]}, {"dim": 16, "microbatches": [2, 4]}], "configurations": [{"depth": 7}])") ==
         std::vector<std::string>{"single_gpus1_mlp4x8_batch2048_mb8_fp32_sgd_copy_thread",

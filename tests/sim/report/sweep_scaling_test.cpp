@@ -44,7 +44,7 @@ TEST_CASE("replicas that follow from the GPUs do not part the rows: the same pla
   CHECK(speedups(scaling("pp 4 dp 1,2", Scaling::weak)) == weak);
 }
 
-TEST_CASE("longer pipelines follow from the GPUs where the replicas are held; where both vary, replicas follow") {
+TEST_CASE("longer pipelines follow from the GPUs where the replicas are held, where both vary, replicas follow") {
   const std::string plain = speedups(scaling("schedule 1f1b gpus 2,4"));
   CHECK(speedups(scaling("schedule 1f1b pp 2,4 dp 1 gpus 2,4")) == plain);
   CHECK(speedups(scaling("schedule 1f1b pp 2,4")) == plain);

@@ -46,7 +46,7 @@ TEST_CASE("a prediction from a profile that the user did not name says why that 
   CHECK_THAT(terminal_view(run, {}), ContainsSubstring("by default: the largest"));
 }
 
-TEST_CASE("a pipeline has a bubble; outside pipelines the idle share is shown, and named so") {
+TEST_CASE("a pipeline has a bubble, outside pipelines the idle share is shown, and named so") {
   const std::string times = " --depth 4 --dim 64 --batch 64 --tf 4 --tb 8 --tcomm 8";
   // 26 ms: each computes 12 and communicates 8; rank 1 sleeps 6, in which it is idle, and rank 0 waits for it as long.
   const std::string ddp = terminal_view(predict(spec("--strategy ddp --gpus 2 --straggler 1:6" + times), nullptr), {});
