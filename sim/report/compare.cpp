@@ -89,13 +89,14 @@ std::string kind_of(const RunResult& run) {
   return run.measured ? "measured" : "predicted";
 }
 
-bool any_bubble(const RunResult& a, const RunResult& b) { return has_bubble(a.spec) || has_bubble(b.spec); }
+/// Where one of the two is no pipeline their idle shares can be compared, their bubbles cannot.
+bool both_have_bubbles(const RunResult& a, const RunResult& b) { return has_bubble(a.spec) && has_bubble(b.spec); }
 
 std::string whole_table(const std::vector<Quantity>& rows, const RunResult& a, const RunResult& b) {
   TextTable table{
       {{"", "", Align::left}, {"", "", Align::left}, {"A", kind_of(a)}, {"B", kind_of(b)}, {"A - B", "of B"}}, {}};
   for (const Quantity& q : rows) {
-    if (q.key == "bubble_fraction" && !any_bubble(a, b)) continue;
+    if (q.key == "bubble_fraction" && !both_have_bubbles(a, b)) continue;
     table.rows.push_back({q.title, q.unit, shown(q.a, q.digits), shown(q.b, q.digits), difference_text(q)});
   }
   return to_text(table);
@@ -110,7 +111,7 @@ std::string gpu_table(const RunResult& a, const RunMetrics& ma, const RunResult&
                    {"B", "ms"},
                    {"idle A", "ms"},
                    {"B", "ms"},
-                   {any_bubble(a, b) ? "bubble A" : "idle share A", "%"},
+                   {both_have_bubbles(a, b) ? "bubble A" : "idle share A", "%"},
                    {"B", "%"},
                    {"memory A", "GiB"},
                    {"B", "GiB"}},
@@ -120,7 +121,7 @@ std::string gpu_table(const RunResult& a, const RunMetrics& ma, const RunResult&
   const auto cell = [](const RunMetrics& m, std::size_t g, std::int64_t GpuMetrics::*field) {
     return g < m.gpus.size() ? milliseconds(m.gpus[g].*field) : std::string("-");
   };
-  const auto lost = [bubble = any_bubble(a, b)](const RunMetrics& m, std::size_t g) {
+  const auto lost = [bubble = both_have_bubbles(a, b)](const RunMetrics& m, std::size_t g) {
     return g < m.gpus.size() ? fixed(100 * lost_fraction(m.gpus[g], bubble), 1) : std::string("-");
   };
   const auto memory = [](const RunResult& run, std::size_t g) {

@@ -43,7 +43,7 @@ std::string gpu_table(const RunResult& run, const RunMetrics& metrics, std::size
                    {"busy", "ms"},
                    {"communication", "ms"},
                    {"idle", "ms"},
-                   {bubble ? "bubble" : "idle", "%"},
+                   {bubble ? "bubble" : "idle share", "%"},
                    {"peak memory", memory_in_mib(run) ? "MiB" : "GiB"}};
   const std::vector<std::string> layers = layers_of_gpus(run);
   const std::vector<std::size_t> rows = shown_rows(metrics.gpus.size(), most_rows);

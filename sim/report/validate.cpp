@@ -46,6 +46,19 @@ void check_is_of_its_plan(const std::string& path, const RunResult& measured, co
   }
 }
 
+std::string stem(const std::string& path) {
+  return std::filesystem::path(path).stem().string();
+}
+
+void give_names(std::vector<ValidatedRun>& runs) {
+  std::map<std::pair<std::string, std::string>, int> called_so;
+  for (const ValidatedRun& run : runs) ++called_so[{run.profile_name, stem(run.path)}];
+  for (ValidatedRun& run : runs) {
+    const std::string folder = std::filesystem::path(run.path).parent_path().filename().string();
+    run.name = (called_so[{run.profile_name, stem(run.path)}] > 1 ? folder + "/" : "") + stem(run.path);
+  }
+}
+
 ValidatedRun validate_run(const std::string& path, const CostProfile& profile, RunResult measured) {
   if (!measured.measured) throw InputError(path, "a predicted run", "a run measured by pdl-run");
   ValidatedRun run;
@@ -79,10 +92,6 @@ double largest_by_size(const std::vector<double>& values) {
   return *std::max_element(values.begin(), values.end(), [](double a, double b) { return std::abs(a) < std::abs(b); });
 }
 
-std::string stem(const std::string& path) {
-  return std::filesystem::path(path).stem().string();
-}
-
 bool several_profiles(const Validation& validation) {
   return std::any_of(validation.runs.begin(), validation.runs.end(),
                      [&](const ValidatedRun& run) { return run.profile_name != validation.runs.front().profile_name; });
@@ -109,7 +118,7 @@ TextTable run_table(const Validation& validation, bool host_bound) {
     const bool spread = time.p25_ms && time.p75_ms;
     const std::optional<double> memory = run.worst_memory_error_percent();
     std::vector<std::string> cells = {
-        stem(run.path),
+        run.name,
         fixed(time.median_ms, 3),
         spread ? fixed(*time.p25_ms, 3) + ".." + fixed(*time.p75_ms, 3) : "-",
         fixed(run.predicted.step_time.median_ms, 3),
@@ -177,8 +186,8 @@ TextTable summary_table(const Validation& validation) {
 std::string warnings_text(const Validation& validation) {
   WarningList predicted, measured;
   for (const ValidatedRun& run : validation.runs) {
-    predicted.add(stem(run.path), run.predicted.warnings);
-    measured.add(stem(run.path) + ", measured", run.measured.warnings);
+    predicted.add(run.name, run.predicted.warnings);
+    measured.add(run.name + ", measured", run.measured.warnings);
   }
   const std::string text = predicted.text(120) + measured.text(120);
   return text.empty() ? "" : "\n" + text;
@@ -247,6 +256,7 @@ Validation validate(const std::vector<std::string>& paths, const std::optional<s
     if (!profiles.contains(source)) profiles.emplace(source, load_profile(source));
     validation.runs.push_back(validate_run(path, profiles.at(source), std::move(measured)));
   }
+  give_names(validation.runs);
   std::stable_sort(validation.runs.begin(), validation.runs.end(), [](const ValidatedRun& a, const ValidatedRun& b) {
     if (a.host_bound() != b.host_bound()) return b.host_bound();
     const double x = std::abs(a.error_percent), y = std::abs(b.error_percent);

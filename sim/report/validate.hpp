@@ -24,6 +24,7 @@ namespace pdl {
 
 struct ValidatedRun {
   std::string path;
+  std::string name;  // in tables: of the file, and of its folder too where two runs of one profile are called the same
   std::string profile_name;
   RunResult measured;
   RunResult predicted;

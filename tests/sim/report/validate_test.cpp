@@ -1,5 +1,8 @@
 #include "sim/report/validate.hpp"
 
+#include <algorithm>
+#include <filesystem>
+
 #include "sim/report/predict.hpp"
 #include "sim/report/run_json.hpp"
 #include "sim/report/run_name.hpp"
@@ -57,7 +60,24 @@ TEST_CASE("errors against measured medians, worst first") {
   check_golden("validate.md", validation_markdown(validation));
 }
 
-TEST_CASE("each machine has its own profile; one may be given for all") {
+TEST_CASE("two runs that are called the same have their folders in their names") {
+  const TemporaryFolder folder;
+  save_profile(tiny_profile(), folder.write("tiny/profile.json", ""));
+  const std::string common = "--dim 64 --depth 4 --batch 256 --gpus 2 --microbatches 4 --schedule ";
+  const std::string here = write_measured(folder, "tiny", common + "gpipe", 1.0), other = write_measured(folder, "tiny", common + "1f1b", 1.1);
+  const std::filesystem::path there = std::filesystem::path(here).parent_path().parent_path() / "runs_on_host_1";
+  std::filesystem::create_directories(there);
+  std::filesystem::copy_file(here, there / std::filesystem::path(here).filename());
+  const std::string name = std::filesystem::path(here).stem().string();
+  std::vector<std::string> names;
+  for (const ValidatedRun& run : validate({here, other, (there / (name + ".json")).string()}, std::nullopt).runs) names.push_back(run.name);
+  std::sort(names.begin(), names.end());
+  std::vector<std::string> expected = {std::filesystem::path(other).stem().string(), "runs/" + name, "runs_on_host_1/" + name};
+  std::sort(expected.begin(), expected.end());
+  CHECK(names == expected);
+}
+
+TEST_CASE("each machine has its own profile, one may be given for all") {
   const TemporaryFolder folder;
   save_profile(tiny_profile(), folder.write("one/profile.json", ""));
   CostProfile slow = tiny_profile();
