@@ -108,6 +108,16 @@ void check_hosts(RunSpec& spec, int hosts, bool given) {
   spec.hosts = hosts;
 }
 
+/// All workers find the same, and refuse it together: one that left before would be lost to the others.
+void check_hosts(RunSpec& spec, Rendezvous& rendezvous, bool given) {
+  try {
+    check_hosts(spec, rendezvous.hosts(), given);
+  } catch (const InputError&) {
+    rendezvous.finish();
+    throw;
+  }
+}
+
 /// Everything that all workers must have been given alike. Files count by what is in them.
 std::vector<SettingValue> common_settings(const RunSpec& spec, const RuntimeOptions& options, bool check) {
   std::vector<SettingValue> settings = to_settings(options);
@@ -146,7 +156,7 @@ int run_worker(Plan plan, RuntimeOptions options, const ProcessRank& process, co
     check_run(plan, options);
     Rendezvous rendezvous(process);
     check_same_settings(rendezvous, common_settings(plan.spec, options, flags.check.on()));
-    check_hosts(plan.spec, rendezvous.hosts(), flags.has("hosts"));
+    check_hosts(plan.spec, rendezvous, flags.has("hosts"));
     const RunResult run = run_once(plan, options, command, &rendezvous, flags.check.on());
     if (process.rank == 0) show(run, flags.json.value());
     rendezvous.finish();
