@@ -49,9 +49,7 @@ double backward_us(SmallStep& step, c10::Device device) {
   step.prepare();
   step.forward();
   synchronize(device);
-  const std::int64_t begin = steady_now_ns();
-  step.backward();
-  const double us = us_since(begin);
+  const double us = elapsed_us([&] { step.backward(); });
   synchronize(device);
   return us;
 }
@@ -99,9 +97,7 @@ void probe_reducer(const RuntimeOptions& runtime, const Collect& collect) {
     collect(host_sample("reducer_hook", std::move(values), kWarmup));
     std::vector<double> prepare;
     for (int i = 0; i < kWarmup + kMeasurements; ++i) {
-      const std::int64_t begin = steady_now_ns();
-      with.prepare();
-      prepare.push_back(us_since(begin));
+      prepare.push_back(elapsed_us([&] { with.prepare(); }));
       backward_us(with, device);
     }
     collect(host_sample("reducer_prepare", std::move(prepare), kWarmup));

@@ -3,9 +3,9 @@
 #include <ATen/ATen.h>
 #include <torch/cuda.h>
 
+#include "calibrate/probe/on_device.hpp"
 #include "runtime/executor/autograd_program.hpp"
 #include "runtime/executor/pipeline_program.hpp"
-#include "runtime/measure/span_recorder.hpp"
 #include "sim/report/memory.hpp"
 
 #if PDL_CUDA
@@ -35,13 +35,6 @@ std::vector<double> repeat(const std::function<double()>& measure_us) {
   std::vector<double> values;
   for (int i = 0; i < kWarmup + kMeasurements; ++i) values.push_back(measure_us());
   return values;
-}
-
-double elapsed_us(const std::function<void()>& work) {
-  const std::int64_t begin = steady_now_ns();
-  work();
-  // A clock of whole nanoseconds: nothing takes no time.
-  return static_cast<double>(std::max<std::int64_t>(steady_now_ns() - begin, 1)) / 1e3;
 }
 
 /// A step of as many workers without any task.

@@ -1,9 +1,8 @@
 // What probes of a host share: being on a device, waiting for it, and the time since.
 //
 //   const OnDevice on_device(device);       // the device is the current one of this thread until the end of the scope
-//   const std::int64_t begin_ns = steady_now_ns();
-//   work(); synchronize(device);
-//   us_since(begin_ns)                      // at least .001
+//   elapsed_us([&] { work(); })             // at least .001
+//   synchronize(device);
 #pragma once
 
 #include <c10/core/Device.h>
@@ -11,6 +10,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 
 #include "runtime/measure/span_recorder.hpp"
 
@@ -42,6 +42,12 @@ inline void synchronize(c10::Device device) {
 /// A clock of whole nanoseconds: nothing takes no time.
 inline double us_since(std::int64_t begin_ns) {
   return static_cast<double>(std::max<std::int64_t>(steady_now_ns() - begin_ns, 1)) / 1e3;
+}
+
+inline double elapsed_us(const std::function<void()>& work) {
+  const std::int64_t begin_ns = steady_now_ns();
+  work();
+  return us_since(begin_ns);
 }
 
 }  // namespace pdl

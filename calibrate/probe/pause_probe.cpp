@@ -89,12 +89,6 @@ class PauseProbe {
     }
   }
 
-  double timed(const std::function<void()>& work) {
-    const std::int64_t begin = steady_now_ns();
-    work();
-    return us_since(begin);
-  }
-
   void pause(Pause kind, std::int64_t ns) const {
     if (kind == Pause::none) return;
     if (kind == Pause::sleep) return std::this_thread::sleep_for(std::chrono::nanoseconds(ns));
@@ -110,7 +104,7 @@ class PauseProbe {
       for (const Call call : {kForward, kBackward, kOptimizer}) {
         if (call == before) pause(kind, pause_ns);
         calls[call].since_us = us_since(ended_ns[call]);
-        calls[call].us = timed([&] { issue(call); });
+        calls[call].us = elapsed_us([&] { issue(call); });
         synchronize(device_);
         ended_ns[call] = steady_now_ns();
       }
@@ -124,7 +118,7 @@ class PauseProbe {
     const auto repeat = [&](Call call, const std::function<void()>& before, const std::function<void()>& work) {
       for (int i = 0; i < kWarmup + kAgain; ++i) {
         before();
-        const double us = timed(work);
+        const double us = elapsed_us(work);
         if (i >= kWarmup) values_[key(call, "again", kNoPause_ns)].push_back(us);
       }
       synchronize(device_);

@@ -61,8 +61,12 @@ void refuse_different_settings(const std::vector<Settings>& of_workers) {
 void check_same_settings(Rendezvous& rendezvous, const Settings& own) {
   std::vector<Settings> of_workers;
   for (const std::string& text : rendezvous.share("settings", pack(own))) of_workers.push_back(unpack(text));
+  refuse_together(rendezvous, [&] { refuse_different_settings(of_workers); });
+}
+
+void refuse_together(Rendezvous& rendezvous, const std::function<void()>& check) {
   try {
-    refuse_different_settings(of_workers);
+    check();
   } catch (const InputError&) {
     rendezvous.finish();
     throw;

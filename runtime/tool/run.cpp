@@ -108,16 +108,6 @@ void check_hosts(RunSpec& spec, int hosts, bool given) {
   spec.hosts = hosts;
 }
 
-/// All workers find the same, and refuse it together: one that left before would be lost to the others.
-void check_hosts(RunSpec& spec, Rendezvous& rendezvous, bool given) {
-  try {
-    check_hosts(spec, rendezvous.hosts(), given);
-  } catch (const InputError&) {
-    rendezvous.finish();
-    throw;
-  }
-}
-
 /// Everything that all workers must have been given alike. Files count by what is in them.
 std::vector<SettingValue> common_settings(const RunSpec& spec, const RuntimeOptions& options, bool check) {
   std::vector<SettingValue> settings = to_settings(options);
@@ -156,7 +146,7 @@ int run_worker(Plan plan, RuntimeOptions options, const ProcessRank& process, co
     check_run(plan, options);
     Rendezvous rendezvous(process);
     check_same_settings(rendezvous, common_settings(plan.spec, options, flags.check.on()));
-    check_hosts(plan.spec, rendezvous, flags.has("hosts"));
+    refuse_together(rendezvous, [&] { check_hosts(plan.spec, rendezvous.hosts(), flags.has("hosts")); });
     const RunResult run = run_once(plan, options, command, &rendezvous, flags.check.on());
     if (process.rank == 0) show(run, flags.json.value());
     rendezvous.finish();

@@ -6,7 +6,7 @@
 //   GPU     ... the step before ..........|        F  B  optimizer ......................|
 //
 // The step is one of many: what came before its first task is the end of the same step. Units: nanoseconds. Not here:
-// hosts that wait for each other inside a step, for GPUs inside a step.
+// hosts that wait for each other inside a step, or for GPUs inside a step but in GradScaler.
 #pragma once
 
 #include <cstdint>

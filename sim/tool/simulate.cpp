@@ -1,5 +1,4 @@
 // pdl-sim without a subcommand: predict one run and show it.
-#include <cmath>
 #include <iostream>
 #include <memory>
 

@@ -1,7 +1,7 @@
 #include "sim/cost/cost_profile.hpp"
 #include "sim/spec/error.hpp"
 #include "tests/sim/cost/profile_builder.hpp"
-#include "tests/sim/report/data_folder.hpp"
+#include "tests/support/data_folder.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/temporary_folder.hpp"
 

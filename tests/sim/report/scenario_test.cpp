@@ -6,7 +6,7 @@
 #include "sim/report/run_json.hpp"
 #include "sim/report/run_name.hpp"
 #include "sim/spec/error.hpp"
-#include "tests/sim/report/data_folder.hpp"
+#include "tests/support/data_folder.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/golden.hpp"
 #include "tests/support/specs.hpp"
