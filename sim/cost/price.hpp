@@ -40,7 +40,7 @@ namespace pdl {
 struct PricedWork {
   std::vector<TaskCost> costs;
   /// One a kind of thing: extrapolated sizes (with what was measured), substitutes, what the fit warned about.
-  std::vector<std::string> warnings;
+  std::vector<std::string> warnings = {};
   /// Of a step as a whole, from its start to its end, beside the tasks: host probe `step_overhead`.
   std::int64_t step_overhead_ns = 0;
   /// Where collectives run beside compute on GPUs.
