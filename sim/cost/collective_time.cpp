@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "sim/spec/error.hpp"
 #include "sim/spec/words.hpp"
@@ -87,15 +88,39 @@ CollectiveTimes::Parts CollectiveTimes::inside_hosts(const Collective& collectiv
   if (measured.key.ranks == collective.ranks) return parts;
   notices_.say("extrapolated: " + collective.operation + " of " + std::to_string(collective.ranks) + " ranks from " +
                std::to_string(measured.key.ranks) + " measured, by the byte counts of ring and tree");
-  const Algorithm known = ring(collective.operation, static_cast<double>(measured.key.ranks));
-  const auto scaled = [&](const Algorithm& algorithm) {
-    Parts scaled_parts = parts;
-    scaled_parts.latency_ns *= algorithm.steps / known.steps;
-    scaled_parts.volume_ns *= algorithm.volume / known.volume;
-    return scaled_parts;
+  return between_measured(of_other_group(parts, collective, measured.key.ranks), collective);
+}
+
+CollectiveTimes::Parts CollectiveTimes::between_measured(Parts parts, const Collective& collective) const {
+  double least_ns = 0, most_ns = std::numeric_limits<double>::infinity();
+  for (const MeasuredCurve& measured : profile_.of(Probe::collective)) {
+    const MeasuredKey& key = measured.key;
+    if (key.operation != collective.operation || key.transport != collective.transport || key.ranks < 2) continue;
+    const double ns = read(measured.curve, collective.bytes).time_ns;
+    if (key.ranks < collective.ranks) least_ns = std::max(least_ns, ns);
+    if (key.ranks > collective.ranks) most_ns = std::min(most_ns, ns);
+  }
+  const double ns = parts.latency_ns + parts.volume_ns;
+  const double scale = std::max(std::min(ns, most_ns), least_ns) / ns;
+  parts.latency_ns *= scale;
+  parts.volume_ns *= scale;
+  return parts;
+}
+
+CollectiveTimes::Parts CollectiveTimes::of_other_group(const Parts& measured, const Collective& collective, std::int64_t measured_ranks) {
+  const auto from = static_cast<double>(measured_ranks), to = static_cast<double>(collective.ranks);
+  const Algorithm ring_from = ring(collective.operation, from), ring_to = ring(collective.operation, to);
+  const Algorithm tree_from = tree(collective.operation, from), tree_to = tree(collective.operation, to);
+  const auto scaled = [&](double steps, double volume) {
+    Parts parts = measured;
+    parts.latency_ns *= steps;
+    parts.volume_ns *= volume;
+    return parts;
   };
-  const Parts by_ring = scaled(ring(collective.operation, static_cast<double>(collective.ranks)));
-  const Parts by_tree = scaled(tree(collective.operation, static_cast<double>(collective.ranks)));
+  // What was measured of small buffers was as fast as a tree, of large ones as a ring.
+  if (to < from) return scaled(tree_to.steps / tree_from.steps, ring_to.volume / ring_from.volume);
+  const Parts by_ring = scaled(ring_to.steps / ring_from.steps, ring_to.volume / ring_from.volume);
+  const Parts by_tree = scaled(tree_to.steps / tree_from.steps, tree_to.volume / ring_from.volume);
   return by_ring.latency_ns + by_ring.volume_ns <= by_tree.latency_ns + by_tree.volume_ns ? by_ring : by_tree;
 }
 

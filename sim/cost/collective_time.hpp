@@ -4,8 +4,10 @@
 //   times.at({.operation = "all_reduce", .transport = "nccl", .ranks = 8, .bytes = 64 << 20})
 //
 // Groups that were measured: their curve over bytes. Other sizes of a group on one host: the nearest measured one, its
-// latency L (its smallest time) and the rest V of its time scaled by the counts of the algorithms, whichever is faster
-// (NCCL chooses between them in the same way):
+// latency L (its smallest time) and the rest V of its time scaled by the counts of the algorithms, L from ring to ring or
+// from tree to tree, V from the ring's (which large buffers take), whichever is faster (NCCL chooses between them in the
+// same way). So a larger group never takes less time. Smaller ones: L as a tree, V as a ring. Between two groups that were
+// measured it is between their times.
 //
 //                              wire bytes of a rank, ring   steps, ring   wire bytes, tree   steps, tree
 //   all_reduce                 2 (n-1)/n x bytes            2 (n-1)       2 x bytes          2 log2 n
@@ -67,6 +69,9 @@ class CollectiveTimes {
   std::int64_t blocks_of(const Collective& collective);
   /// As if all ranks were on one host.
   Parts inside_hosts(const Collective& collective);
+  static Parts of_other_group(const Parts& measured, const Collective& collective, std::int64_t measured_ranks);
+  /// Not less than a smaller group took, not more than a larger one.
+  Parts between_measured(Parts parts, const Collective& collective) const;
   static Parts between_hosts(const Collective& collective);
 
   const CostProfile& profile_;

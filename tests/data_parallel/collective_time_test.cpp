@@ -53,12 +53,13 @@ TEST_CASE("groups that were measured are their curve, without a word") {
 
 TEST_CASE("other groups by the byte counts of ring and tree, and it is said") {
   Asked asked;
-  // Ring of 8: bytes 2 x 7/8 against 2 x 3/4, steps 14 against 6. Small: a tree of 3 levels, 6 steps, wins.
+  // Ring of 8: bytes 2 x 7/8 against 2 x 3/4, steps 14 against 6. Small: a tree of 3 levels, 6 steps against 4.
   CHECK(asked.us(8, 1024 * kMB) == Approx(10 * 14 / 6. + 10240 * (7 / 8.) / (3 / 4.)));
-  CHECK(asked.us(8, 1) == Approx(10 * 6 / 6.));
-  CHECK(asked.us(2, 1024 * kMB) == Approx(10 * 2 / 6. + 10240 * (1 / 2.) / (3 / 4.)));
+  CHECK(asked.us(8, 1) == Approx(10 * 6 / 4.));
+  // Fewer: a tree's 2 steps against 4, a ring's bytes.
+  CHECK(asked.us(2, 1024 * kMB) == Approx(10 * 2 / 4. + 10240 * (1 / 2.) / (3 / 4.)));
   // 1,024 GPUs: a ring's 2,046 steps lose against a tree's 20 up to large sizes.
-  CHECK(asked.us(1024, 64 * kMB) == Approx(10 * 20 / 6. + 640 * 1 / (3 / 4.)));
+  CHECK(asked.us(1024, 64 * kMB) == Approx(10 * 20 / 4. + 640 * 1 / (3 / 4.)));
   REQUIRE(asked.notices.texts().size() == 3);
   CHECK_THAT(asked.notices.texts().front(), ContainsSubstring("extrapolated: all_reduce of 8 ranks from 4 measured"));
 }
@@ -73,17 +74,17 @@ TEST_CASE("several hosts: ring or tree over all ranks, the longer of the inside 
   CHECK(asked.time(8, 1024 * kMB, 2).blocks == 24);
 }
 
-TEST_CASE("broadcast and reduce: the bytes once, 3 steps of a ring of 4, a tree of n has log2 n steps and wins") {
+TEST_CASE("broadcast and reduce: the bytes once, 3 steps of a ring of 4, a tree of n has log2 n steps and grows less") {
   for (const std::string operation : {"broadcast", "reduce"}) {
     INFO(operation);
     Asked asked{operation};
     CHECK(asked.us(4, 64 * kMB) == Approx(650));
-    CHECK(asked.us(2, 1024 * kMB) == Approx(10 * 1 / 3. + 10240));
-    CHECK(asked.us(8, 1024 * kMB) == Approx(10 * 3 / 3. + 10240));
-    CHECK(asked.us(16, 1) == Approx(10 * 4 / 3.));
+    CHECK(asked.us(2, 1024 * kMB) == Approx(10 * 1 / 2. + 10240));
+    CHECK(asked.us(8, 1024 * kMB) == Approx(10 * 3 / 2. + 10240));
+    CHECK(asked.us(16, 1) == Approx(10 * 4 / 2.));
     // 4 hosts x 4: a tree of 4 steps, 2 of them between hosts, 5 us each; the bytes at 50 GB/s.
-    CHECK(asked.us(16, 1024 * kMB, 4) == Approx(10 * 4 / 3. + 2 * 5 + 20480));
-    CHECK(asked.us(12, 1024 * kMB, 3) == Approx(10 * std::log2(12) / 3 + 5 * std::log2(3) + 20480));
+    CHECK(asked.us(16, 1024 * kMB, 4) == Approx(10 * 4 / 2. + 2 * 5 + 20480));
+    CHECK(asked.us(12, 1024 * kMB, 3) == Approx(10 * std::log2(12) / 2 + 5 * std::log2(3) + 20480));
   }
 }
 
@@ -105,8 +106,8 @@ TEST_CASE("one GPU a host: every step is between hosts") {
   // Ring of 4 hosts: 3/2 of the bytes at 50 GB/s, 6 steps of 5 us. Small: a tree, 2 x 2 steps.
   CHECK(asked.us(4, 1024 * kMB, 4) == Approx(10 + 6 * 5 + 30720));
   CHECK(asked.us(4, 1, 4) == Approx(10 + 4 * 5));
-  CHECK(asked.us(2, kMB, 2) == Approx(10 * 2 / 6. + 2 * 5 + 20));
-  CHECK(Asked{"broadcast"}.us(2, 1, 2) == Approx(10 * 1 / 3. + 1 * 5));
+  CHECK(asked.us(2, kMB, 2) == Approx(10 * 2 / 4. + 2 * 5 + 20));
+  CHECK(Asked{"broadcast"}.us(2, 1, 2) == Approx(10 * 1 / 2. + 1 * 5));
   CHECK(Asked{"all_gather"}.us(2, kMB, 2) == Approx(10 * 1 / 3. + 1 * 5 + 10));
 }
 
@@ -153,6 +154,40 @@ TEST_CASE("times of collectives grow with bytes, from one byte to a terabyte, fo
       last = us;
     }
   }
+}
+
+TEST_CASE("a larger group never takes less time, whatever the group that was measured") {
+  for (const std::string operation : {"all_reduce", "broadcast", "reduce", "all_gather", "reduce_scatter"}) {
+    for (const std::int64_t measured : {2, 3, 4, 8, 16, 64}) {
+      for (std::int64_t bytes = 1; bytes <= 1024 * kMB; bytes *= 32) {
+        Asked asked{operation};
+        for (MeasuredCurve& curve : asked.known.curves) curve.key.ranks = measured;
+        double last = 0;
+        for (std::int64_t ranks = 2; ranks <= 1024; ranks += 1 + ranks / 8) {
+          const double us = asked.us(ranks, bytes);
+          CAPTURE(operation, measured, bytes, ranks);
+          CHECK(us >= last * (1 - 1e-12));
+          last = us;
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("a group between two that were measured takes no less than the smaller and no more than the larger") {
+  Asked asked;
+  MeasuredKey key = asked.known.curves.front().key;
+  ProfileBuilder builder;
+  builder.profile = asked.known;  // 4 ranks: 10 us and 10 us a megabyte
+  key.ranks = 16;
+  builder.add(key, {{1, 11}, {kMB, 21}, {1024 * kMB, 10251}});  // hardly more: trees in the switch, say
+  key.ranks = 2;
+  builder.add(key, {{1, 9.5}, {kMB, 19}, {1024 * kMB, 10200}});
+  asked.known = builder.done();
+  CHECK(asked.us(5, 1) == Approx(11));       // a tree of 5 would be 11.6
+  CHECK(asked.us(3, 1) == Approx(9.5));      // a tree of 3, 7.9
+  CHECK(asked.us(12, 1) == Approx(10));      // from 16 by a tree 9.86, 4 took 10
+  CHECK(asked.us(16, 1) == Approx(11));
 }
 
 TEST_CASE("a profile without the collective is refused by name") {
