@@ -25,6 +25,12 @@ const std::vector<Row>& rows() {
   return all;
 }
 
+/// For cards that nothing is known of: some times what the fastest of 2026 reach (B300: 80e12 in fp32, 2.5e15 in fp16; MI355X:
+/// 157e12 and 2.5e15; 8 TB/s; 900 GB/s).
+CardLimits beyond_any_card() {
+  return {"any card", {{"fp32", 5e14}, {"tf32", 1e16}, {"amp-fp16", 1e16}, {"amp-bf16", 1e16}}, 4e13, 4e12, /*known=*/false};
+}
+
 /// The name as a word of its own: "Tesla T4" and "A100-SXM4-80GB", not "RT4000".
 bool contains_word(const std::string& text, const std::string& word) {
   const auto is_letter = [](char c) {
@@ -48,8 +54,9 @@ std::optional<CardLimits> limits_of(const Environment& environment) {
     if (row.bf16 > 0) limits.flops_per_s["amp-bf16"] = row.bf16;
     return limits;
   }
-  if (environment.peak_flops_per_s.empty()) return std::nullopt;
-  return CardLimits{environment.card.empty() ? "this card" : environment.card, environment.peak_flops_per_s, 0, 0};
+  CardLimits limits{environment.card.empty() ? "this card" : environment.card, environment.peak_flops_per_s, 0, 0};
+  if (limits.flops_per_s.empty() && environment.device == "cuda") return beyond_any_card();
+  return limits.flops_per_s.empty() ? std::nullopt : std::optional(limits);
 }
 
 }  // namespace pdl

@@ -23,10 +23,11 @@ struct CardLimits {
   std::map<std::string, double> flops_per_s;  // by dtype of a run; absent: not known
   double memory_bytes_per_s = 0;              // 0: not known
   double link_bytes_per_s = 0;                // to one other card, one direction; 0: not known
+  bool known = true;                          // of this card; false: of no card at all
 };
 
-/// By the name of the card; for a card that is not in the table, what the environment says of its peak. Nothing if
-/// neither is known.
+/// By the name of the card; for a card that is not in the table, what the environment says of its peak; for a GPU of which
+/// neither is known, what no card reaches. Nothing for a CPU without a peak.
 std::optional<CardLimits> limits_of(const Environment& environment);
 
 }  // namespace pdl

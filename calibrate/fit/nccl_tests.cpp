@@ -44,11 +44,22 @@ std::optional<double> number(const std::string& word) {
   return value;
 }
 
-/// "[1,0]<stdout>:#  Rank ..." without what mpirun --tag-output puts before it.
+/// "[1,0]<stdout>:#  Rank ..." without what mpirun --tag-output puts before it, "0: #  Rank ..." without srun -l's.
 std::string without_tag(const std::string& line) {
+  const std::size_t digits = line.find_first_not_of("0123456789");
+  if (digits != std::string::npos && digits > 0 && line.compare(digits, 2, ": ") == 0) return line.substr(digits + 2);
   if (!line.starts_with('[')) return line;
   const std::size_t end = line.find(">:");
   return end == std::string::npos || line.substr(0, end).find("]<") == std::string::npos ? line : line.substr(end + 2);
+}
+
+/// Of nccl-tests' names of data types; nothing for a name that is not known.
+std::optional<std::int64_t> bytes_of_type(const std::string& type) {
+  static const std::map<std::string, std::int64_t> bytes = {
+      {"int8", 1},  {"uint8", 1},  {"char", 1},  {"f8e4m3", 1}, {"f8e5m2", 1}, {"half", 2},   {"bfloat16", 2}, {"float16", 2},
+      {"int32", 4}, {"uint32", 4}, {"int", 4},   {"float", 4},  {"int64", 8},  {"uint64", 8}, {"double", 8}};
+  const auto found = bytes.find(type);
+  return found == bytes.end() ? std::nullopt : std::optional(found->second);
 }
 
 /// Bus bandwidth over algorithm bandwidth (nccl-tests' doc/PERFORMANCE.md).
@@ -94,7 +105,8 @@ class Reader {
     if (words.empty()) return;
     name_collective(words);
     if (words[0].starts_with('#')) return comment(line, words);
-    if (part_ == Part::table) return is_log(words) ? void() : row(words);
+    if (part_ == Part::table && is_log(words)) return log(words);
+    if (part_ == Part::table) return row(words);
     const bool like_a_row = words.size() > 4 && whole(words[0]) && whole(words[1]) && !number(words[2]);
     if (like_a_row) refuse("a row of measurements outside the table", "it after the header with its units, '(us)', and before 'Out of bounds values'");
   }
@@ -104,6 +116,15 @@ class Reader {
     if (words[0] == "NCCL" && words.size() > 1 && words[1] == "version") return true;
     return std::find(words.begin(), words.end(), "NCCL") != words.end() &&
            (std::find(words.begin(), words.end(), "INFO") != words.end() || std::find(words.begin(), words.end(), "WARN") != words.end());
+  }
+
+  /// Passed over, unless another process wrote it into a line with a row.
+  void log(const std::vector<std::string>& words) const {
+    for (std::size_t i = 0; i + 5 < words.size(); ++i) {
+      if (whole(words[i]) && whole(words[i + 1]) && bytes_of_type(words[i + 2])) {
+        refuse("a row and what NCCL logged in one line", "each in a line of its own (NCCL_DEBUG=WARN logs less)");
+      }
+    }
   }
 
   /// "all_reduce_perf" in a comment or in the command line that someone pasted with it.
@@ -207,6 +228,7 @@ class Reader {
     const auto count = whole(words[1]);
     if (!count || *count < 0) refuse("count " + words[1], "a whole number of elements");
     if (type_.empty()) type_ = words[2];
+    check_count(*bytes, *count, words[2]);
     if (words[2] != type_) refuse("type " + words[2] + " after " + type_, "one type a file");
     for (std::size_t c = 0; c + leading_ < columns_.size(); ++c) measure(columns_[leading_ + c], words[words.size() - measured + c]);
     const auto cell = [&](std::size_t c) { return words[words.size() - measured + c]; };
@@ -219,6 +241,18 @@ class Reader {
     }
     last_bytes_ = *bytes;
     rows_.push_back({line_, *bytes, *number(cell(in_place_)), *number(cell(in_place_ + 1)), *number(cell(in_place_ + 2))});
+  }
+
+  /// Elements of the whole buffer, or of a rank's part of it.
+  void check_count(std::int64_t bytes, std::int64_t count, const std::string& type) const {
+    const std::optional<std::int64_t> each = bytes_of_type(type);
+    const std::int64_t parts = ranks_.empty() ? options_.ranks : static_cast<std::int64_t>(ranks_.size());
+    if (!each || parts == 0 || count > kLargestBytes / *each) return;
+    // A part is rounded down to whole elements, or to 16 bytes of them.
+    const auto near = [&](double all) { return std::abs(static_cast<double>(bytes) - all) < static_cast<double>(16 * parts); };
+    const double counted = static_cast<double>(count * *each);
+    if (near(counted) || near(counted * static_cast<double>(parts))) return;
+    refuse(std::to_string(count) + " elements of " + type + " for " + std::to_string(bytes) + " bytes", std::to_string(bytes / *each) + " of " + std::to_string(*each) + " bytes each");
   }
 
   /// One cell of a row, by the name of its column.
@@ -340,20 +374,25 @@ NcclTests load_nccl_tests(const std::string& path, const NcclTestsOptions& optio
 
 void add_nccl_tests(const NcclTests& tests, const std::string& place, Samples& samples) {
   nlohmann::json& environment = samples.environment;
-  if (samples.samples.empty()) {
+  nlohmann::json& read = environment["nccl_tests"];
+  std::size_t rows = 0;
+  for (const nlohmann::json& before : read) rows += before.at("rows").get<std::size_t>();
+  if (samples.samples.size() == rows) {  // of a machine of which there is nothing else
     environment["device"] = "cuda";
-    if (!tests.card.empty()) environment["card"] = tests.card;
-    environment["count"] = tests.ranks;
-  } else if (!tests.card.empty() && environment.value("card", tests.card) != tests.card) {
+    environment["count"] = std::max(environment.value("count", tests.ranks), tests.ranks);
+    if (!tests.card.empty() && !environment.contains("card")) environment["card"] = tests.card;
+  }
+  if (!tests.card.empty() && environment.value("card", tests.card) != tests.card) {
     throw InputError(place, "collectives of " + tests.card, "of " + environment.value("card", "") + ", as the other samples");
   }
-  environment["nccl_tests"].push_back({{"collective", tests.collective},
-                                       {"ranks", tests.ranks},
-                                       {"card", tests.card},
-                                       {"column", "in-place"},
-                                       {"rows", tests.samples.size()},
-                                       {"rows_without_bytes", tests.rows_without_bytes},
-                                       {"results_checked", tests.checked}});
+  read.push_back({{"collective", tests.collective},
+                  {"ranks", tests.ranks},
+                  {"card", tests.card},
+                  {"column", "in-place"},
+                  {"rows", tests.samples.size()},
+                  {"rows_without_bytes", tests.rows_without_bytes},
+                  {"results_checked", tests.checked}});
+  std::sort(read.begin(), read.end());  // whatever the order of the files
   samples.samples.insert(samples.samples.end(), tests.samples.begin(), tests.samples.end());
 }
 

@@ -51,8 +51,8 @@ NcclTests parse_nccl_tests(const std::string& text, const std::string& place, co
 /// Reads a file of at most 64 MiB. Throws InputError as above, or if it cannot be read.
 NcclTests load_nccl_tests(const std::string& path, const NcclTestsOptions& options = {});
 
-/// Adds the samples, and to the environment under "nccl_tests" what was read. Without samples before: the device, card
-/// and count too. Throws InputError if the card is not the one of the samples.
+/// Adds the samples, and to the environment under "nccl_tests" what was read. Where there are no other samples: the
+/// device, the card and the largest number of ranks as count too. The same whatever the order of the files. Throws InputError if the card is not the one of the samples.
 void add_nccl_tests(const NcclTests& tests, const std::string& place, Samples& samples);
 
 }  // namespace pdl

@@ -101,6 +101,7 @@ void check_nccl_tests(const CLI::App& app, const CommandLine& line) {
   }
   for (const std::string& file : line.nccl_tests) {
     if (file == line.out) throw InputError("--out", "the same file as --from-nccl-tests", "another file");
+    if (std::count(line.nccl_tests.begin(), line.nccl_tests.end(), file) > 1) throw InputError("--from-nccl-tests", file + " twice", "each file once");
   }
 }
 

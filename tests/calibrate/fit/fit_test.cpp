@@ -196,7 +196,9 @@ TEST_CASE("a machine with 3 % noise and bad values in between is recovered withi
 }
 
 TEST_CASE("an exact machine: the step of a plan is what its formulas say", "[fit]") {
-  const CostProfile profile = fit(machine(0, 0).samples);
+  Samples samples = machine(0, 0).samples;
+  samples.environment["peak_flops_per_s"] = {{"fp32", 1e14}};
+  const CostProfile profile = fit(samples);
   const Plan plan = make_plan(spec("--gpus 1 --depth 3 --dim 128 --batch 32 --microbatches 1"));
   const PricedWork priced = price(plan, profile);
   CHECK(priced.warnings == std::vector<std::string>{});
@@ -293,6 +295,23 @@ TEST_CASE("a card that nobody knows is not judged, unless the file says its peak
   known.layer(4096, 4096, {0.03, 0.03}, "ms");
   known.samples.environment["peak_flops_per_s"] = {{"fp32", 1e20}};  // a file cannot talk the card faster
   CHECK_THAT(refusal(known.samples), ContainsSubstring("the peak of H100"));
+}
+
+TEST_CASE("a GPU that nobody knows: a warning in the profile, and what no GPU reaches is refused", "[fit]") {
+  const auto on = [](const std::string& card, double ms) {
+    SampleBuilder b;
+    b.samples.environment["device"] = "cuda";
+    b.samples.environment["card"] = card;
+    b.layer(4096, 4096, {ms, ms, ms}, "ms");
+    return b;
+  };
+  CHECK_THAT(refusal(on("NVIDIA GeForce RTX 4090", 0.03).samples), ContainsSubstring("4.58e+15 FLOP/s") && ContainsSubstring("the peak of any card (fp32)"));
+  const CostProfile fitted = fit(on("NVIDIA GeForce RTX 4090", 3).samples);
+  CHECK(std::count_if(fitted.warnings.begin(), fitted.warnings.end(), [](const std::string& warning) {
+          return warning.starts_with("speeds were not held against the card's: nothing is known of NVIDIA GeForce RTX 4090");
+        }) == 1);
+  const CostProfile known = fit(on("NVIDIA H200", 3).samples);
+  CHECK(std::none_of(known.warnings.begin(), known.warnings.end(), [](const std::string& warning) { return warning.find("held against") != std::string::npos; }));
 }
 
 TEST_CASE("cards by the name that the driver reports", "[fit]") {

@@ -114,6 +114,51 @@ TEST_CASE("mpirun's tags, NCCL's log, unchecked results, rows of 0 bytes: read a
   CHECK(tests.rows_without_bytes == 2);
 }
 
+TEST_CASE("srun's tags, before every line", "[nccl_tests]") {
+  std::string tagged;
+  std::istringstream lines(Output().text());
+  for (std::string line; std::getline(lines, line);) tagged += "0: " + line + "\n";
+  CHECK(parse_nccl_tests(tagged, "f.txt").samples.size() == 3);
+}
+
+TEST_CASE("a row and a log in one line: refused, before and behind, a log by itself is passed over", "[nccl_tests]") {
+  const std::string log = "node1:8756:8760 [0] NCCL INFO comm 0x5581 rank 0 nranks 2";
+  for (const bool before : {true, false}) {
+    Output output;
+    output.rows[1] = before ? log + " " + output.rows[1] : output.rows[1] + " " + log;
+    CHECK_THAT(refusal(output.text()), ContainsSubstring("f.txt: line 14: found a row and what NCCL logged in one line"));
+  }
+}
+
+TEST_CASE("elements that are not the bytes: refused, those of a rank's part too where they are not", "[nccl_tests]") {
+  Output output;
+  output.rows[1].replace(output.rows[1].find("262144"), 6, "999999");
+  CHECK_THAT(refusal(output.text()), ContainsSubstring("f.txt: line 14: found 999999 elements of float for 1048576 bytes, expected 262144 of 4 bytes each"));
+  output.rows[1].replace(output.rows[1].find("999999"), 6, "131072");  // the half of one of two
+  CHECK(parse(output).samples.size() == 3);
+}
+
+TEST_CASE("the order of the files changes nothing, the largest group is the count", "[nccl_tests]") {
+  const auto of = [](bool other_first) {
+    Output larger;
+    larger.ranks.replace(larger.ranks.find("NCCL version"), 0,
+                         "#  Rank  2 Group  0 Pid   8756 on      node1 device  2 [0000:52:00] NVIDIA H100 80GB HBM3\n");
+    for (std::string& row : larger.rows) {  // busbw of 3 ranks: 4/3
+      for (const auto& [two, three] : {std::pair{"0.09    0.09", "0.09    0.12"}, {"38.31   38.31", "38.31   51.08"}, {"38.94   38.94", "38.94   51.92"},
+                                       {"77.40   77.40", "77.40  103.20"}, {"77.93   77.93", "77.93  103.91"}}) {
+        for (std::size_t at = row.find(two); at != std::string::npos; at = row.find(two)) row.replace(at, std::string(two).size(), three);
+      }
+    }
+    Samples samples;
+    if (other_first) add_nccl_tests(parse(larger), "l.txt", samples);
+    add_nccl_tests(parse(Output()), "f.txt", samples);
+    if (!other_first) add_nccl_tests(parse(larger), "l.txt", samples);
+    return fit(samples);
+  };
+  CHECK(to_json(of(true)).dump() == to_json(of(false)).dump());
+  CHECK(of(true).host_description.count == 3);
+}
+
 TEST_CASE("older forms: no name of the test, no root, a column error", "[nccl_tests]") {
   Output output;
   output.start = "";
@@ -141,7 +186,7 @@ TEST_CASE("the bytes and rates of each collective, by the rules of nccl-tests", 
     for (const double time_us : {100.0, 200.0}) {
       char row[200];
       const double rate = 100 * time_us * 1000 / time_us / 1e3;
-      std::snprintf(row, sizeof row, "%ld 100 float sum -1 %.2f %.2f %.2f 0 %.2f %.2f %.2f 0", std::lround(100 * time_us * 1000), time_us, 100.0,
+      std::snprintf(row, sizeof row, "%ld %ld float sum -1 %.2f %.2f %.2f 0 %.2f %.2f %.2f 0", std::lround(100 * time_us * 1000), std::lround(25 * time_us * 1000), time_us, 100.0,
                     100 * factor, time_us, rate, 100 * factor);
       output.rows.push_back(row);
     }
