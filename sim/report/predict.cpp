@@ -25,7 +25,7 @@ std::optional<std::int64_t> workspace_bytes(const CostProfile& profile, const ch
 WorkspaceBytes workspaces(const CostProfile& profile) {
   const std::int64_t pipeline = workspace_bytes(profile, "workspace", "pipeline").value_or(0);
   return {pipeline, workspace_bytes(profile, "workspace_split", "pipeline").value_or(pipeline),
-          workspace_bytes(profile, "workspace", "autograd").value_or(0)};
+          workspace_bytes(profile, "workspace", "autograd").value_or(0), profile.host_description.multiprocessors};
 }
 
 nlohmann::json describe_profile(const CostProfile& profile) {
@@ -109,7 +109,7 @@ RunResult predict(const Plan& plan, const CostProfile* profile, std::optional<st
   result.peak_memory_bytes = std::move(step.peak_memory_bytes);
   if (!spec.synthetic) {
     result.environment = describe_profile(*profile);
-    check_capacity(result, profile->host_description.memory_capacity_bytes, "its card has");
+    if (!memory_limit_bytes) check_capacity(result, profile->host_description.memory_capacity_bytes, "its card has");
   }
   if (memory_limit_bytes) check_capacity(result, *memory_limit_bytes, "--memory allows");
   return result;

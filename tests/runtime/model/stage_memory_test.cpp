@@ -1,58 +1,19 @@
 // What the stages of a plan allocate is what sim/report/memory.cpp says that they do.
-#include <c10/core/Allocator.h>
-
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "runtime/model/pipeline_stage.hpp"
 #include "sim/report/memory.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/counted_memory.hpp"
 #include "tests/support/every_schedule.hpp"
 #include "tests/support/specs.hpp"
 
 using namespace pdl;
 
 namespace {
-
-/// Counts what LibTorch has allocated on the CPU and not given back, while it lives.
-class CountedMemory : public c10::Allocator {
- public:
-  CountedMemory() : usual_(c10::GetAllocator(at::kCPU)) { c10::SetAllocator(at::kCPU, this); }
-  ~CountedMemory() override { c10::SetAllocator(at::kCPU, usual_); }
-
-  /// As the allocator of a GPU would count it.
-  std::int64_t bytes() const {
-    std::int64_t sum = 0;
-    for (const auto& [block, size] : *sizes_) sum += allocated_bytes(static_cast<std::int64_t>(size));
-    return sum;
-  }
-
-  c10::DataPtr allocate(std::size_t size) override {
-    auto* block = new Block{usual_->allocate(size), sizes_};
-    void* data = block->data.get();
-    (*sizes_)[block] = size;
-    return {data, block, &give_back, at::kCPU};
-  }
-  c10::DeleterFnPtr raw_deleter() const override { return nullptr; }
-  void copy_data(void* into, const void* from, std::size_t size) const override { default_copy_data(into, from, size); }
-
- private:
-  using Sizes = std::unordered_map<void*, std::size_t>;
-  struct Block {
-    c10::DataPtr data;
-    std::shared_ptr<Sizes> sizes;
-  };
-  static void give_back(void* pointer) {
-    const std::unique_ptr<Block> block(static_cast<Block*>(pointer));
-    block->sizes->erase(pointer);
-  }
-
-  c10::Allocator* usual_;
-  std::shared_ptr<Sizes> sizes_ = std::make_shared<Sizes>();
-};
 
 std::int64_t allocated_by(const Plan& plan, int worker) {
   RuntimeOptions options;

@@ -1,0 +1,77 @@
+// What a step of autograd's programs needs is what sim/report/memory.cpp replays: LibTorch itself says so, on the CPU.
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <torch/csrc/distributed/c10d/HashStore.hpp>
+
+#include "runtime/executor/autograd_program.hpp"
+#include "runtime/executor/ddp_program.hpp"
+#include "runtime/executor/dp_program.hpp"
+#include "sim/report/memory.hpp"
+#include "tests/support/catch.hpp"
+#include "tests/support/counted_memory.hpp"
+#include "tests/support/cpu_training.hpp"
+#include "tests/support/specs.hpp"
+
+using namespace pdl;
+
+namespace {
+
+std::unique_ptr<StepProgram> make_program(const Plan& plan) {
+  const RuntimeOptions options = cpu_training("sgd", 7);
+  if (plan.spec.strategy == Strategy::ddp) {
+    return make_ddp_program(plan, options, c10::make_intrusive<c10d::HashStore>(), /*one_host=*/true, nullptr);
+  }
+  return plan.spec.strategy == Strategy::dp ? make_dp_program(plan, options) : make_autograd_program(plan, options);
+}
+
+/// Of a step after the first ones.
+std::int64_t peak_of_a_step(const Plan& plan) {
+  CountedMemory memory;
+  const auto program = make_program(plan);
+  for (int step = 0; step < 2; ++step) program->step(nullptr);
+  memory.begin_peak();
+  program->step(nullptr);
+  return memory.peak_bytes();
+}
+
+/// 64 rows of 256 numbers are 64 KiB, a weight is 256 KiB, a bias 1 KiB: what is left out is smaller than any of them.
+/// It is scalars: a loss each micro-batch, the gradient of a loss, its weight.
+void check(const std::string& flags) {
+  const Plan plan = make_plan(spec("--dim 256 --gpus 1 " + flags));
+  INFO(describe(plan.spec));
+  const std::int64_t measured = peak_of_a_step(plan), predicted = predict_memory_bytes(plan, {}).front();
+  const std::int64_t microbatches = static_cast<std::int64_t>(plan.microbatch_rows.size());
+  CHECK(measured - predicted <= (microbatches + 8) * 512);
+  CHECK(predicted - measured <= 6 * 512);
+}
+
+}  // namespace
+
+TEST_CASE("A step of autograd needs what is predicted", "[runtime][memory]") {
+  for (const std::string dtype : {"fp32", "amp-bf16"}) {
+    for (const std::string depth : {"1", "2", "5"}) {
+      const std::string flags = "--workers one --dtype " + dtype + " --depth " + depth + " ";
+      for (const std::string batch : {"64", "512"}) {
+        for (const std::string rounds : {"1", "3"}) check(flags + "--strategy mp --batch " + batch + " --accum " + rounds);
+      }
+      for (const std::string schedule : {"naive", "gpipe", "option-c"}) {
+        check(flags + "--schedule " + schedule + " --batch 1024 --microbatches 4");
+      }
+    }
+    check("--workers one --strategy mp --optimizer adam --batch 64 --depth 3 --dtype " + dtype);
+  }
+}
+
+TEST_CASE("A step of data parallelism on one GPU needs what is predicted", "[data_parallel][memory]") {
+  for (const std::string dtype : {"fp32", "amp-bf16"}) {
+    for (const std::string strategy : {"ddp --transport gloo", "dp"}) {
+      for (const std::string batch : {"64", "512"}) {
+        for (const std::string rounds : {"1", "3"}) {
+          check("--strategy " + strategy + " --depth 4 --batch " + batch + " --accum " + rounds + " --dtype " + dtype);
+        }
+      }
+    }
+  }
+  check("--strategy ddp --transport gloo --depth 4 --batch 64 --bucket-views 1");
+}
