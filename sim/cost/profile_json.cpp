@@ -155,6 +155,7 @@ class ProfileReader {
     if (place.has("left_out")) curve.left_out = left_out(place.at("left_out"), size);
     if (place.has("line")) curve.line = line(place.at("line"), size);
     check_valid(place.at("valid"), size, curve);
+    if (probe == Probe::transfer || probe == Probe::collective) check_communication(points, size, curve);
     return measured;
   }
 
@@ -175,6 +176,22 @@ class ProfileReader {
   }
 
  private:
+  /// The fit writes times of communication that never fall; more bytes in less time are from somewhere else. NCCL has 64
+  /// blocks at most (its channels).
+  static void check_communication(const JsonPlace& points, const std::string& size, const Curve& curve) {
+    constexpr std::int64_t kMostBlocks = 1024;
+    for (std::size_t i = 0; i < curve.points.size(); ++i) {
+      const CurvePoint& point = curve.points[i];
+      if (i > 0 && point.time_ns < curve.points[i - 1].time_ns) {
+        throw InputError(points.name(), std::to_string(us(point.time_ns)) + " us for " + size + " " + std::to_string(point.size),
+                         "at least the " + std::to_string(us(curve.points[i - 1].time_ns)) + " us of " + std::to_string(curve.points[i - 1].size));
+      }
+      for (const Kernel& kernel : point.kernels) {
+        if (kernel.blocks > kMostBlocks) throw InputError(points.name(), std::to_string(kernel.blocks) + " blocks of " + kernel.name, "at most " + std::to_string(kMostBlocks));
+      }
+    }
+  }
+
   /// A time that takes time.
   double time(const JsonPlace& place) const {
     const double ns = time_or_zero(place);
@@ -193,6 +210,7 @@ class ProfileReader {
     point.time_ns = time(place.at("time"));
     point.p25_ns = time(place.at("p25"));
     point.p75_ns = time(place.at("p75"));
+    if (point.p75_ns < point.p25_ns) place.at("p75").refuse("at least p25");
     point.count = place.at("count").whole(1, kLargestCount);
     point.warmup = place.at("warmup").whole(0, kLargestCount);
     if (place.has("median")) point.median_ns = time(place.at("median"));

@@ -15,6 +15,11 @@ class Replicas {
  protected:
   explicit Replicas(const Plan& plan) : plan_(plan), spec_(plan.spec) {
     while (used_ < std::ssize(plan.replica_rows) && plan.replica_rows[static_cast<std::size_t>(used_)] > 0) ++used_;
+    if (spec_.straggler && spec_.straggler->rank >= used_) {
+      throw InputError("--straggler", "rank " + std::to_string(spec_.straggler->rank) + ", which has no samples",
+                       "a GPU with samples, 0 to " + std::to_string(used_ - 1) + ": batch " + std::to_string(spec_.batch) + " on " +
+                           std::to_string(spec_.gpus) + " GPUs leaves the others idle");
+    }
   }
 
   std::int64_t rows(std::int32_t replica, std::int32_t microbatch) const { return rows_of(plan_, replica, microbatch); }

@@ -341,12 +341,27 @@ std::int64_t read_us(const JsonPlace& place, std::int64_t least_ns, std::int64_t
   return std::llround(place.number(to_us(least_ns), to_us(largest_ns)) * 1e3);
 }
 
+/// The recorded step of a measured run is one of its steps: not of another order of magnitude than their median.
+void check_recorded_step(const JsonPlace& root, const RunResult& run, double recorded_ms) {
+  constexpr double kFar = 10;
+  const double median_ms = run.step_time.median_ms;
+  if (!run.measured || (recorded_ms < kFar * median_ms && median_ms < kFar * recorded_ms)) return;
+  root.at("timeline_step_us").refuse("a step of some " + to_text(median_ms) + " ms, as step_time_ms.median has it (another unit?)");
+}
+
+/// What reports read of a measured run's `extra`.
+void check_extra(const JsonPlace& extra) {
+  if (extra.has("skipped_steps")) extra.at("skipped_steps").whole(0, INT64_MAX);
+  for (std::size_t i = 0; extra.has("warmup_ms") && i < extra.at("warmup_ms").array().size(); ++i) extra.at("warmup_ms").at(i).number(0, kLargestMs);
+}
+
 Timeline read_timeline(const JsonPlace& root, const RunResult& run) {
   Timeline timeline;
   timeline.workers = static_cast<std::int32_t>(run.spec.gpus);
   timeline.stages = static_cast<std::int32_t>(run.stages.size());
   timeline.step_ns = std::llround(root.at("timeline_step_us").number(0, kLargestUs) * 1e3);
   if (timeline.step_ns == 0) root.at("timeline_step_us").refuse("a time above 0");
+  check_recorded_step(root, run, static_cast<double>(timeline.step_ns) / 1e6);
   const JsonPlace spans = root.at("spans").array();
   if (spans.size() == 0) spans.refuse("at least one span");
   for (std::size_t i = 0; i < spans.size(); ++i) {
@@ -415,6 +430,7 @@ RunResult run_from_json(const nlohmann::json& document, const std::string& place
   run.warnings = read_warnings(root.at("warnings"));
   run.environment = root.at("environment").json();
   run.extra = root.at("extra").json();
+  if (run.measured) check_extra(root.at("extra"));
   return run;
 }
 

@@ -74,9 +74,12 @@ ValidatedRun validate_run(const std::string& path, const CostProfile& profile, R
     throw CannotRun(path + ": " + error.what());
   }
   check_is_of_its_plan(path, measured, run.predicted);
-  const auto card = [](const nlohmann::json& environment) { return environment.value("card", std::string("unknown")); };
-  if (measured.environment.is_object() && card(measured.environment) != card(profile.environment)) {
-    run.predicted.warnings.push_back("measured on " + card(measured.environment) + ", predicted from " + card(profile.environment));
+  const auto host = [](const nlohmann::json& environment) {
+    const std::string card = environment.value("card", std::string("unknown"));
+    return environment.value("device", std::string("cuda")) == "cpu" ? card + " (CPU)" : card;
+  };
+  if (measured.environment.is_object() && host(measured.environment) != host(profile.environment)) {
+    run.predicted.warnings.push_back("measured on " + host(measured.environment) + ", predicted from " + host(profile.environment));
   }
   run.error_percent = 100 * (run.predicted.step_time.median_ms / measured.step_time.median_ms - 1);
   for (std::size_t g = 0; g < measured.peak_memory_bytes.size(); ++g) {

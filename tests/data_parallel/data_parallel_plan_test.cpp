@@ -258,6 +258,8 @@ TEST_CASE("what data parallelism refuses") {
   CHECK_THAT(refused("--strategy ddp --gpus 4 --straggler 4:20"), ContainsSubstring("rank 4"));
   CHECK_THAT(refused("--strategy ddp --gpus 4 --straggler 20"), ContainsSubstring("RANK:MS"));
   CHECK_THAT(refused("--strategy mp --gpus 4 --straggler 1:20"), ContainsSubstring("one host thread"));
+  // torch.chunk makes 2 2 1 of 5 samples: GPU 3 has no thread that could sleep.
+  CHECK_THAT(refused("--strategy dp --gpus 4 --batch 5 --straggler 3:20"), ContainsSubstring("rank 3, which has no samples") && ContainsSubstring("0 to 2"));
   CHECK_THAT(refused("--strategy ddp --gpus 4 --batch 3"), ContainsSubstring("3 samples for 4 replicas"));
   CHECK_THAT(refused("--gpus 4 --pp 3 --dp 2"), ContainsSubstring("number of GPUs"));
   CHECK_THAT(refused("--gpus 4 --pp 2 --dp 2 --batch 2047"), ContainsSubstring("multiple"));

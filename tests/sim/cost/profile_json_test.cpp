@@ -162,6 +162,17 @@ TEST_CASE("what cannot be a profile is refused with its place", "[profile]") {
              ContainsSubstring("without any curve"));
 }
 
+TEST_CASE("times of communication that fall, a spread the wrong way round, more blocks than any collective has: refused", "[profile]") {
+  CHECK_THAT(refusal([](auto& p) { p["transfers"][0]["points"][2]["time"] = 1; }),
+             ContainsSubstring("p.json: transfers[0].points: found 1.000000 us for bytes 4194304, expected at least the 50.000000 us of 1048576"));
+  CHECK_THAT(refusal([](auto& p) { p["layers"][0]["points"][0]["p25"] = 1e5; }), ContainsSubstring("points[0].p75") && ContainsSubstring("at least p25"));
+  CHECK_THAT(refusal([](auto& p) {
+               p["collectives"][0]["points"][0]["kernels"] = {
+                   {{"name", "ring"}, {"time", 5}, {"blocks", 1'000'000'000}, {"blocks_per_multiprocessor", 1}, {"count", 1}}};
+             }),
+             ContainsSubstring("1000000000 blocks of ring, expected at most 1024"));
+}
+
 TEST_CASE("a profile is written whole and read back from its path", "[profile]") {
   const TemporaryFolder folder;
   save_profile(full_profile(), folder / "profile.json");

@@ -167,6 +167,18 @@ TEST_CASE("what is wrong in a run is named with its place") {
   CHECK_THAT(message_with("/warnings", "none"), ContainsSubstring("a.json: warnings: found \"none\", expected a list"));
 }
 
+TEST_CASE("a measured run in two units is refused, and counts that cannot be") {
+  for (const double factor : {1000., .001}) {
+    nlohmann::json json = to_json(measured_run());
+    for (auto& [key, value] : json["step_time_ms"].items()) {
+      if (key != "n") value = factor * value.get<double>();
+    }
+    CHECK_THAT(message_of(json), ContainsSubstring("a.json: timeline_step_us: found ") && ContainsSubstring("as step_time_ms.median has it (another unit?)"));
+  }
+  CHECK_THAT(message_with("/extra/skipped_steps", -7), ContainsSubstring("a.json: extra.skipped_steps: found -7"));
+  CHECK_THAT(message_with("/extra/warmup_ms", {12, -1}), ContainsSubstring("a.json: extra.warmup_ms[1]: found -1"));
+}
+
 TEST_CASE("files that are no runs") {
   const TemporaryFolder folder;
   const auto message = [](const std::string& path) -> std::string {
