@@ -31,10 +31,7 @@ struct RunFlags {
         check(app, "--check", "afterwards train the same model plainly on one device and compare the parameters"),
         settings(app) {}
 
-  bool has(const std::string& name) const {
-    const std::vector<SettingValue> values = settings.given();
-    return std::any_of(values.begin(), values.end(), [&](const SettingValue& setting) { return setting.name == name; });
-  }
+  bool has(const std::string& name) const { return find_setting(settings.given(), name) != nullptr; }
 
   RuntimeFlags runtime;
   OnceFlag json;
@@ -42,20 +39,19 @@ struct RunFlags {
   SettingFlags settings;
 };
 
-/// What was typed, and what goes without saying; a process of a group knows how many there are.
-std::vector<SettingValue> complete(std::vector<SettingValue> values, DeviceKind device, std::optional<int> port) {
-  const auto has = [&](const std::string& name, const std::string& value = "") {
-    return std::any_of(values.begin(), values.end(), [&](const SettingValue& setting) {
-      return setting.name == name && (value.empty() || setting.value == value);
-    });
+/// What was typed, and what goes without saying: a process of a group knows how many there are.
+RunSpec complete_spec(std::vector<SettingValue> values, DeviceKind device, std::optional<int> port) {
+  const auto is = [&](const char* name, const char* value) {
+    const SettingValue* setting = find_setting(values, name);
+    return setting && setting->value == value;
   };
-  values = with_transport(std::move(values), device);
-  if ((has("strategy", "ddp") || has("workers", "process")) && !has("gpus")) {
+  if ((is("strategy", "ddp") || is("workers", "process")) && !find_setting(values, "gpus")) {
     if (const auto process = process_rank(port.value_or(kDefaultMasterPort))) {
       values.push_back({"gpus", std::to_string(process->world_size), "--gpus"});
     }
   }
-  return values;
+  RunSpec spec = parse_run_spec(values);
+  return device == DeviceKind::cpu && !find_setting(values, "transport") ? on_cpu(std::move(spec)) : spec;
 }
 
 /// What was typed, for the record. Where the result goes is no part of what was measured.
@@ -165,7 +161,7 @@ int run_worker(Plan plan, RuntimeOptions options, const ProcessRank& process, co
 int run_command(const RunFlags& flags, const std::vector<std::string>& arguments) {
   const RuntimeOptions options = flags.runtime.options();
   const std::optional<int> port = flags.runtime.port();
-  const RunSpec spec = parse_run_spec(complete(flags.settings.given(), options.device, port));
+  const RunSpec spec = complete_spec(flags.settings.given(), options.device, port);
   const bool check = flags.check.on();
   const auto json = flags.json.value();
   const Plan plan = make_plan(spec);

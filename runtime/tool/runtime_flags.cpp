@@ -48,16 +48,6 @@ std::optional<int> RuntimeFlags::port() const {
   return static_cast<int>(whole(port_, 0, 1, std::numeric_limits<std::uint16_t>::max()));
 }
 
-std::vector<SettingValue> with_transport(std::vector<SettingValue> values, DeviceKind device) {
-  bool ddp = false, given = false;
-  for (const SettingValue& setting : values) {
-    ddp = ddp || (setting.name == "strategy" && setting.value == "ddp");
-    given = given || setting.name == "transport";
-  }
-  if (ddp && !given && device == DeviceKind::cpu) values.push_back({"transport", "gloo", "--transport"});
-  return values;
-}
-
 std::vector<SettingValue> to_settings(const RuntimeOptions& options) {
   std::vector<SettingValue> settings;
   const auto add = [&](const char* name, const std::string& value) { settings.push_back({name, value, std::string("--") + name}); };

@@ -25,9 +25,6 @@ class RuntimeFlags {
   OnceFlag device_, steps_, warmup_, seed_, learning_rate_, port_;
 };
 
-/// `values` with what goes without saying on a device: on CPU, DDP exchanges gradients by Gloo.
-std::vector<SettingValue> with_transport(std::vector<SettingValue> values, DeviceKind device);
-
 /// device, steps, warmup, seed, learning-rate: the flags that give these options.
 std::vector<SettingValue> to_settings(const RuntimeOptions& options);
 

@@ -82,9 +82,10 @@ void create_folder(const std::string& folder) {
 int measure_scenario(const ScenarioFlags& flags) {
   const RuntimeOptions options = flags.runtime.options();
   const std::optional<int> port = flags.runtime.port();
-  const Scenario scenario = load_scenario(flags.file, [&](std::vector<SettingValue> settings) {
-    return with_transport(std::move(settings), options.device);
-  });
+  Scenario scenario = load_scenario(flags.file);
+  if (options.device == DeviceKind::cpu) {
+    for (RunSpec& spec : scenario.configurations) spec = on_cpu(std::move(spec));
+  }
   const auto out = flags.out.value();
   if (!out) throw InputError("--out", "nothing", "a folder for the runs");
   create_folder(*out);

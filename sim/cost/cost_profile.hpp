@@ -79,7 +79,8 @@ struct ProfileSummary {
   std::string error;  // why it cannot be read; empty: it can
 };
 
-/// The folders that hold profiles: $PDL_DATA, data/ of the source tree, data/ beside the executable; those that exist.
+/// The folders that hold profiles: $PDL_DATA, data/ of the source tree, data/ beside the executable; of the latter two
+/// those that exist. Throws InputError if $PDL_DATA is no folder.
 std::vector<std::string> profile_folders();
 
 /// All profiles of those folders by name; a name that is in several is the first one's.
@@ -87,13 +88,16 @@ std::vector<ProfileSummary> list_profiles();
 
 /// Those of them that can be read, the largest host first: GPUs before CPUs, then the larger count, then the first
 /// name. Never empty: throws InputError if there is none.
-std::vector<ProfileSummary> profiles_by_preference();
+std::vector<ProfileSummary> profiles_by_preference(std::vector<ProfileSummary> all);
 
-/// The first of profiles_by_preference(), and its errors.
+/// The first of them, of all that there are, and its errors.
 std::string default_profile_name();
 
-/// That profile; where the specs need collectives or other data types than fp32, the first in the same order that has
-/// them. If none has, that profile all the same: pricing says what is missing. `chosen_as` says which of these it was.
+/// A profile that the user did not name: why it was taken of `all`, with a warning for each of them that cannot be read.
+void say_chosen(CostProfile& profile, const std::string& reason, const std::vector<ProfileSummary>& all);
+
+/// That of default_profile_name(); where the specs need collectives or other data types than fp32, the first in the same
+/// order that has them. If none has, that profile all the same: pricing says what is missing. It is say_chosen().
 CostProfile load_default_profile(std::span<const RunSpec> specs);
 
 }  // namespace pdl

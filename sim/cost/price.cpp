@@ -152,6 +152,7 @@ class Pricer {
 
   /// By what GPUs, or workers on CPU, exchange what is not of a pipeline. DataParallel's workers on CPU are threads that copy.
   std::string collective_transport() const {
+    if (plan_.spec.strategy == Strategy::ddp) return to_string(plan_.spec.transport);
     if (profile_.host_description.device != "cpu") return plan_.spec.transport == Transport::gloo ? "gloo" : "nccl";
     return plan_.spec.strategy == Strategy::dp ? "copy" : "gloo";
   }

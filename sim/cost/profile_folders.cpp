@@ -27,6 +27,13 @@ std::string executable_folder() {
   return length > 0 ? fs::path(std::string(path, static_cast<std::size_t>(length))).parent_path().string() : "";
 }
 
+/// Passing over a folder that the user named would answer with the costs of another machine.
+std::string user_folder(const std::string& folder) {
+  std::error_code ignored;
+  if (!fs::is_directory(folder, ignored)) throw InputError("$PDL_DATA", folder + ", no folder", "a folder with NAME/profile.json in it");
+  return folder;
+}
+
 std::string profile_file(const fs::path& folder) {
   return (folder / "profile.json").string();
 }
@@ -95,7 +102,7 @@ std::string needs_text(std::span<const RunSpec> specs) {
 
 std::vector<std::string> profile_folders() {
   std::vector<std::string> candidates;
-  if (const char* folder = std::getenv("PDL_DATA"); folder && *folder) candidates.push_back(folder);
+  if (const char* folder = std::getenv("PDL_DATA"); folder && *folder) candidates.push_back(user_folder(folder));
   if (*PDL_SOURCE_DIR) candidates.push_back(PDL_SOURCE_DIR "/data");
   if (const std::string folder = executable_folder(); !folder.empty()) candidates.push_back(folder + "/data");
   std::vector<std::string> folders;
@@ -123,8 +130,7 @@ std::vector<ProfileSummary> list_profiles() {
   return profiles;
 }
 
-std::vector<ProfileSummary> profiles_by_preference() {
-  std::vector<ProfileSummary> profiles = list_profiles();
+std::vector<ProfileSummary> profiles_by_preference(std::vector<ProfileSummary> profiles) {
   const std::string reason =
       profiles.empty() ? "no profile in data/" : "no readable profile (" + profiles.front().error + ")";
   std::erase_if(profiles, [](const ProfileSummary& profile) { return !profile.error.empty(); });
@@ -138,23 +144,32 @@ std::vector<ProfileSummary> profiles_by_preference() {
   return profiles;
 }
 
-std::string default_profile_name() { return profiles_by_preference().front().name; }
+std::string default_profile_name() { return profiles_by_preference(list_profiles()).front().name; }
+
+void say_chosen(CostProfile& profile, const std::string& reason, const std::vector<ProfileSummary>& all) {
+  profile.chosen_as = reason;
+  for (const ProfileSummary& other : all) {
+    if (other.error.empty()) continue;
+    profile.warnings.insert(profile.warnings.begin(), "chosen by default, with " + other.name + " passed over, which cannot be read: " + other.error);
+  }
+}
 
 CostProfile load_default_profile(std::span<const RunSpec> specs) {
-  const std::vector<ProfileSummary> profiles = profiles_by_preference();
+  const std::vector<ProfileSummary> all = list_profiles(), profiles = profiles_by_preference(all);
   const std::string largest = "the largest host in data/", needs = needs_text(specs);
-  const std::string with_needs = needs.empty() ? largest : largest + " with " + needs;
-  CostProfile first = load_profile(profiles.front().path);
-  first.chosen_as = with_needs;
-  if (needs.empty() || has_what_is_needed(first, specs)) return first;
-  for (std::size_t i = 1; i < profiles.size(); ++i) {
-    CostProfile profile = load_profile(profiles[i].path);
-    if (!has_what_is_needed(profile, specs)) continue;
-    profile.chosen_as = with_needs;
-    return profile;
+  CostProfile chosen = load_profile(profiles.front().path);
+  std::string reason = needs.empty() ? largest : largest + " with " + needs;
+  if (!needs.empty() && !has_what_is_needed(chosen, specs)) {
+    bool found = false;
+    for (std::size_t i = 1; i < profiles.size() && !found; ++i) {
+      CostProfile profile = load_profile(profiles[i].path);
+      found = has_what_is_needed(profile, specs);
+      if (found) chosen = std::move(profile);
+    }
+    if (!found) reason = largest + "; none has " + needs;
   }
-  first.chosen_as = largest + "; none has " + needs;
-  return first;
+  say_chosen(chosen, reason, all);
+  return chosen;
 }
 
 CostProfile load_profile(const std::string& name_or_path) {

@@ -16,6 +16,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
+Scenario run_on(Scenario scenario, const Environment& host) {
+  if (host.device != "cpu") return scenario;
+  for (RunSpec& spec : scenario.configurations) spec = on_cpu(std::move(spec));
+  return scenario;
+}
+
 /// Measured runs of the configurations, in their order.
 using MeasuredRuns = std::vector<std::optional<EvaluatedRun>>;
 
@@ -56,9 +62,7 @@ ScenarioTable evaluate(const Scenario& scenario, const CostProfile& costs, Measu
     const RunSpec& spec = scenario.configurations[i];
     try {
       const Plan plan = plan_of(spec, &costs);
-      RunResult predicted = predict(plan, &costs);
-      if (auto warning = host_bound_warning(plan, costs)) predicted.warnings.push_back(std::move(*warning));
-      table.rows.push_back({spec, evaluated(std::move(predicted)), std::move(measured[i])});
+      table.rows.push_back({spec, evaluated(predict_and_judge_host(plan, &costs)), std::move(measured[i])});
     } catch (const InputError& error) {
       throw NotInProfile(scenario.path + ": " + describe(spec) + ": " + error.what());
     } catch (const CannotRun& error) {
@@ -79,10 +83,10 @@ struct Machine {
 };
 
 /// Those of data/: most measured runs first, of equals the one that is taken before the other by default.
-std::vector<Machine> by_measured_runs(const Scenario& scenario) {
+std::vector<Machine> by_measured_runs(const Scenario& scenario, const std::vector<ProfileSummary>& all) {
   std::vector<Machine> machines;
-  for (const ProfileSummary& profile : profiles_by_preference()) {
-    machines.push_back({profile.path, find_measured(runs_folder(profile.path), scenario)});
+  for (const ProfileSummary& profile : profiles_by_preference(all)) {
+    machines.push_back({profile.path, find_measured(runs_folder(profile.path), run_on(scenario, profile.environment))});
   }
   std::stable_sort(machines.begin(), machines.end(),
                    [](const Machine& a, const Machine& b) { return a.measured_count() > b.measured_count(); });
@@ -100,16 +104,19 @@ std::string reason_for(const Machine& machine) {
 }  // namespace
 
 ScenarioTable evaluate_scenario(const Scenario& scenario, const std::string& profile) {
-  return evaluate(scenario, load_profile(profile), find_measured(runs_folder(profile), scenario));
+  const CostProfile costs = load_profile(profile);
+  const Scenario here = run_on(scenario, costs.host_description);
+  return evaluate(here, costs, find_measured(runs_folder(profile), here));
 }
 
 ScenarioTable evaluate_on_best_measured_machine(const Scenario& scenario) {
   std::exception_ptr lacking;
-  for (Machine& machine : by_measured_runs(scenario)) {
+  const std::vector<ProfileSummary> all = list_profiles();
+  for (Machine& machine : by_measured_runs(scenario, all)) {
     try {
       CostProfile costs = load_profile(machine.profile_path);
-      costs.chosen_as = reason_for(machine);
-      return evaluate(scenario, costs, std::move(machine.runs));
+      say_chosen(costs, reason_for(machine), all);
+      return evaluate(run_on(scenario, costs.host_description), costs, std::move(machine.runs));
     } catch (const NotInProfile&) {
       if (!lacking) lacking = std::current_exception();
     }

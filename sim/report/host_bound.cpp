@@ -12,6 +12,12 @@ double step_of(const Plan& plan, const PricedWork& priced) {
   return static_cast<double>(step_ns(run_step(plan, priced), steps_overlap(plan.spec)));
 }
 
+std::string host_bound_text() {
+  return "bound by the host: with a slow one more than " + to_text(100 * kHostBoundShare) +
+         " % of the step is its, not the GPUs'. Such steps vary from run to run, and predictions of them are off by tens of per "
+         "cent (docs/accuracy.md)";
+}
+
 }  // namespace
 
 PricedWork without_host(const Plan& plan, PricedWork priced) {
@@ -36,11 +42,10 @@ double host_share(const Plan& plan, const CostProfile& profile) {
   return std::max(0.0, 1 - step_of(plan, without_host(plan, priced)) / step_of(plan, priced));
 }
 
-std::optional<std::string> host_bound_warning(const Plan& plan, const CostProfile& profile) {
-  if (plan.spec.synthetic || host_share(plan, profile) <= kHostBoundShare) return std::nullopt;
-  return "bound by the host: with a slow one more than " + to_text(100 * kHostBoundShare) +
-         " % of the step is its, not the GPUs'. Such steps vary from run to run, and predictions of them are off by tens of per "
-         "cent (docs/accuracy.md)";
+RunResult predict_and_judge_host(const Plan& plan, const CostProfile* profile, std::optional<std::int64_t> memory_limit_bytes) {
+  RunResult run = predict(plan, profile, memory_limit_bytes);
+  if (!plan.spec.synthetic && host_share(plan, *profile) > kHostBoundShare) run.warnings.push_back(host_bound_text());
+  return run;
 }
 
 }  // namespace pdl

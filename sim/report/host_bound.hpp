@@ -12,12 +12,13 @@
 // else the host does. Example: 2 layers of 1024 wide on 4 GPUs, whose kernels are shorter than their launches.
 #pragma once
 
+#include <cstdint>
 #include <optional>
-#include <string>
 
 #include "sim/cost/cost_profile.hpp"
 #include "sim/cost/price.hpp"
 #include "sim/plan/plan.hpp"
+#include "sim/report/run_result.hpp"
 
 namespace pdl {
 
@@ -29,7 +30,8 @@ PricedWork without_host(const Plan& plan, PricedWork priced);
 /// Of a plan by the profile. 0 on a profile of device "cpu": there the host is what computes. Throws as predict().
 double host_share(const Plan& plan, const CostProfile& profile);
 
-/// What to say with the prediction of a step that is host-bound; none of one that is not. Throws as predict().
-std::optional<std::string> host_bound_warning(const Plan& plan, const CostProfile& profile);
+/// predict(), with a warning where the step is host-bound. `profile`: nullptr if costs are synthetic.
+RunResult predict_and_judge_host(const Plan& plan, const CostProfile* profile,
+                                 std::optional<std::int64_t> memory_limit_bytes = std::nullopt);
 
 }  // namespace pdl

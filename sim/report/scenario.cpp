@@ -76,7 +76,7 @@ std::vector<Settings> read_combinations(const JsonPlace& place) {
   return combinations;
 }
 
-std::vector<RunSpec> read_configurations(const JsonPlace& root, const ImpliedSettings& implied) {
+std::vector<RunSpec> read_configurations(const JsonPlace& root) {
   const Settings common = root.has("settings") ? read_settings(root.at("settings")) : Settings{};
   std::vector<Settings> all;
   if (root.has("vary")) {
@@ -95,8 +95,7 @@ std::vector<RunSpec> read_configurations(const JsonPlace& root, const ImpliedSet
 
   std::vector<RunSpec> specs;
   for (const Settings& own : all) {
-    const Settings settings = replaced(common, own);
-    specs.push_back(parse_run_spec(implied ? implied(settings) : settings));
+    specs.push_back(parse_run_spec(replaced(common, own)));
     for (std::size_t i = 0; i + 1 < specs.size(); ++i) {
       if (same_run(specs[i], specs.back())) {
         throw InputError(own.empty() ? root.name() : own.front().place,
@@ -134,7 +133,7 @@ std::string read_answer(const JsonPlace& place) {
 
 }  // namespace
 
-Scenario load_scenario(const std::string& path, const ImpliedSettings& implied) {
+Scenario load_scenario(const std::string& path) {
   const nlohmann::json document = read_json_file(path);
   const JsonPlace root(document, path);
   root.object_of(kKeys);
@@ -144,7 +143,7 @@ Scenario load_scenario(const std::string& path, const ImpliedSettings& implied) 
   scenario.title = root.at("title").text();
   if (root.has("source")) scenario.source = root.at("source").text();
   if (root.has("question")) scenario.question = root.at("question").text();
-  scenario.configurations = read_configurations(root, implied);
+  scenario.configurations = read_configurations(root);
   scenario.columns = read_columns(root.at("columns"));
   if (root.has("answer")) scenario.answer = read_answer(root.at("answer"));
   return scenario;

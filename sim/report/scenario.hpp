@@ -13,7 +13,6 @@
 // objects, each with its own combinations. A scenario holds no times: tables and answers are computed.
 #pragma once
 
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -32,13 +31,9 @@ struct Scenario {
   std::string answer;                   // a name of answers() (sim/report/answers.hpp); empty: no question is asked
 };
 
-/// Adds to the settings of one configuration what goes without saying where it is run.
-using ImpliedSettings = std::function<std::vector<SettingValue>(std::vector<SettingValue>)>;
-
-/// `implied`, if any, is applied to each configuration.
 /// Throws InputError naming the file and the place in the JSON: unknown keys, settings, columns, answers (each with the
 /// nearest known word), wrong types, no configuration, the same configuration twice, settings that contradict.
-Scenario load_scenario(const std::string& path, const ImpliedSettings& implied = {});
+Scenario load_scenario(const std::string& path);
 
 /// The scenario files *.json of a folder, sorted by name. Throws InputError if there is none.
 std::vector<std::string> scenario_files(const std::string& folder);

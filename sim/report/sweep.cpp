@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "sim/report/communication.hpp"
+#include "sim/report/host_bound.hpp"
 #include "sim/report/metrics.hpp"
 #include "sim/report/predict.hpp"
 #include "sim/report/sweep_scaling.hpp"
@@ -43,11 +44,14 @@ SweepResult result_of(const RunResult& run) {
 void evaluate(const CostProfile* profile, const std::optional<std::int64_t>& memory_limit_bytes, SweepRow& row,
               std::string& source) {
   try {
-    const RunSpec spec = parse_run_spec(row.given);
+    RunSpec spec = parse_run_spec(row.given);
+    const bool by_cpu = profile && profile->host_description.device == "cpu";
+    if (by_cpu && !find_setting(row.given, "transport")) spec = on_cpu(std::move(spec));
     row.settings = to_settings(spec);
     // Named schedules above the limit are shown; the search for one is told of it.
     const bool searched = spec.schedule == kAutoSchedule;
-    const RunResult run = predict(spec, profile, searched ? memory_limit_bytes : std::nullopt);
+    const auto limit_bytes = searched ? memory_limit_bytes : std::nullopt;
+    const RunResult run = predict_and_judge_host(plan_of(spec, profile, limit_bytes), profile, limit_bytes);
     row.settings = to_settings(run.spec);  // a search decides chunks and overlap
     row.result = result_of(run);
     source = describe_source(run);

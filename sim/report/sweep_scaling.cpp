@@ -16,19 +16,14 @@ constexpr const char* kCostsHaveNoRows =
     "shorter, so that this speed-up says nothing of sharing the held batch (--scaling weak: the batch grows with the GPUs, which is what "
     "such costs mean)";
 
-const SettingValue* find(const SweepRow& row, const std::string& name) {
-  const auto found = std::find_if(row.given.begin(), row.given.end(), [&](const SettingValue& s) { return s.name == name; });
-  return found == row.given.end() ? nullptr : &*found;
-}
-
 std::int64_t whole_of(const SweepRow& row, const std::string& name) {
-  const SettingValue* value = find(row, name);
+  const SettingValue* value = find_setting(row.given, name);
   return value ? parse_whole(value->place, value->value, 1, kLargestNumber) : 1;
 }
 
 /// As read_gpus (sim/spec/data_parallel_words.cpp) has it.
 std::int64_t gpus_of(const SweepRow& row) {
-  if (find(row, "gpus")) return whole_of(row, "gpus");
+  if (find_setting(row.given, "gpus")) return whole_of(row, "gpus");
   return std::min(kLargestNumber, whole_of(row, "pp") * whole_of(row, "dp"));
 }
 
@@ -40,7 +35,7 @@ bool varies(const Sweep& sweep, const std::string& name) {
 /// in the replicas if both vary, else in the one that does.
 std::string word_that_follows(const Sweep& sweep) {
   const auto given = [&](const char* name) {
-    return std::any_of(sweep.rows.begin(), sweep.rows.end(), [&](const SweepRow& row) { return find(row, name) != nullptr; });
+    return std::any_of(sweep.rows.begin(), sweep.rows.end(), [&](const SweepRow& row) { return find_setting(row.given, name) != nullptr; });
   };
   if (given("gpus") && !(given("pp") && given("dp"))) return "";
   return varies(sweep, "dp") ? "dp" : varies(sweep, "pp") ? "pp" : "";
@@ -57,7 +52,7 @@ std::string key_of(const SweepRow& row, const std::string& follows) {
 
 /// In the place that setting_infos() has for it.
 void set_batch(SweepRow& row, std::int64_t batch) {
-  const SettingValue value{"batch", std::to_string(batch), find(row, "batch") ? find(row, "batch")->place : "--batch"};
+  const SettingValue value{"batch", std::to_string(batch), find_setting(row.given, "batch") ? find_setting(row.given, "batch")->place : "--batch"};
   const auto place_of = [](const std::string& name) {
     const auto infos = setting_infos();
     return std::find_if(infos.begin(), infos.end(), [&](const SettingInfo& info) { return info.name == name; }) - infos.begin();
@@ -68,7 +63,7 @@ void set_batch(SweepRow& row, std::int64_t batch) {
 }
 
 void grow_batch(SweepRow& row, std::int64_t fewest) {
-  const SettingValue* given = find(row, "batch");
+  const SettingValue* given = find_setting(row.given, "batch");
   const std::int64_t batch = given ? parse_whole(given->place, given->value, 1, kLargestNumber) : RunSpec().batch;
   const std::int64_t gpus = gpus_of(row);
   if (batch * gpus % fewest != 0) {
@@ -117,7 +112,7 @@ void compare_with_fewest_gpus(Sweep& sweep) {
     };
     const Speedup gain = speedup_against(time_of(sweep.rows[base_row]), time_of(row));
     row.scaling = {base_row, gain.speedup, gain.efficiency};
-    if (*sweep.scaling == Scaling::strong && find(row, "tf")) row.result->warnings.push_back(kCostsHaveNoRows);
+    if (*sweep.scaling == Scaling::strong && find_setting(row.given, "tf")) row.result->warnings.push_back(kCostsHaveNoRows);
   }
 }
 

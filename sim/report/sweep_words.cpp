@@ -5,16 +5,11 @@
 namespace pdl {
 namespace {
 
-const std::string* find(const std::vector<SettingValue>& settings, const std::string& name) {
-  const auto found = std::find_if(settings.begin(), settings.end(), [&](const SettingValue& s) { return s.name == name; });
-  return found == settings.end() ? nullptr : &found->value;
-}
-
 /// Words that to_settings() leaves out where they say nothing special: of a pipeline, what they are then.
 std::string left_out(const SweepRow& row, const std::string& name) {
-  const std::string* strategy = find(row.settings, "strategy");
-  if (!strategy || *strategy != "pp") return "-";
-  if (name == "pp") return *find(row.settings, "gpus");
+  const SettingValue* strategy = find_setting(row.settings, "strategy");
+  if (!strategy || strategy->value != "pp") return "-";
+  if (name == "pp") return find_setting(row.settings, "gpus")->value;
   if (name == "dp") return "1";
   if (name == "overlap-steps") return "0";
   return "-";
@@ -32,8 +27,8 @@ std::vector<std::string> words_where(Wanted wanted) {
 }  // namespace
 
 std::string word_of(const SweepRow& row, const std::string& name) {
-  if (const std::string* given = find(row.given, name)) return *given;
-  if (const std::string* own = find(row.settings, name)) return *own;
+  if (const SettingValue* given = find_setting(row.given, name)) return given->value;
+  if (const SettingValue* own = find_setting(row.settings, name)) return own->value;
   return left_out(row, name);
 }
 
@@ -45,7 +40,7 @@ std::vector<std::string> differing_words(const Sweep& sweep) {
     for (const SweepRow& row : sweep.rows) {
       if (row.settings.empty()) continue;
       if (!first) first = &row;
-      known = known || find(row.settings, name);
+      known = known || find_setting(row.settings, name);
       differs = differs || word_of(row, name) != word_of(*first, name);
     }
     return known && differs;
@@ -54,7 +49,7 @@ std::vector<std::string> differing_words(const Sweep& sweep) {
 
 std::vector<std::string> given_words(const Sweep& sweep) {
   return words_where([&](const std::string& name) {
-    return std::any_of(sweep.rows.begin(), sweep.rows.end(), [&](const SweepRow& row) { return find(row.given, name) != nullptr; });
+    return std::any_of(sweep.rows.begin(), sweep.rows.end(), [&](const SweepRow& row) { return find_setting(row.given, name) != nullptr; });
   });
 }
 

@@ -350,6 +350,16 @@ std::int64_t stage_count(const RunSpec& spec) { return pipeline_workers(spec) * 
 
 bool is_data_parallel(const RunSpec& spec) { return spec.strategy == Strategy::dp || spec.strategy == Strategy::ddp; }
 
+const SettingValue* find_setting(std::span<const SettingValue> values, const std::string& name) {
+  const auto found = std::find_if(values.begin(), values.end(), [&](const SettingValue& s) { return s.name == name; });
+  return found == values.end() ? nullptr : &*found;
+}
+
+RunSpec on_cpu(RunSpec spec) {
+  if (spec.strategy == Strategy::ddp) spec.transport = Transport::gloo;
+  return spec;
+}
+
 bool is_amp(Dtype dtype) { return dtype == Dtype::amp_fp16 || dtype == Dtype::amp_bf16; }
 
 std::int64_t replica_count(const RunSpec& spec) { return is_data_parallel(spec) ? spec.gpus : spec.dp; }

@@ -98,6 +98,9 @@ struct SettingValue {
   std::string place;  // "--gpus", or "scenarios/a.json: configurations[2].gpus"
 };
 
+/// nullptr if it is not there.
+const SettingValue* find_setting(std::span<const SettingValue> values, const std::string& name);
+
 /// The words there are, for command lines and help.
 struct SettingInfo {
   std::string name;
@@ -137,6 +140,9 @@ bool is_data_parallel(const RunSpec& spec);
 
 /// Mixed precision by autocast: amp-fp16, amp-bf16.
 bool is_amp(Dtype dtype);
+
+/// As it runs on CPU where nothing was said of the transport: DDP's gradients by Gloo, since NCCL needs GPUs.
+RunSpec on_cpu(RunSpec spec);
 
 /// Of one replica, with so many micro-batches (torch.chunk may make fewer than were asked for).
 ScheduleShape shape_of(const RunSpec& spec, std::int64_t microbatches);

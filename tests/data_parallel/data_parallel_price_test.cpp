@@ -6,6 +6,7 @@
 
 #include "sim/cost/price.hpp"
 #include "sim/report/predict.hpp"
+#include "sim/report/sweep.hpp"
 #include "sim/spec/error.hpp"
 #include "tests/sim/cost/profile_builder.hpp"
 #include "tests/support/catch.hpp"
@@ -253,6 +254,25 @@ TEST_CASE("dp on CPU: the host that sends a slice is at it until it is there, wh
   CHECK(dp.of(TaskKind::scatter, receives(true)).issue_ns == 2000);
   CHECK(dp.of(TaskKind::gather, receives(false)) == TaskCost{13000, 13000, 0, 13000});
   CHECK(dp.of(TaskKind::broadcast) == TaskCost{86000, 86000, 0, 86000});  // its own threads copy: join, then broadcast
+}
+
+TEST_CASE("ddp on CPU: gradients by Gloo, which goes without saying; NCCL is refused", "[data_parallel]") {
+  DataParallelProfile builder;
+  builder.profile.host_description.device = "cpu";
+  std::erase_if(builder.profile.curves, [](const MeasuredCurve& measured) { return measured.key.probe == Probe::collective; });
+  builder.collective("all_reduce", 2, "gloo", {{256, 70}, {16640, 500}, {33280, 700}});
+  CHECK(Priced(builder, kDdp + "--transport gloo").of(TaskKind::all_reduce).device_ns == 500000);
+  const std::vector<SettingValue> given = {{"strategy", "ddp", "--strategy"}, {"gpus", "2", "--gpus"}, {"dim", "64", "--dim"},
+                                           {"depth", "2", "--depth"}, {"batch", "64", "--batch"}};
+  const CostProfile profile = builder.done();
+  const Sweep silent = run_sweep(given, &profile, {});
+  REQUIRE(silent.rows.front().result);
+  CHECK(find_setting(silent.rows.front().settings, "transport")->value == "gloo");
+  std::vector<SettingValue> by_nccl = given;
+  by_nccl.push_back({"transport", "nccl", "--transport"});
+  const Sweep refused = run_sweep(by_nccl, &profile, {});
+  CHECK_FALSE(refused.rows.front().result);
+  CHECK_THAT(refused.rows.front().refusal, ContainsSubstring("no all_reduce by nccl"));
 }
 
 TEST_CASE("amp-fp16: unscale, the host's wait for what it found, then zero_grad and the optimizer", "[data_parallel]") {

@@ -83,6 +83,29 @@ TEST_CASE("the default is the largest host: GPUs before CPUs, then count, then n
   CHECK(default_profile_name() == "zz-a");
 }
 
+TEST_CASE("a profile that cannot be read is passed over with a warning in each prediction that named none",
+          "[profile_folders]") {
+  const TemporaryFolder folder;
+  const DataFolder data(folder.path());
+  add_profile(folder, "zz-a", "cuda", 999999);
+  const RunSpec spec;
+  CHECK(load_default_profile({&spec, 1}).warnings.empty());
+  folder.write("zz-0/profile.json", "broken");
+  const CostProfile taken = load_default_profile({&spec, 1});
+  REQUIRE(taken.warnings.size() == 1);
+  CHECK_THAT(taken.warnings.front(), ContainsSubstring("zz-0 passed over, which cannot be read") && ContainsSubstring("zz-0/profile.json"));
+  CHECK(load_profile("zz-a").warnings.empty());
+}
+
+TEST_CASE("$PDL_DATA that is no folder is refused, not passed over", "[profile_folders]") {
+  const TemporaryFolder folder;
+  folder.write("file", "");
+  for (const std::string& path : {folder / "nowhere", folder / "file"}) {
+    const DataFolder data(path);
+    CHECK_THROWS_WITH(default_profile_name(), "$PDL_DATA: found " + path + ", no folder, expected a folder with NAME/profile.json in it");
+  }
+}
+
 TEST_CASE("a profile that the user did not name says why it was taken", "[profile_folders]") {
   const TemporaryFolder folder;
   const DataFolder data(folder.path());
