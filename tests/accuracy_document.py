@@ -58,8 +58,11 @@ NOTES = """
   not see: the first work of a step that the host issues takes some 220 us longer than later ones, setting gradients to
   none takes 2 to 5 us a layer, and waiting for a device that has worked takes longer than for one that has not.
   Joined copies between two GPUs add about 7 us each; copies of 64 MiB vary from 180 to 360 us.
-* Peak memory of `mp` with the whole batch in one micro-batch: the last GPU holds 128 MiB more than the replay of autograd's
-  tensors says, in every run. Which tensors they are is not known yet.
+* Peak memory of autograd's programs (`mp`, `_one`, ddp, dp): to .2 % in every run. The rules are those of PyTorch's source and
+  of its allocations on the CPU, but these runs showed where rules were missing (the buffer of a bias's sum from 1,024 rows on,
+  what a mean keeps): they do not judge them. Pipelines with a worker a GPU: to .15 %, but for one GPU in four runs (`auto`, 1f1b in
+  2 micro-batches), 2.0 to 2.6 % too high by 32 MiB: as much as the workspace of a second stream, which that GPU seems not to
+  have taken.
 * Data parallel: small models are bound by the host (1024 x 2, 4096 x 6 with AMP or few
   samples a GPU): their steps spread by 5 to 50 % (p25..p75) and from launch to launch by as much (4096 x 6 on 2 GPUs, batch
   32, 64 and 128: 3.1, 3.6 and 3.2 ms). They are predicted too short: in a step the host is slower than in the probes, which
@@ -82,7 +85,6 @@ NOTES = """
   is uncertain by a half of itself.
 * Layers of few rows beside an all-reduce: a forward of 128 thread blocks takes 1.4, 1.8 or 1.9 times its time alone by the
   kernel that does it (the probe says so); the prediction has 2 for each, as if all used the whole of a multiprocessor.
-* Data-parallel runs, peak memory: AMP 2 to 5.6 % too high (autocast's copies), all else but a few within .5 %.
 * The recorded step, whose spans and bubble are shown, differs by up to 1.7 % from the median step on pipelines (zb-h2 more:
   another quantity), and by up to 87 % where the host bounds a data-parallel step: recording is work for the host.
 * Environments of data-parallel runs give the power of one GPU for all.
