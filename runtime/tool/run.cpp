@@ -51,7 +51,7 @@ RunSpec complete_spec(std::vector<SettingValue> values, DeviceKind device, std::
     }
   }
   RunSpec spec = parse_run_spec(values);
-  return device == DeviceKind::cpu && !find_setting(values, "transport") ? on_cpu(std::move(spec)) : spec;
+  return device == DeviceKind::cpu ? on_cpu(std::move(spec)) : spec;
 }
 
 /// What was typed, for the record. Where the result goes is no part of what was measured.
@@ -167,6 +167,7 @@ int run_command(const RunFlags& flags, const std::vector<std::string>& arguments
   const Plan plan = make_plan(spec);
   const std::string command = command_text(arguments);
   if (const auto process = own_rank(spec, port)) return run_worker(plan, options, *process, flags, command);
+  if (const std::string text = flags.runtime.fallback_text(); !text.empty()) std::cerr << "pdl-run: " << text << "\n";
   check_run(plan, options);
   if (spec.workers == Workers::process) return launch_workers(static_cast<int>(spec.gpus), port, arguments);
   if (port) throw InputError("--port", std::to_string(*port) + " with --workers " + to_string(spec.workers), "--workers process");

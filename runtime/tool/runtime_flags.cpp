@@ -43,6 +43,10 @@ RuntimeOptions RuntimeFlags::options() const {
   return options;
 }
 
+std::string RuntimeFlags::fallback_text() const {
+  return device_.value() || gpu_count() > 0 ? "" : "no GPU is visible here: the workers are on the CPU (--device cpu says so)";
+}
+
 std::optional<int> RuntimeFlags::port() const {
   if (!port_.value()) return std::nullopt;
   return static_cast<int>(whole(port_, 0, 1, std::numeric_limits<std::uint16_t>::max()));

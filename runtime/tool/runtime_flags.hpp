@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "runtime/executor/runtime_options.hpp"
@@ -17,6 +18,9 @@ class RuntimeFlags {
 
   /// Throws InputError naming the flag. Device: cuda if this process sees a GPU, unless given.
   RuntimeOptions options() const;
+
+  /// The device was not said, and there is no GPU: a line that says so; else nothing.
+  std::string fallback_text() const;
 
   /// None: any free port.
   std::optional<int> port() const;

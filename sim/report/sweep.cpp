@@ -45,8 +45,7 @@ void evaluate(const CostProfile* profile, const std::optional<std::int64_t>& mem
               std::string& source) {
   try {
     RunSpec spec = parse_run_spec(row.given);
-    const bool by_cpu = profile && profile->host_description.device == "cpu";
-    if (by_cpu && !find_setting(row.given, "transport")) spec = on_cpu(std::move(spec));
+    if (profile && profile->host_description.device == "cpu") spec = on_cpu(std::move(spec));
     row.settings = to_settings(spec);
     // Named schedules above the limit are shown; the search for one is told of it.
     const bool searched = spec.schedule == kAutoSchedule;

@@ -224,6 +224,7 @@ void read_transport(const Given& given, RunSpec& spec) {
   const SettingValue* s = find(given, "transport");
   if (!s) return;
   spec.transport = parse_word(kTransports, *s);
+  spec.transport_given = true;
   const bool copies_only = spec.workers == Workers::one || spec.strategy == Strategy::dp;
   if (copies_only && spec.transport != Transport::copy) {
     throw InputError(s->place, s->value + (spec.strategy == Strategy::dp ? " with strategy dp" : " with one thread for all GPUs"), "copy");
@@ -356,7 +357,7 @@ const SettingValue* find_setting(std::span<const SettingValue> values, const std
 }
 
 RunSpec on_cpu(RunSpec spec) {
-  if (spec.strategy == Strategy::ddp) spec.transport = Transport::gloo;
+  if (spec.strategy == Strategy::ddp && !spec.transport_given) spec.transport = Transport::gloo;
   return spec;
 }
 

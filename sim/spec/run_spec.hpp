@@ -72,6 +72,7 @@ struct RunSpec {
   Dtype dtype = Dtype::fp32;
   Optimizer optimizer = Optimizer::sgd;
   Transport transport = Transport::copy;
+  bool transport_given = false;  // by the user: not for on_cpu() to choose
   PointToPoint p2p = PointToPoint::eager;
   Workers workers = Workers::thread;
   std::int64_t accum = 1;  // rounds whose gradients are added up before the optimizer's step; each loss is divided by it

@@ -28,12 +28,11 @@ std::optional<std::int64_t> memory_limit(const SimulateFlags& flags) {
 }
 
 RunResult predict_as_asked(const SimulateFlags& flags) {
-  const std::vector<SettingValue> given = flags.settings->given();
-  RunSpec spec = parse_run_spec(given);
+  RunSpec spec = parse_run_spec(flags.settings->given());
   const auto profile = flags.profile->value();
   if (!spec.synthetic) {
     const CostProfile costs = profile ? load_profile(*profile) : load_default_profile({&spec, 1});
-    if (costs.host_description.device == "cpu" && !find_setting(given, "transport")) spec = on_cpu(std::move(spec));
+    if (costs.host_description.device == "cpu") spec = on_cpu(std::move(spec));
     return predict_and_judge_host(plan_of(spec, &costs, memory_limit(flags)), &costs, memory_limit(flags));
   }
   if (profile) throw InputError("--profile", *profile + " beside synthetic costs", "either a profile or --tf and --tb");

@@ -92,6 +92,17 @@ TEST_CASE("A schedule from a file, and one thread that follows option C", "[runt
   CHECK_THAT(option_c.err, ContainsSubstring("(equal)"));
 }
 
+TEST_CASE("Where no GPU is visible and no device was said, it is said that the CPU works", "[runtime][pdl-run]") {
+  const TemporaryFolder folder;
+  const std::string small = "--dim 16 --depth 2 --batch 13 --warmup 1 --steps 2 ", hidden = "CUDA_VISIBLE_DEVICES=";
+  for (const std::string more : {"", "--strategy ddp --gpus 2"}) {
+    const Process silent = pdl_run(small + more, folder, hidden);
+    CHECK(silent.exit_code == 0);
+    CHECK(silent.err == "pdl-run: no GPU is visible here: the workers are on the CPU (--device cpu says so)\n");
+    CHECK(pdl_run(small + more + " --device cpu", folder, hidden).err.empty());
+  }
+}
+
 TEST_CASE("JSON alone on standard output", "[runtime][pdl-run]") {
   const TemporaryFolder folder;
   const Process run = pdl_run(kSmall + "--depth 2 --microbatches 2 --json -", folder);
