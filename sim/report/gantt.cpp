@@ -1,6 +1,7 @@
 #include "sim/report/gantt.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <set>
 
@@ -187,18 +188,20 @@ std::string joined(const std::vector<std::string>& items, std::size_t width) {
   return text + line + "\n";
 }
 
-std::string legend(const RunResult& run, Stages stages, std::size_t width) {
+/// `named`: the chart is wide enough for the names of operations, at least somewhere.
+std::string legend(const RunResult& run, Stages stages, bool named, std::size_t width) {
   std::set<TaskKind> seen;
   for (const Span& span : run.timeline.spans) {
     if (span.end_ns > span.start_ns) seen.insert(span.kind);
   }
   const auto has = [&](TaskKind kind) { return seen.contains(kind); };
   const std::string stage = stages == Stages::in_names ? "0" : "";
-  std::vector<std::string> items = {stage + "F0> forward of micro-batch 0" + (stage.empty() ? "" : " on stage 0")};
-  if (has(TaskKind::backward)) items.push_back(stage + "B0< backward");
-  if (has(TaskKind::backward_input)) items.push_back(stage + "I0< backward, input gradient");
-  if (has(TaskKind::backward_weight)) items.push_back(stage + "W0w weight gradient");
-  if (has(TaskKind::recompute)) items.push_back(stage + "R0r forward again");
+  const auto drawn_as = [&](const char* name, const char* filling) { return named ? stage + name + filling : std::string(filling); };
+  std::vector<std::string> items = {drawn_as("F0", ">") + " forward" + (named ? " of micro-batch 0" : "") + (named && !stage.empty() ? " on stage 0" : "")};
+  if (has(TaskKind::backward)) items.push_back(drawn_as("B0", "<") + " backward");
+  if (has(TaskKind::backward_input)) items.push_back(drawn_as("I0", "<") + " backward, input gradient");
+  if (has(TaskKind::backward_weight)) items.push_back(drawn_as("W0", "w") + " weight gradient");
+  if (has(TaskKind::recompute)) items.push_back(drawn_as("R0", "r") + " forward again");
   if (has(TaskKind::optimizer)) items.push_back("o optimizer");
   if (has(TaskKind::loss)) items.push_back("l loss");
   if (has(TaskKind::bucket_copy_in) || has(TaskKind::bucket_copy_out)) items.push_back("c gradients copied");
@@ -280,6 +283,7 @@ std::string gantt(const RunResult& run, const GanttStyle& style) {
     if (row < rows.size()) add_span(columns[row], scale, span);
   }
 
+  bool named = false;
   std::string out = axis(run.timeline.step_ns, scale.columns(), indent);
   for (std::size_t r = 0; r < rows.size(); ++r) {
     if (r > 0 && rows[r] != rows[r - 1] + 1) {
@@ -289,10 +293,11 @@ std::string gantt(const RunResult& run, const GanttStyle& style) {
     const std::string head = "GPU " + std::string(number_width - number.size(), ' ') + number;
     const std::vector<std::int32_t>& own = stages_of[rows[r]];
     const std::vector<Cell> cells = draw(run, columns[r], scale, stages == Stages::in_names && own.size() > 1);
+    named = named || std::any_of(cells.begin(), cells.end(), [](const Cell& cell) { return std::isdigit(static_cast<unsigned char>(cell.character)); });
     out += rows_of_gpu(head, cells, stages == Stages::in_rows ? own : std::vector<std::int32_t>{}, of_replica,
                        label_width, style.color);
   }
-  return out + legend(run, stages, std::max(style.width, kLeastWidth));
+  return out + legend(run, stages, named, std::max(style.width, kLeastWidth));
 }
 
 }  // namespace pdl

@@ -33,6 +33,16 @@ TEST_CASE("a name that does not fit is left out, the direction is not") {
         "GPU 0 |>>>>>>>>>>B0<<<<<<<<<<<<<<<<<<<<<<<<<<<<|\n");
 }
 
+TEST_CASE("where no name is drawn the legend explains none") {
+  const RunResult run = drawn_run(1, {{0, "abcdefghijklABCDEFGHIJKLabcdefghijklABCDEFGHIJKL"}});  // less than a column each
+  GanttStyle style;
+  style.width = 48;
+  const std::string named = gantt(drawn_run(1, {{0, "aaaaaaaaaaAAAAAAAAAA"}}), style), nameless = gantt(run, style);
+  CHECK_THAT(named, ContainsSubstring("F0> forward of micro-batch 0   B0< backward"));
+  CHECK_THAT(nameless, ContainsSubstring("\n> forward   < backward"));
+  CHECK(nameless.find("F0") == std::string::npos);
+}
+
 TEST_CASE("at least 40 columns are used, whatever the width") {
   GanttStyle narrow, forty;
   narrow.width = 1;
