@@ -216,9 +216,27 @@ std::string samples_a_gpu(const ScenarioRow& row) {
   return to_text(static_cast<double>(row.spec.batch) / static_cast<double>(row.spec.gpus)) + " samples a GPU";
 }
 
+/// Shares of a group are of one kind: measured if every row has one that counts.
+Side side_of_shares(const Rows& rows) {
+  const bool measured = std::all_of(rows.begin(), rows.end(), [](auto* row) { return side_of_shares(*row) == Side::measured; });
+  return measured ? Side::measured : Side::predicted;
+}
+
+double exposed_share(const ScenarioRow& row, Side side) { return exposed_communication_fraction(of(row, side).metrics); }
+
+std::string exposed_text(const ScenarioRow& row, Side side) { return percent(exposed_share(row, side)) + " exposed with " + samples_a_gpu(row); }
+
+/// What was measured of a group that is said as predicted: "Measured of these: 41.4 % exposed with 16 samples a GPU and ...".
+std::string measured_shares(const Rows& rows) {
+  std::vector<std::string> items;
+  for (const ScenarioRow* row : rows) {
+    if (side_of_shares(*row) == Side::measured && !is_host_bound(*row)) items.push_back(exposed_text(*row, Side::measured));
+  }
+  return items.empty() ? "" : "Measured of these: " + listed(items) + ".";
+}
+
 /// Backward work of a GPU that could hide the exchange, against the exchange itself.
-std::string hiding_text(const ScenarioRow& row) {
-  const Side side = side_of_shares(row);
+std::string hiding_text(const ScenarioRow& row, Side side) {
   const CommunicationTime time = communication_time(of(row, side).result, of(row, side).metrics);
   const double longer = static_cast<double>(time.backward_ns) / static_cast<double>(time.running_ns);
   return work_text(row.spec) + " on " + gpus_of(row) + ", " + samples_a_gpu(row) + " (" + name(side) + "): " + communication_text(row, side) +
@@ -226,7 +244,7 @@ std::string hiding_text(const ScenarioRow& row) {
 }
 
 /// "8 layers of 8192, from 256 samples a GPU on (...)". `rows`: one of rows_by_size(). Host-bound rows say nothing.
-std::string hidden_from(const Rows& rows) {
+std::string hidden_from(const Rows& rows, Side side) {
   const RunSpec& spec = rows.front()->spec;
   const std::string model = layers_text(spec) + (spec.accum > 1 ? " with " + count_of(spec.accum, "round") : "") + ": ";
   Rows usable;
@@ -234,12 +252,9 @@ std::string hidden_from(const Rows& rows) {
     if (!is_host_bound(*row)) usable.push_back(row);
   }
   if (usable.empty()) return model + "no size follows, the host bounds every row";
-  const bool all_measured = std::all_of(usable.begin(), usable.end(), [](auto* row) { return side_of_shares(*row) == Side::measured; });
-  const Side side = all_measured ? Side::measured : Side::predicted;
-  const auto exposed = [&](const ScenarioRow* row) { return exposed_communication_fraction(of(*row, side).metrics); };
-  const auto text = [&](const ScenarioRow* row) { return percent(exposed(row)) + " exposed with " + samples_a_gpu(*row); };
+  const auto text = [&](const ScenarioRow* row) { return exposed_text(*row, side); };
   std::size_t from = usable.size();
-  while (from > 0 && exposed(usable[from - 1]) < kHiddenShare) --from;
+  while (from > 0 && exposed_share(*usable[from - 1], side) < kHiddenShare) --from;
   if (from == usable.size()) return model + "in no row (" + text(usable.back()) + "; " + name(side) + ")";
   return model + "from " + samples_a_gpu(*usable[from]) + " on, of the rows (" + (from > 0 ? text(usable[from - 1]) + ", " : "") + text(usable[from]) + "; " + name(side) + ")";
 }
@@ -597,9 +612,13 @@ Sentences communication_computation(const ScenarioTable& table) {
   std::vector<std::string> sizes;
   Rows all;
   for (const Rows& rows : groups) {
-    for (const ScenarioRow* row : rows) out.push_back(hiding_text(*row));
+    const Side side = side_of_shares(rows);
+    for (const ScenarioRow* row : rows) out.push_back(hiding_text(*row, side));
+    if (side == Side::predicted) {
+      if (const std::string measured = measured_shares(rows); !measured.empty()) out.push_back(measured);
+    }
     all.insert(all.end(), rows.begin(), rows.end());
-    sizes.push_back(hidden_from(rows));
+    sizes.push_back(hidden_from(rows, side));
   }
   std::string answer = "From which size on does computation hide communication, all but " + percent(kHiddenShare) + " of the step, on " + count_of(gpus, "GPU") + "? ";
   for (std::size_t i = 0; i < sizes.size(); ++i) answer += (i == 0 ? "" : ". ") + sizes[i];

@@ -153,7 +153,9 @@ TEST_CASE("Shares of a recorded step that was unlike the median one are marked, 
   CHECK_THAT(squeezed(text), ContainsSubstring("\n1 64 14.3 14.3 r 4571 4571\n2 128 14.3 14.3 9143 9143\n"));
   CHECK_THAT(text, ContainsSubstring("r: of one recorded step that took more than 10 % longer or shorter than the median step, which this share need not be like: row 1 +86 %\n"));
   CHECK_THAT(text, ContainsSubstring("batch 64 on 2 GPUs, 32 samples a GPU (predicted): "));
-  CHECK_THAT(text, ContainsSubstring("batch 128 on 2 GPUs, 64 samples a GPU (measured): "));
+  CHECK_THAT(text, ContainsSubstring("batch 128 on 2 GPUs, 64 samples a GPU (predicted): "));  // a series of one kind
+  CHECK_THAT(text, ContainsSubstring("\nMeasured of these: 14.3 % exposed with 64 samples a GPU.\n"));
+  CHECK_THAT(text, ContainsSubstring("4 layers of 8192: in no row (14.3 % exposed with 64 samples a GPU; predicted)."));
 }
 
 TEST_CASE("HW1.3: what the backward can hide", "[data_parallel]") {
