@@ -33,6 +33,10 @@ double step_ms(const ScenarioRow& row, Side side) {
 std::string name(Side side) {
   return side == Side::measured ? "measured" : "predicted";
 }
+std::string kind_text(const Rows& rows, Side side) {
+  return name(side) + (std::any_of(rows.begin(), rows.end(), [](auto* row) { return is_host_bound(*row); }) ? ", host-bound" : "");
+}
+
 std::string ms(double value) {
   return fixed(value, 2) + " ms";
 }

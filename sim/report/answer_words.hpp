@@ -48,6 +48,8 @@ std::string recording_text(const EvaluatedRun& run);
 const EvaluatedRun& of(const ScenarioRow& row, Side side);
 double step_ms(const ScenarioRow& row, Side side);
 std::string name(Side side);
+/// "measured"; "measured, host-bound" where one of the rows is: such times are the host's as much as what the sentence is about.
+std::string kind_text(const Rows& rows, Side side);
 
 std::string ms(double value);
 std::string ms_of(std::int64_t ns);

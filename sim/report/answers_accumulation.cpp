@@ -16,11 +16,6 @@ std::string code_text(const RunSpec& spec) {
   return to_string(spec.dtype) + ", " + count_of(spec.accum, "round") + (spec.no_sync ? ", no_sync" : "");
 }
 
-/// "measured", "measured, host-bound" where one of the rows is: such times are the host's as much as what the sentence is about.
-std::string kind_of(const Rows& rows, Side side) {
-  return name(side) + (std::any_of(rows.begin(), rows.end(), [](auto* row) { return is_host_bound(*row); }) ? ", host-bound" : "");
-}
-
 /// The row that differs from `spec` in the given words only; nullptr if there is none.
 const ScenarioRow* row_like(const Rows& rows, const RunSpec& spec, Dtype dtype, std::int64_t accum, bool no_sync) {
   const auto found = std::find_if(rows.begin(), rows.end(), [&](auto* row) {
@@ -90,7 +85,7 @@ void compare_sync(const Rows& rows, Sentences& out) {
     const Side side = side_of(Rows{row, synced});
     const double saved_ms = step_ms(*synced, side) - step_ms(*row, side);
     out.push_back("Synchronisation, " + to_string(row->spec.dtype) + ", " + count_of(row->spec.accum, "round") + ": " + ms(step_ms(*synced, side)) + " with " +
-                  count_of(row->spec.accum, "exchange") + " a step, " + ms(step_ms(*row, side)) + " with one (" + kind_of({row, synced}, side) + "): " +
+                  count_of(row->spec.accum, "exchange") + " a step, " + ms(step_ms(*row, side)) + " with one (" + kind_text({row, synced}, side) + "): " +
                   (saved_ms >= 0 ? "each of the others costs " + ms(saved_ms / static_cast<double>(row->spec.accum - 1)) : "the others cost nothing that shows") +
                   ", " + percent(std::max(0.0, saved_ms / step_ms(*synced, side))) + " of the step in all.");
   }
@@ -122,7 +117,7 @@ void compare_precision(const Rows& rows, Sentences& out) {
     const Side side = side_of(Rows{row, full});
     const double faster = step_ms(*full, side) / step_ms(*row, side);
     const std::int64_t bytes = largest_memory(of(*row, side)), than = largest_memory(of(*full, side));
-    out.push_back("Precision, " + code_text(row->spec) + ": " + ms(step_ms(*row, side)) + " against " + ms(step_ms(*full, side)) + " in fp32 (" + kind_of({row, full}, side) + "), " +
+    out.push_back("Precision, " + code_text(row->spec) + ": " + ms(step_ms(*row, side)) + " against " + ms(step_ms(*full, side)) + " in fp32 (" + kind_text({row, full}, side) + "), " +
                   fixed(faster, 2) + " times as fast" + (faster < 1 ? why_slower(*row, *full) : "") +
                   (bytes > 0 && than > 0 ? "; the fullest GPU holds " + memory_like(bytes, std::max(bytes, than)) + " instead of " + memory_like(than, std::max(bytes, than)) : "") + ".");
     more_memory_of = than > 0 && bytes > than && row->spec.dtype != Dtype::tf32 ? row : more_memory_of;
@@ -201,7 +196,7 @@ void say_time_of_rounds(const Rows& group, Sentences& out) {
   const RoundsLine line = rounds_line(group, side);
   const ScenarioRow& least = *group.front();
   constexpr double kStraight = 0.05;
-  out.push_back("Time, " + to_string(least.spec.dtype) + (least.spec.no_sync ? ", no_sync" : "") + " (" + kind_of(group, side) + "): " + listed(times) + ": a further round takes " +
+  out.push_back("Time, " + to_string(least.spec.dtype) + (least.spec.no_sync ? ", no_sync" : "") + " (" + kind_text(group, side) + "): " + listed(times) + ": a further round takes " +
                 ms(line.each_ms) + (line.fixed_ms > 0 ? ", and " + ms(line.fixed_ms) + " of a step are there whatever the rounds" : "") +
                 (line.off > kStraight ? " (the line nearest to all of them; farthest from it are " + std::to_string(line.off_rounds) + " rounds, by " + percent(line.off) + ")" : "") + ".");
 }
@@ -231,7 +226,7 @@ void say_cost_of_exchange(const std::vector<Rows>& codes, Sentences& out) {
     both.insert(both.end(), synced->begin(), synced->end());
     const Side side = side_of(both);
     const double with_ms = rounds_line(*synced, side).each_ms, without_ms = rounds_line(group, side).each_ms;
-    out.push_back("Synchronisation, " + to_string(group.front()->spec.dtype) + " (" + kind_of(both, side) + "): a round that exchanges its gradients takes " + ms(with_ms) + ", one under no_sync " +
+    out.push_back("Synchronisation, " + to_string(group.front()->spec.dtype) + " (" + kind_text(both, side) + "): a round that exchanges its gradients takes " + ms(with_ms) + ", one under no_sync " +
                   ms(without_ms) + ": the exchange costs " + ms(with_ms - without_ms) + " a round, " + percent((with_ms - without_ms) / with_ms) + " of it.");
   }
 }

@@ -336,7 +336,7 @@ void compare_dp_with_ddp(const ScenarioRow& dp, const ScenarioRow& ddp, Sentence
   const Side side = side_of_both(dp, ddp);
   const EvaluatedRun &here = of(dp, side), &there = of(ddp, side);
   std::string text = work_text(dp.spec) + " on " + gpus_of(dp) + ": DataParallel takes " + ms(step_ms(dp, side)) + ", DDP " + ms(step_ms(ddp, side)) +
-                     " (" + name(side) + "), " + time_against(step_ms(dp, side), step_ms(ddp, side)) + ".";
+                     " (" + kind_text({&dp, &ddp}, side) + "), " + time_against(step_ms(dp, side), step_ms(ddp, side)) + ".";
   const bool faster = step_ms(dp, Side::predicted) < step_ms(ddp, Side::predicted);
   if (side == Side::measured && faster != (step_ms(dp, side) < step_ms(ddp, side))) {
     text += " The prediction has it the other way round: " + ms(step_ms(dp, Side::predicted)) + " and " + ms(step_ms(ddp, Side::predicted)) + ".";
@@ -508,7 +508,7 @@ void answer_batches(Rows rows, Side side, Sentences& out) {
     }
     items.push_back(text);
   }
-  out.push_back(layers_text(rows.front()->spec) + " on " + gpus_of(*rows.front()) + " (" + name(side) + "): " + listed(items) + ". " + where_it_stops(steps, host_bound) +
+  out.push_back(layers_text(rows.front()->spec) + " on " + gpus_of(*rows.front()) + " (" + kind_text(rows, side) + "): " + listed(items) + ". " + where_it_stops(steps, host_bound) +
                 (host_bound && above_two ? " More than 2 a doubling is noise of the host that bounds these steps, nothing that a batch can bring." : ""));
 }
 
@@ -549,7 +549,7 @@ void answer_straggler(const ScenarioRow& plain, const ScenarioRow& straggling, S
     idle_ms = std::max(idle_ms, static_cast<double>(here.metrics.gpus[g].idle_ns - there.metrics.gpus[g].idle_ns) / 1e6);
   }
   out.push_back(work_text(plain.spec) + " on " + gpus_of(plain) + ": rank " + std::to_string(straggler.rank) + " sleeps " + ms(straggler.ms) + ", the step of everyone takes " +
-                ms(step_ms(straggling, side)) + " instead of " + ms(step_ms(plain, side)) + " (" + name(side) + "): " + ms(more_ms) + " more, " +
+                ms(step_ms(straggling, side)) + " instead of " + ms(step_ms(plain, side)) + " (" + kind_text({&plain, &straggling}, side) + "): " + ms(more_ms) + " more, " +
                 whole_percent(more_ms / straggler.ms) + " of the sleep. The other GPUs wait in their first all-reduce, up to " + ms(idle_ms) +
                 " longer than before; together the " + gpus_of(plain) + " lose " + ms(gpus * more_ms) + " of GPU time a step, " + fixed(gpus * more_ms / straggler.ms, 1) +
                 " times what one of them sleeps. Throughput falls to " + percent(step_ms(plain, side) / step_ms(straggling, side)) + ".");

@@ -310,6 +310,8 @@ TEST_CASE("HW1.5C: one straggler costs everyone", "[data_parallel]") {
   const std::string text = Machine().answer("imbalance", R"("straggler", "step_time_ms", "idle")", R"("strategy": "ddp", "gpus": 4, "batch": 64)", R"([{}, {"straggler": "0:20"}])");
   CHECK_THAT(squeezed(text), ContainsSubstring("\n2 0: 20 34.00\n"));
   CHECK_THAT(text, ContainsSubstring("rank 0 sleeps 20.00 ms, the step of everyone takes 34.00 ms instead of 14.00 ms (predicted): 20.00 ms more, 100 % of the sleep."));
+  const ScenarioTable table = Machine().table("imbalance", R"("straggler")", R"("strategy": "ddp", "gpus": 4, "batch": 64)", R"([{}, {"straggler": "0:20"}])");
+  CHECK_THAT(scenario_text(host_bound(table, {0}), 100'000), ContainsSubstring("instead of 14.00 ms (predicted, host-bound): 20.00 ms more"));
   CHECK_THAT(text, ContainsSubstring("together the 4 GPUs lose 80.00 ms of GPU time a step, 4.0 times what one of them sleeps. Throughput falls to 41.2 %."));
 }
 

@@ -233,7 +233,7 @@ TEST_CASE("HW3.4: times less than 1 % apart are the same, and what is gained is 
   CHECK_THAT(answer(100, 102), ContainsSubstring("than on 2? No: 102.00 ms against 100.00 ms (both predicted), 2.0 % more time. The fullest GPU"));
 }
 
-TEST_CASE("HW4: where no GPipe fits, whatever its workers; memory of one kind") {
+TEST_CASE("HW4: where no GPipe fits, whatever its workers, by memory of one kind") {
   const TemporaryFolder folder;
   const std::string settings = R"("settings": {"gpus": 4, "depth": 8, "dim": 64, "batch": 256, "microbatches": 8}, )";
   const std::string rows = R"("configurations": [{"schedule": "gpipe"}, {"schedule": "1f1b"}, {"schedule": "gpipe", "workers": "one"}]})";
