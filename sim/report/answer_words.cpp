@@ -3,10 +3,26 @@
 #include <cmath>
 
 #include "sim/report/concurrency.hpp"
+#include "sim/report/measured_facts.hpp"
 #include "sim/report/number_text.hpp"
 #include "sim/spec/words.hpp"
 
 namespace pdl {
+
+bool is_host_bound(const ScenarioRow& row) {
+  const auto& warnings = row.predicted.result.warnings;
+  return std::any_of(warnings.begin(), warnings.end(), [](const std::string& warning) { return warning.starts_with("bound by the host"); });
+}
+
+Side side_of_shares(const ScenarioRow& row) {
+  return row.measured && !unusual_recording(row.measured->result) ? Side::measured : Side::predicted;
+}
+
+std::string recording_text(const EvaluatedRun& run) {
+  const auto more = unusual_recording(run.result);
+  if (!more) return "";
+  return "; of a recorded step " + percent(std::abs(*more)) + (*more > 0 ? " longer" : " shorter") + " than the median step";
+}
 
 const EvaluatedRun& of(const ScenarioRow& row, Side side) {
   return side == Side::measured ? *row.measured : row.predicted;
@@ -17,6 +33,10 @@ double step_ms(const ScenarioRow& row, Side side) {
 std::string name(Side side) {
   return side == Side::measured ? "measured" : "predicted";
 }
+std::string kind_text(const Rows& rows, Side side) {
+  return name(side) + (std::any_of(rows.begin(), rows.end(), [](auto* row) { return is_host_bound(*row); }) ? ", host-bound" : "");
+}
+
 std::string ms(double value) {
   return fixed(value, 2) + " ms";
 }
@@ -61,6 +81,27 @@ std::string busy_range(const EvaluatedRun& run) {
 std::int64_t largest_memory(const EvaluatedRun& run) {
   const auto& bytes = run.result.peak_memory_bytes;
   return bytes.empty() ? 0 : *std::max_element(bytes.begin(), bytes.end());
+}
+
+std::string memory_like(std::int64_t bytes, std::int64_t largest) {
+  return largest < 1 << 30 ? mib(bytes) + " MiB" : gib(bytes) + " GiB";
+}
+
+std::vector<Rows> rows_by_batch(const ScenarioTable& table) {
+  std::vector<Rows> groups;
+  for (const ScenarioRow& row : table.rows) {
+    const auto same = [&](const Rows& group) {
+      const RunSpec& spec = group.front()->spec;
+      return spec.model_name == row.spec.model_name && spec.depth == row.spec.depth && spec.dim == row.spec.dim && spec.batch == row.spec.batch;
+    };
+    const auto known = std::find_if(groups.begin(), groups.end(), same);
+    if (known == groups.end()) {
+      groups.push_back({&row});
+    } else {
+      known->push_back(&row);
+    }
+  }
+  return groups;
 }
 
 std::vector<Rows> rows_by_model(const ScenarioTable& table) {

@@ -35,9 +35,21 @@ Side side_of(const Range& rows) {
   return std::all_of(rows.begin(), rows.end(), measured) ? Side::measured : Side::predicted;
 }
 
+/// The host that issues the step bounds it, as its prediction says (host_bound_warning()): its times are noise of the host,
+/// and tasks have waits for the host inside.
+bool is_host_bound(const ScenarioRow& row);
+
+/// Where shares of a step are taken from: the measured run, unless its recorded step was unlike the others
+/// (unusual_recording()).
+Side side_of_shares(const ScenarioRow& row);
+/// "; of a recorded step 86.5 % longer than the median step", or nothing.
+std::string recording_text(const EvaluatedRun& run);
+
 const EvaluatedRun& of(const ScenarioRow& row, Side side);
 double step_ms(const ScenarioRow& row, Side side);
 std::string name(Side side);
+/// "measured"; "measured, host-bound" where one of the rows is: such times are the host's as much as what the sentence is about.
+std::string kind_text(const Rows& rows, Side side);
 
 std::string ms(double value);
 std::string ms_of(std::int64_t ns);
@@ -51,14 +63,22 @@ std::string microbatches_text(const ScenarioRow& row);
 
 /// "3.1 % more time", "the same time (within 0.1 %)".
 std::string time_against(double time_ms, double than_ms);
+/// Less than that between two step times cannot be told apart.
+inline constexpr double kTellable = 0.01;
+
 /// "3.0 to 4.2 %", or one of them where they are the same.
 std::string least_to_most(double least, double most, const std::string& unit);
 
-/// How much of the step the GPUs compute: "24.9 to 25.0 %".
+/// How much of the step the GPUs are at tasks of computation: "24.9 to 25.0 %".
 std::string busy_range(const EvaluatedRun& run);
 /// 0: not known.
 std::int64_t largest_memory(const EvaluatedRun& run);
 
+/// In the unit of `largest`: amounts that are compared have one. "0.87 GiB" beside "1.09 GiB".
+std::string memory_like(std::int64_t bytes, std::int64_t largest);
+
+/// Rows with the same model and batch, whatever their rounds, delays and numbers; in the order of the table.
+std::vector<Rows> rows_by_batch(const ScenarioTable& table);
 /// Rows with the same baseline_row(), in the order of the table.
 std::vector<Rows> rows_by_model(const ScenarioTable& table);
 

@@ -16,24 +16,6 @@ std::string code_text(const RunSpec& spec) {
   return to_string(spec.dtype) + ", " + count_of(spec.accum, "round") + (spec.no_sync ? ", no_sync" : "");
 }
 
-/// Rows with the same model and batch, whatever their rounds and numbers.
-std::vector<Rows> rows_by_batch(const ScenarioTable& table) {
-  std::vector<Rows> groups;
-  for (const ScenarioRow& row : table.rows) {
-    const auto same = [&](const Rows& group) {
-      const RunSpec& spec = group.front()->spec;
-      return spec.model_name == row.spec.model_name && spec.depth == row.spec.depth && spec.dim == row.spec.dim && spec.batch == row.spec.batch;
-    };
-    const auto known = std::find_if(groups.begin(), groups.end(), same);
-    if (known == groups.end()) {
-      groups.push_back({&row});
-    } else {
-      known->push_back(&row);
-    }
-  }
-  return groups;
-}
-
 /// The row that differs from `spec` in the given words only; nullptr if there is none.
 const ScenarioRow* row_like(const Rows& rows, const RunSpec& spec, Dtype dtype, std::int64_t accum, bool no_sync) {
   const auto found = std::find_if(rows.begin(), rows.end(), [&](auto* row) {
@@ -47,18 +29,24 @@ std::vector<double> training_of(const ScenarioRow& row) {
   return row.measured ? losses_of_training(measured_facts(row.measured->result)) : std::vector<double>{};
 }
 
-/// The largest difference of two loss curves, step by step, in per cent of the first one's loss.
+/// The largest difference of two loss curves, step by step, as a fraction of the first one's loss.
 struct CurveDifference {
   std::size_t steps = 0;
-  double most_percent = 0;
+  double most = 0;
 };
 CurveDifference curve_difference(const std::vector<double>& reference, const std::vector<double>& other) {
   CurveDifference difference;
   difference.steps = std::min(reference.size(), other.size());
   for (std::size_t i = 0; i < difference.steps; ++i) {
-    difference.most_percent = std::max(difference.most_percent, 100 * std::abs(other[i] / reference[i] - 1));
+    difference.most = std::max(difference.most, std::abs(other[i] / reference[i] - 1));
   }
   return difference;
+}
+
+/// "1.000 %", "0.4 millionths".
+std::string difference_text(double fraction) {
+  constexpr double kSmall = 1e-4;
+  return fraction < kSmall ? fixed(1e6 * fraction, 1) + " millionths" : fixed(100 * fraction, 3) + " %";
 }
 
 void compare_losses(const Rows& rows, Sentences& out) {
@@ -72,19 +60,19 @@ void compare_losses(const Rows& rows, Sentences& out) {
                 count_of(static_cast<std::int64_t>(losses.size()), "step") + " (measured).");
   // Curves of a loss that stands still agree whatever was trained.
   constexpr double kMoves = 0.01;
-  if (std::abs(losses.back() - losses.front()) < kMoves * std::abs(losses.front())) {
-    out.push_back("It moves by less than " + percent(kMoves) + ": whether the others train as well does not follow from it. pdl-run --check "
-                  "trains at a rate at which the loss moves, and compares.");
-    return;
-  }
+  const double moves = std::abs(losses.back() / losses.front() - 1);
   for (const ScenarioRow* row : rows) {
     const std::vector<double> own = training_of(*row);
     if (row == &reference || own.empty()) continue;
     const CurveDifference difference = curve_difference(losses, own);
     const auto skipped = measured_facts(row->measured->result).skipped;
-    out.push_back(code_text(row->spec) + ": step by step at most " + fixed(difference.most_percent, 3) + " % from that curve, over " +
+    out.push_back(code_text(row->spec) + ": step by step at most " + difference_text(difference.most) + " from that curve, over " +
                   count_of(static_cast<std::int64_t>(difference.steps), "step") +
-                  (row->spec.dtype == Dtype::amp_fp16 ? "; " + count_of(static_cast<std::int64_t>(skipped.size()), "step") + " skipped by GradScaler, left out" : "") + ".");
+                  (row->spec.dtype != Dtype::amp_fp16 ? "" : skipped.empty() ? "; no step skipped by GradScaler" : "; " + count_of(static_cast<std::int64_t>(skipped.size()), "step") + " skipped by GradScaler, left out") + ".");
+  }
+  if (moves < kMoves) {
+    out.push_back("The loss itself moves by " + difference_text(moves) + " only: that the others train as well does not follow from curves that agree. pdl-run "
+                  "--check trains at a rate at which the loss moves, and compares.");
   }
 }
 
@@ -97,13 +85,31 @@ void compare_sync(const Rows& rows, Sentences& out) {
     const Side side = side_of(Rows{row, synced});
     const double saved_ms = step_ms(*synced, side) - step_ms(*row, side);
     out.push_back("Synchronisation, " + to_string(row->spec.dtype) + ", " + count_of(row->spec.accum, "round") + ": " + ms(step_ms(*synced, side)) + " with " +
-                  count_of(row->spec.accum, "exchange") + " a step, " + ms(step_ms(*row, side)) + " with one (" + name(side) + "): " +
+                  count_of(row->spec.accum, "exchange") + " a step, " + ms(step_ms(*row, side)) + " with one (" + kind_text({row, synced}, side) + "): " +
                   (saved_ms >= 0 ? "each of the others costs " + ms(saved_ms / static_cast<double>(row->spec.accum - 1)) : "the others cost nothing that shows") +
                   ", " + percent(std::max(0.0, saved_ms / step_ms(*synced, side))) + " of the step in all.");
   }
 }
 
+/// Why a step in lower precision is not shorter, where it is not: the GPUs' computation is (RunResult::bound_ms), or not even that.
+std::string why_slower(const ScenarioRow& row, const ScenarioRow& full) {
+  const auto &own = row.predicted.result.bound_ms, &than = full.predicted.result.bound_ms;
+  if (!own || !than || *own == *than) return "";
+  if (*own > *than) return ": the casts cost more than the products gain, the GPUs' computation alone takes " + ms(*own) + " instead of " + ms(*than) + " (predicted)";
+  return ": the GPUs' computation alone becomes shorter, " + ms(*own) + " instead of " + ms(*than) + " (predicted), " +
+         (is_host_bound(row) ? "but the casts are more kernels to issue, and the GPUs wait for the host that issues them"
+                             : "but what is not computation (exchange, optimizer with its unscaling, host) does not");
+}
+
+/// Parameters in half precision live beside everything that fp32 has.
+std::string why_more_memory(const ScenarioRow& row, std::int64_t most) {
+  const std::int64_t copies = 2 * row.predicted.metrics.parameters;
+  return " Why more memory: autocast keeps a copy of the weights in half precision, 2 bytes a parameter, " + memory_like(copies, most) +
+         " in all, until the backward has used it, and the gradients, which are in fp32, exist by then; activations in half precision save less than that here.";
+}
+
 void compare_precision(const Rows& rows, Sentences& out) {
+  const ScenarioRow* more_memory_of = nullptr;
   for (const ScenarioRow* row : rows) {
     if (row->spec.dtype == Dtype::fp32) continue;
     const ScenarioRow* full = row_like(rows, row->spec, Dtype::fp32, row->spec.accum, row->spec.no_sync);
@@ -111,20 +117,25 @@ void compare_precision(const Rows& rows, Sentences& out) {
     const Side side = side_of(Rows{row, full});
     const double faster = step_ms(*full, side) / step_ms(*row, side);
     const std::int64_t bytes = largest_memory(of(*row, side)), than = largest_memory(of(*full, side));
-    out.push_back("Precision, " + code_text(row->spec) + ": " + ms(step_ms(*row, side)) + " against " + ms(step_ms(*full, side)) + " in fp32 (" + name(side) + "), " +
-                  fixed(faster, 2) + " times as fast" + (faster < 1 ? ": the casts cost more than the products gain" : "") +
-                  (bytes > 0 && than > 0 ? "; the fullest GPU holds " + binary_bytes(bytes) + " instead of " + binary_bytes(than) : "") + ".");
+    out.push_back("Precision, " + code_text(row->spec) + ": " + ms(step_ms(*row, side)) + " against " + ms(step_ms(*full, side)) + " in fp32 (" + kind_text({row, full}, side) + "), " +
+                  fixed(faster, 2) + " times as fast" + (faster < 1 ? why_slower(*row, *full) : "") +
+                  (bytes > 0 && than > 0 ? "; the fullest GPU holds " + memory_like(bytes, std::max(bytes, than)) + " instead of " + memory_like(than, std::max(bytes, than)) : "") + ".");
+    more_memory_of = than > 0 && bytes > than && row->spec.dtype != Dtype::tf32 ? row : more_memory_of;
   }
+  if (more_memory_of) out.back() += why_more_memory(*more_memory_of, largest_memory(more_memory_of->best()));
 }
 
 void say_stability(const Rows& rows, Sentences& out) {
   for (const ScenarioRow* row : rows) {
-    if (!row->measured || row->spec.dtype != Dtype::amp_fp16) continue;
+    if (!row->measured) continue;
     const MeasuredFacts facts = measured_facts(row->measured->result);
-    const bool finite = std::all_of(facts.losses.begin(), facts.losses.end(), [](double loss) { return std::isfinite(loss); });
-    out.push_back("Stability, " + code_text(row->spec) + ": " + count_of(static_cast<std::int64_t>(facts.skipped.size()), "step") + " of " +
-                  std::to_string(facts.losses.size()) + " skipped because gradients were not finite, " + (finite ? "every loss finite" : "NOT every loss finite") +
-                  " (measured).");
+    if (facts.losses.empty()) continue;
+    const auto not_finite = std::count_if(facts.losses.begin(), facts.losses.end(), [](double loss) { return !std::isfinite(loss); });
+    const std::string of_all = " of " + std::to_string(facts.losses.size());
+    out.push_back("Stability, " + code_text(row->spec) + ": " +
+                  (row->spec.dtype == Dtype::amp_fp16 ? count_of(static_cast<std::int64_t>(facts.skipped.size()), "step") + of_all + " skipped because gradients were not finite, "
+                                                      : "no scaler that could skip steps, ") +
+                  std::to_string(not_finite) + of_all + " losses not finite (measured).");
   }
 }
 
@@ -147,21 +158,47 @@ std::vector<Rows> rows_by_code(const Rows& rows) {
   return groups;
 }
 
-/// What a further round takes: between the fewest and the most rounds of a group.
-double round_ms(const Rows& group, Side side) {
-  const ScenarioRow &least = *group.front(), &most = *group.back();
-  return (step_ms(most, side) - step_ms(least, side)) / static_cast<double>(most.spec.accum - least.spec.accum);
+/// The line through the times of a group, by least squares over all its rows: fixed + rounds x each.
+struct RoundsLine {
+  double each_ms = 0;
+  double fixed_ms = 0;
+  double off = 0;  // of the row that is farthest from the line, as a fraction of its time
+  std::int64_t off_rounds = 0;
+};
+RoundsLine rounds_line(const Rows& group, Side side) {
+  double rounds = 0, times_ms = 0, square = 0, product = 0;
+  const auto count = static_cast<double>(group.size());
+  for (const ScenarioRow* row : group) {
+    rounds += static_cast<double>(row->spec.accum) / count;
+    times_ms += step_ms(*row, side) / count;
+  }
+  for (const ScenarioRow* row : group) {
+    const double from_mean = static_cast<double>(row->spec.accum) - rounds;
+    square += from_mean * from_mean;
+    product += from_mean * (step_ms(*row, side) - times_ms);
+  }
+  RoundsLine line;
+  line.each_ms = product / square;
+  line.fixed_ms = times_ms - rounds * line.each_ms;
+  for (const ScenarioRow* row : group) {
+    const double off = std::abs((line.fixed_ms + static_cast<double>(row->spec.accum) * line.each_ms) / step_ms(*row, side) - 1);
+    if (off <= line.off) continue;
+    line.off = off;
+    line.off_rounds = row->spec.accum;
+  }
+  return line;
 }
 
 void say_time_of_rounds(const Rows& group, Sentences& out) {
   const Side side = side_of(group);
   std::vector<std::string> times;
   for (const ScenarioRow* row : group) times.push_back(std::to_string(row->spec.accum) + " rounds " + ms(step_ms(*row, side)));
-  const double each_ms = round_ms(group, side);
+  const RoundsLine line = rounds_line(group, side);
   const ScenarioRow& least = *group.front();
-  const double fixed_ms = step_ms(least, side) - static_cast<double>(least.spec.accum) * each_ms;
-  out.push_back("Time, " + to_string(least.spec.dtype) + (least.spec.no_sync ? ", no_sync" : "") + " (" + name(side) + "): " + listed(times) + ": a further round takes " + ms(each_ms) +
-                (fixed_ms > 0 ? ", and " + ms(fixed_ms) + " of a step are there whatever the rounds" : "") + ".");
+  constexpr double kStraight = 0.05;
+  out.push_back("Time, " + to_string(least.spec.dtype) + (least.spec.no_sync ? ", no_sync" : "") + " (" + kind_text(group, side) + "): " + listed(times) + ": a further round takes " +
+                ms(line.each_ms) + (line.fixed_ms > 0 ? ", and " + ms(line.fixed_ms) + " of a step are there whatever the rounds" : "") +
+                (line.off > kStraight ? " (the line nearest to all of them; farthest from it are " + std::to_string(line.off_rounds) + " rounds, by " + percent(line.off) + ")" : "") + ".");
 }
 
 void say_memory(const Rows& rows, Sentences& out) {
@@ -174,7 +211,7 @@ void say_memory(const Rows& rows, Sentences& out) {
     most = std::max(most, bytes);
   }
   out.push_back("Memory, " + to_string(rows.front()->spec.dtype) + (rows.front()->spec.no_sync ? ", no_sync" : "") + ", " + std::to_string(rows.front()->spec.accum) + " to " +
-                count_of(rows.back()->spec.accum, "round") + " (" + name(side) + "): " + (least == most ? binary_bytes(least) : binary_bytes(least) + " to " + binary_bytes(most)) +
+                count_of(rows.back()->spec.accum, "round") + " (" + name(side) + "): " + (memory_like(least, most) == memory_like(most, most) ? "" : memory_like(least, most) + " to ") + memory_like(most, most) +
                 " on the fullest GPU.");
 }
 
@@ -188,8 +225,8 @@ void say_cost_of_exchange(const std::vector<Rows>& codes, Sentences& out) {
     Rows both = group;
     both.insert(both.end(), synced->begin(), synced->end());
     const Side side = side_of(both);
-    const double with_ms = round_ms(*synced, side), without_ms = round_ms(group, side);
-    out.push_back("Synchronisation, " + to_string(group.front()->spec.dtype) + " (" + name(side) + "): a round that exchanges its gradients takes " + ms(with_ms) + ", one under no_sync " +
+    const double with_ms = rounds_line(*synced, side).each_ms, without_ms = rounds_line(group, side).each_ms;
+    out.push_back("Synchronisation, " + to_string(group.front()->spec.dtype) + " (" + kind_text(both, side) + "): a round that exchanges its gradients takes " + ms(with_ms) + ", one under no_sync " +
                   ms(without_ms) + ": the exchange costs " + ms(with_ms - without_ms) + " a round, " + percent((with_ms - without_ms) / with_ms) + " of it.");
   }
 }
@@ -206,8 +243,12 @@ Sentences amp_accumulation(const ScenarioTable& table) {
     }
     out.push_back("Effective batch, samples whose gradients make one step: " + listed(batches) +
                   ". Each loss is divided by the rounds, so that the gradient is the mean over all of them.");
+    const ScenarioRow& most = **std::max_element(rows.begin(), rows.end(), [](auto* a, auto* b) { return a->spec.accum < b->spec.accum; });
+    if (most.spec.accum > 1) {
+      out.push_back("That is as large as " + grouped(most.spec.batch * most.spec.accum) + " different samples would be; here each round of a step has the same " +
+                    grouped(most.spec.batch) + ", so accumulation must follow the curve of one round.");
+    }
     compare_losses(rows, out);
-    out.push_back("The rounds of a step have the same samples here, so accumulation must follow the curve of one round.");
     say_stability(rows, out);
     compare_precision(rows, out);
   }

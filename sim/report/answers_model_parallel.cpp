@@ -2,11 +2,13 @@
 #include "sim/report/exercises.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "sim/report/answer_words.hpp"
 #include "sim/report/concurrency.hpp"
 #include "sim/report/number_text.hpp"
 #include "sim/report/terminal.hpp"
+#include "sim/spec/words.hpp"
 
 namespace pdl {
 namespace {
@@ -24,9 +26,9 @@ std::string busy_sentence(const ScenarioTable& table) {
     const Side side = row.measured ? Side::measured : Side::predicted;
     const Concurrency at_once = concurrency(of(row, side).result);
     all_busy = all_busy && at_once.most == row.spec.gpus;
-    text += (text.empty() ? "on " : "; on ") + gpus_of(row) + " each computes " + busy_range(of(row, side)) +
+    text += (text.empty() ? "on " : "; on ") + gpus_of(row) + " each is busy " + busy_range(of(row, side)) +
             " of the step, at most " + count_of(at_once.most, "GPU") + " at once, " + fixed(at_once.average, 2) +
-            " on average (" + name(side) + ")";
+            " on average (" + name(side) + (is_host_bound(row) ? "; bound by the host, whose waits are inside" : "") + recording_text(of(row, side)) + ")";
   }
   return std::string("Are all GPUs busy? ") + (all_busy ? "At times all of them: " : "No: ") + text + ".";
 }
@@ -113,12 +115,19 @@ Sentences more_gpus(const ScenarioTable& table) {
     const ScenarioRow& row = table.rows[r];
     const Side side = side_of(std::vector<const ScenarioRow*>{&first, &row});
     const double here_ms = step_ms(row, side), there_ms = step_ms(first, side);
+    const bool same = std::abs(here_ms / there_ms - 1) < kTellable;
     std::string sentence = "Is it faster on " + gpus_of(row) + " than on " + std::to_string(first.spec.gpus) + "? " +
-                           (here_ms < 0.999 * there_ms ? "Yes: " : "No: ") + ms(here_ms) + " against " + ms(there_ms) +
-                           " (both " + name(side) + "), " + time_against(here_ms, there_ms) + ".";
+                           (same ? "No, the same: " : here_ms < there_ms ? "Yes: " : "No: ") + ms(here_ms) + " against " + ms(there_ms) +
+                           " (both " + name(side) + "), " +
+                           (same ? "less than " + to_text(100 * kTellable) + " % apart" : time_against(here_ms, there_ms)) + ".";
+    const Concurrency at_once = concurrency(of(row, side).result);
+    if (same && at_once.most == 1) sentence += " The GPUs take turns, " + fixed(at_once.average, 2) + " at once on average.";
     const std::int64_t here = largest_memory(of(row, side)), there = largest_memory(of(first, side));
-    if (here > 0 && there > 0)
-      sentence += " The fullest GPU holds " + binary_bytes(here) + " instead of " + binary_bytes(there) + ".";
+    if (here > 0 && there > 0) {
+      const std::int64_t most = std::max(here, there);
+      sentence += std::string(same && here < there ? " What is gained is memory: the" : " The") + " fullest GPU holds " + memory_like(here, most) + " instead of " +
+                  memory_like(there, most) + ".";
+    }
     out.push_back(sentence);
   }
   return out;

@@ -116,7 +116,8 @@ Sentences one_f_one_b_against_gpipe(const std::vector<const ScenarioRow*>& gpipe
                        count_of(most_live(row->predicted.result), "micro-batch", "es") + " at most, GPipe of " +
                        std::to_string(most_live(other->predicted.result));
     if (bytes > 0 && than > 0) {
-      text += "; the fullest GPU holds " + binary_bytes(bytes) + ", with GPipe " + binary_bytes(than) +
+      const std::int64_t most = std::max(bytes, than);
+      text += "; the fullest GPU holds " + memory_like(bytes, most) + ", with GPipe " + memory_like(than, most) +
               (bytes == than ? "" : ": " + memory_against(bytes, than));
     }
     out.push_back(text + ".");
@@ -146,25 +147,27 @@ std::string range_of_times(const std::vector<const ScenarioRow*>& gpipe, const s
   return ": 1F1B takes " + (from == to ? from : from + " to " + to);
 }
 
-/// Time is won where memory decides: below what any GPipe of the table needs.
-Sentences when_one_f_one_b_is_faster(const std::vector<const ScenarioRow*>& gpipe,
+/// Time is won where memory decides: below what any GPipe of the table needs, whatever its workers (`any_gpipe`; `gpipe`: a
+/// worker a GPU). Memory and times are of one kind.
+Sentences when_one_f_one_b_is_faster(const std::vector<const ScenarioRow*>& any_gpipe, const std::vector<const ScenarioRow*>& gpipe,
                                      const std::vector<const ScenarioRow*>& one_f_one_b) {
-  const auto smallest = *std::min_element(gpipe.begin(), gpipe.end(), [](auto* a, auto* b) {
-    return largest_memory(a->predicted) < largest_memory(b->predicted);
-  });
-  const std::int64_t least_bytes = largest_memory(smallest->predicted);
+  std::vector<const ScenarioRow*> all = any_gpipe;
+  all.insert(all.end(), one_f_one_b.begin(), one_f_one_b.end());
+  const Side side = side_of(all);
+  const auto memory = [&](const ScenarioRow* row) { return largest_memory(of(*row, side)); };
+  const std::int64_t least_bytes =
+      memory(*std::min_element(any_gpipe.begin(), any_gpipe.end(), [&](auto* a, auto* b) { return memory(a) < memory(b); }));
   std::vector<const ScenarioRow*> fitting;
   for (const ScenarioRow* row : one_f_one_b) {
-    if (largest_memory(row->predicted) < least_bytes) fitting.push_back(row);
+    if (memory(row) < least_bytes) fitting.push_back(row);
   }
   std::string text = "When is it also faster? With as many micro-batches both have the same bubble" +
                      range_of_times(gpipe, one_f_one_b) + ".";
   if (fitting.empty()) return {text};
-  const Side side = side_of(fitting);
   const ScenarioRow& best = fastest_of(fitting, side);
-  return {text + " It wins where memory decides: on GPUs with less than " + binary_bytes(least_bytes) +
-          " no GPipe of this table fits (predicted), 1F1B with " + microbatches_text(best) + " does, in " +
-          binary_bytes(largest_memory(best.predicted)) + " and " + ms(step_ms(best, side)) + " (" + name(side) + ")."};
+  return {text + " It wins where memory decides: on GPUs with less than " + memory_like(least_bytes, least_bytes) +
+          " no GPipe of this table fits, 1F1B with " + microbatches_text(best) + " does, in " +
+          memory_like(memory(&best), least_bytes) + " and " + ms(step_ms(best, side)) + " (all " + name(side) + ")."};
 }
 
 /// GPU 0 is where the next micro-batch begins: how long it waits between its operations.
@@ -296,7 +299,7 @@ Sentences pipeline_schedules(const ScenarioTable& table) {
       out.push_back("Why 1F1B needs less memory: stage s of P starts backwards after P - s forwards, so with " +
                     microbatches_text(row) + " the GPUs keep " + live_by_gpu(row.predicted.result) +
                     " of them at most; GPipe keeps all until its first backward (" + live_by_gpu(other.predicted.result) + ").");
-      add(when_one_f_one_b_is_faster(gpipe, one_f_one_b));
+      add(when_one_f_one_b_is_faster(rows_of_schedule(rows, "gpipe"), gpipe, one_f_one_b));
     }
     add(option_c_against_gpipe(rows_of(rows, "gpipe", true), rows_of(rows, "option-c", true), one_f_one_b));
   }

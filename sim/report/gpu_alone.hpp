@@ -14,7 +14,8 @@ namespace pdl {
 /// Time of the tasks of one kind on a GPU; where some run at once, it counts once. Waiting does not count.
 std::int64_t time_of_kind_ns(const RunResult& run, std::int32_t gpu, TaskKind kind);
 
-/// Time in which `gpu` works (computes or communicates) and no GPU has forward or backward work: the rest of the step waits
+/// Time in which `gpu` is at a task (of computation, from its first kernel to its last, waits for the host inside; or a
+/// communication that runs) and no GPU is at forward or backward work: the rest of the step waits
 /// for what it does.
 std::int64_t leading_ns(const RunResult& run, std::int32_t gpu);
 

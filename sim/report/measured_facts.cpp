@@ -1,6 +1,7 @@
 #include "sim/report/measured_facts.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "sim/report/run_name.hpp"
 #include "sim/spec/error.hpp"
@@ -29,10 +30,22 @@ MeasuredFacts measured_facts(const RunResult& run) {
   double stddev_ms = -1;
   read_fact(run, "step_time_stddev_ms", stddev_ms);
   if (stddev_ms >= 0) facts.step_time_stddev_ms = stddev_ms;
+  nlohmann::json recording;
+  read_fact(run, "recording", recording);
+  if (recording.is_object() && recording.contains("overhead_fraction")) {
+    const nlohmann::json& overhead = recording["overhead_fraction"];
+    if (!overhead.is_number()) throw InputError(run_name(run.spec) + ": extra.recording.overhead_fraction", overhead.dump().substr(0, 40), "a number");
+    facts.recording_overhead_fraction = overhead.get<double>();
+  }
   std::int64_t skipped = -1;
   read_fact(run, "skipped_steps", skipped);
   if (skipped >= 0) facts.skipped_steps = skipped;
   return facts;
+}
+
+std::optional<double> unusual_recording(const RunResult& run) {
+  const auto overhead = measured_facts(run).recording_overhead_fraction;
+  return overhead && std::abs(*overhead) > kRecordingTolerance ? overhead : std::nullopt;
 }
 
 std::vector<double> losses_of_training(const MeasuredFacts& facts) {

@@ -3,7 +3,8 @@
 //   GPU 0   F0 F1 .. .. .. .. B0 B0 B1 B1       step 10 ms: busy 6, communication 0, idle 4
 //   GPU 1   .. F0 F1 B0 B0 B1 B1 .. .. ..       useful (F and B) 12 of 2 x 10 ms: bubble fraction 0.4
 //
-//   busy          a compute task of the GPU runs (forward, backward, loss, copies of gradients, optimizer)
+//   busy          the GPU is at a compute task (forward, backward, loss, copies of gradients, optimizer), from its first
+//                 kernel to its last; where the host issues too slowly, the gaps in which the GPU waits for it are inside
 //   communication a transfer that the GPU issues, or a collective, runs, and no compute task of it does; a send,
 //                 receive or collective that waits for another GPU does not run yet
 //   idle          the rest; busy + communication + idle is the step, to the nanosecond

@@ -149,6 +149,12 @@ ScenarioColumn number(const char* name, const char* title, const char* unit, con
   return column;
 }
 
+/// A number that is read off the spans of one step.
+ScenarioColumn of_spans(ScenarioColumn column) {
+  column.of_spans = true;
+  return column;
+}
+
 ScenarioColumn measured_number(const char* name, const char* title, const char* unit, const char* meaning, int digits,
                                std::optional<double> (*value)(const CellPlace&)) {
   ScenarioColumn column = number(name, title, unit, meaning, digits, false, value);
@@ -200,24 +206,25 @@ const std::array kColumns = {
     ScenarioColumn{"throughput", "through-\nput", "samples/s", "", false, nullptr,
                    [](const CellPlace& c) -> std::optional<double> { return c.run().metrics.throughput_samples_per_s; },
                    0},
-    number("bubble", "bubble", "%",
-           "bubble: share of the time of all GPUs of a pipeline that is not forward or backward work", 1, false,
-           bubble),
-    number("idle_share", "idle", "%",
-           "idle: share of the time of all GPUs in which they neither compute nor communicate", 1, false,
-           [](const CellPlace& c) -> std::optional<double> { return 100 * c.run().metrics.idle_fraction; }),
+    of_spans(number("bubble", "bubble", "%",
+                    "bubble: share of the time of all GPUs of a pipeline that is not forward or backward work", 1, false, bubble)),
+    of_spans(number("idle_share", "idle", "%",
+                    "idle: share of the time of all GPUs in which they are neither at a task of computation nor communicate", 1, false,
+                    [](const CellPlace& c) -> std::optional<double> { return 100 * c.run().metrics.idle_fraction; })),
     ScenarioColumn{"fullest_gpu_gib", "fullest\nGPU", "GiB",
                    "fullest GPU: the most that is allocated at once on the GPU that has most", false, nullptr,
                    fullest_gpu, 2},
     ScenarioColumn{"live_activations", "live", "most",
                    "live: activations (of a stage and a micro-batch) kept at once, on the GPU that keeps most", false,
                    live_activations},
-    ScenarioColumn{"busy", "busy", "%", "busy: share of the step in which the GPU computes", true, nullptr,
-                   [](const CellPlace& c) { return share_of_step(c, gpu_of(c).busy_ns); }, 1},
-    ScenarioColumn{"idle", "idle, when", "ms",
-                   "idle, when: before the first task of the GPU + between its tasks + after its last "
-                   "task, until the end of the step",
-                   true, nullptr, nullptr, 0, false, idle_text},
+    of_spans(number("busy", "busy", "%",
+                    "busy: share of the step in which the GPU is at a task of computation, from its first kernel to its last; where the "
+                    "host bounds the step, waits for the host are inside",
+                    1, true, [](const CellPlace& c) { return share_of_step(c, gpu_of(c).busy_ns); })),
+    of_spans({"idle", "idle, when", "ms",
+              "idle, when: before the first task of the GPU + between its tasks + after its last "
+              "task, until the end of the step",
+              true, nullptr, nullptr, 0, false, idle_text}),
     ScenarioColumn{"peak_memory_gib", "peak\nmemory", "GiB", "peak memory: the most that is allocated at once", true,
                    nullptr, peak_memory, 2, true},
     ScenarioColumn{"ops", "order of execution", "",
@@ -241,12 +248,13 @@ const std::array kColumns = {
             "straggler: the host of this GPU sleeps so long at the start of every step", straggler_text),
     number("efficiency", "effi-\nciency", "%",
            "efficiency: speed-up / (GPUs of the row / GPUs of the row that it refers to)", 1, false, efficiency),
-    number("exposed_communication", "exposed\ncomm.", "%",
-           "exposed comm.: share of the step in which a GPU communicates and does not compute, averaged over the GPUs",
-           1, false, exposed_communication),
-    number("comm", "commu-\nnicates", "%",
-           "communicates: share of the step in which the GPU communicates and does not compute", 1, true,
-           [](const CellPlace& c) { return share_of_step(c, gpu_of(c).comm_ns); }),
+    of_spans(number("exposed_communication", "exposed\ncomm.", "%",
+                    "exposed comm.: share of the step in which a GPU communicates and is at no task of computation, averaged over the GPUs; "
+                    "where the host bounds the step, waits for the host are inside such tasks",
+                    1, false, exposed_communication)),
+    of_spans(number("comm", "commu-\nnicates", "%",
+                    "communicates: share of the step in which the GPU communicates and is at no task of computation", 1, true,
+                    [](const CellPlace& c) { return share_of_step(c, gpu_of(c).comm_ns); })),
     step_quartiles(),
     measured_number("step_stddev", "devi-\nation", "ms", "deviation: standard deviation of the measured steps", 3,
                     stddev),

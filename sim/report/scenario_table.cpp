@@ -7,10 +7,12 @@
 
 #include "sim/report/answers.hpp"
 #include "sim/report/common_settings.hpp"
+#include "sim/report/measured_facts.hpp"
 #include "sim/report/number_text.hpp"
 #include "sim/report/terminal.hpp"
 #include "sim/report/text_table.hpp"
 #include "sim/report/warnings.hpp"
+#include "sim/spec/words.hpp"
 
 namespace pdl {
 namespace {
@@ -26,6 +28,12 @@ struct HeadWords {
 };
 constexpr std::size_t kWidestTable = 140;
 
+bool is_unusual(const ScenarioRow& row) { return row.measured && unusual_recording(row.measured->result).has_value(); }
+
+bool has_unusual_recordings(const ScenarioTable& table) {
+  return std::any_of(table.rows.begin(), table.rows.end(), is_unusual);
+}
+
 void add_heads(const ScenarioColumn& column, bool with_measured, const HeadWords& words, TextTable& table) {
   if (column.text) {
     table.columns.push_back({column.title, column.unit, is_left(column) ? Align::left : Align::right});
@@ -37,6 +45,13 @@ void add_heads(const ScenarioColumn& column, bool with_measured, const HeadWords
   if (column.with_error) table.columns.push_back({"error", "%"});
 }
 
+/// A measured cell of a column that is read off spans, marked where they are of an unusual step; the others of such a column
+/// leave room for the mark.
+std::string with_mark(const ScenarioColumn& column, const CellPlace& cell, const std::string& text) {
+  if (!column.of_spans || !has_unusual_recordings(cell.table)) return text;
+  return text + (is_unusual(cell.scenario_row()) ? " r" : "  ");
+}
+
 void add_cells(const ScenarioColumn& column, CellPlace cell, bool with_measured, std::vector<std::string>& cells) {
   cell.measured = false;
   if (column.text) {
@@ -46,7 +61,7 @@ void add_cells(const ScenarioColumn& column, CellPlace cell, bool with_measured,
   if (column.text_of_run) {
     if (!column.measured_only) cells.push_back(column.text_of_run(cell));
     cell.measured = true;
-    if (with_measured) cells.push_back(cell.scenario_row().measured ? column.text_of_run(cell) : "-");
+    if (with_measured) cells.push_back(with_mark(column, cell, cell.scenario_row().measured ? column.text_of_run(cell) : "-"));
     return;
   }
   const auto shown = [&](const std::optional<double>& value) { return value ? fixed(*value, column.digits) : "-"; };
@@ -57,9 +72,9 @@ void add_cells(const ScenarioColumn& column, CellPlace cell, bool with_measured,
   if (cell.scenario_row().measured) {
     cell.measured = true;
     measured = column.number(cell);
-    cells.push_back(shown(measured));
+    cells.push_back(with_mark(column, cell, shown(measured)));
   } else {
-    cells.push_back("-");
+    cells.push_back(with_mark(column, cell, "-"));
   }
   if (!column.with_error) return;
   const bool known = predicted && measured && *measured > 0;
@@ -161,13 +176,46 @@ std::string words_and_signs(bool with_measured, bool short_words) {
          "-: not measured, or without meaning in this row";
 }
 
+/// "r: ...", where a column shown has the mark.
+std::string meaning_of_mark(const ScenarioTable& table) {
+  const auto of_spans = [&](bool per_gpu) {
+    const auto columns = chosen(table, per_gpu);
+    return std::any_of(columns.begin(), columns.end(), [](const ScenarioColumn* column) { return column->of_spans; });
+  };
+  if (!has_unusual_recordings(table) || (!of_spans(false) && !of_spans(true))) return "";
+  std::string rows;
+  for (std::size_t r = 0; r < table.rows.size(); ++r) {
+    if (!is_unusual(table.rows[r])) continue;
+    rows += (rows.empty() ? "row " : ", row ") + std::to_string(r + 1) + " " +
+            signed_fixed(100 * *unusual_recording(table.rows[r].measured->result), 0) + " %";
+  }
+  return "r: of one recorded step that took more than " + to_text(100 * kRecordingTolerance) +
+         " % longer or shorter than the median step, which this share need not be like: " + rows;
+}
+
+/// Speed-ups refer to the first row with the same work: on fewer GPUs, or on as many with another strategy, which is said.
+std::string meaning_of(const ScenarioTable& table, const ScenarioColumn& column) {
+  if (column.name != "speedup") return column.meaning;
+  const ScenarioRow* base = nullptr;
+  for (std::size_t r = 0; r < table.rows.size(); ++r) {
+    const ScenarioRow &row = table.rows[r], &own = table.rows[baseline_row(table, r)];
+    if (&row == &own) continue;
+    if (row.spec.gpus != own.spec.gpus || row.spec.strategy == own.spec.strategy) return column.meaning;
+    if (base && base->spec.strategy != own.spec.strategy) return column.meaning;
+    base = &own;
+  }
+  if (!base) return column.meaning;
+  return "speed-up: step time of " + to_string(base->spec.strategy) + " on the same GPUs, with this model and batch / that of this row";
+}
+
 std::string legend(const ScenarioTable& table, bool short_words, std::size_t width) {
   std::string text;
   for (const bool per_gpu : {false, true}) {
     for (const ScenarioColumn* column : chosen(table, per_gpu)) {
-      if (!column->meaning.empty()) text += wrap("  " + column->meaning, width, 4);
+      if (const std::string meaning = meaning_of(table, *column); !meaning.empty()) text += wrap("  " + meaning, width, 4);
     }
   }
+  if (const std::string mark = meaning_of_mark(table); !mark.empty()) text += wrap("  " + mark, width, 4);
   const std::string words = words_and_signs(table.has_measurements(), short_words);
   if (!words.empty()) text += wrap("  " + words, width, 4);
   return text.empty() ? "" : "\n" + text;

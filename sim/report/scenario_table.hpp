@@ -8,6 +8,8 @@
 //     1     2       7.47      7.55   -1.0       1.00      1.00
 //     2     5       7.49         -      -       1.00         -
 //
+// Behind a number "r": read off a recorded step that was unlike the median one; the legend says how much.
+//
 // A column is a line of a table of functions in scenario_columns.cpp: adding one touches nothing else.
 #pragma once
 
@@ -72,6 +74,9 @@ struct ScenarioColumn {
   bool with_error = false;  // also (predicted - measured) / measured, in per cent
   std::string (*text_of_run)(const CellPlace&) = nullptr;
   bool measured_only = false;  // no prediction of it; the column is left out where nothing was measured
+  /// Read off the spans of one step. Measured, that is the recorded step: "23.1 r" where it was unlike the median one
+  /// (unusual_recording()).
+  bool of_spans = false;
 };
 
 std::span<const ScenarioColumn> scenario_columns();

@@ -32,7 +32,9 @@ std::string mark_of(const Sweep& sweep, const Winners& winners, std::size_t r) {
   const SweepRow& row = sweep.rows[r];
   if (!row.result) return row.exit_code == kExitInput ? "refused" : "cannot run";
   if (!sweep.can_win(row)) return "above " + binary_bytes(*sweep.memory_limit_bytes);
-  if (r == winners.fastest) return r == winners.least_memory ? "fastest, least memory" : "fastest";
+  // Steps of different samples: the winner may have the longest one.
+  const std::string first = sweep.same_samples() ? "fastest" : "most samples/s";
+  if (r == winners.fastest) return r == winners.least_memory ? first + ", least memory" : first;
   return r == winners.least_memory ? "least memory" : "";
 }
 
@@ -145,7 +147,7 @@ std::string scaling_text(const Sweep& sweep, std::size_t width) {
 
 std::string legend(const Sweep& sweep, std::size_t width) {
   const std::string exposed = sweep.scaling || has_replicas(sweep)
-                                  ? "exposed: share of the step in which a GPU communicates and does not compute, averaged over the GPUs; "
+                                  ? "exposed: share of the step in which a GPU communicates and is at no task of computation, averaged over the GPUs; "
                                   : "";
   if (sweep.scaling) return wrap(exposed + "peak memory: of the GPU that has most", width);
   return wrap(exposed + "bound: the order with its compute costs alone, no transfers, no host, no optimizer; peak memory, live activations: of "
@@ -199,7 +201,7 @@ std::string winners_text(const Sweep& sweep) {
   if (!fastest) return "";
   const SweepRow& winner = sweep.rows[*fastest];
   if (!sweep.same_samples()) {
-    return "Most throughput: " + label(sweep, winner) + ", " + fixed(winner.result->throughput_samples_per_s, 0) + " samples/s; least memory: " +
+    return "Most samples/s: " + label(sweep, winner) + ", " + fixed(winner.result->throughput_samples_per_s, 0) + " samples/s; least memory: " +
            label(sweep, sweep.rows[*smallest]) + ", " + binary_bytes(sweep.rows[*smallest].result->peak_memory_bytes) + " on its fullest GPU.";
   }
   std::optional<std::size_t> next;

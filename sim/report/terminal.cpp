@@ -56,7 +56,8 @@ std::string gpu_table(const RunResult& run, const RunMetrics& metrics, std::size
   }
   const std::size_t hidden = metrics.gpus.size() - rows.size();
   return to_text(table) + (hidden == 0 ? "" : "(" + std::to_string(hidden) + " GPUs are not shown; --json has all)\n") +
-         "communication: a transfer or collective and no computation; idle: neither; the three add up to the step\n";
+         "busy: at a task of computation, from its first kernel to its last (waits for a slow host are inside);\n"
+         "communication: a transfer or collective and no such task; idle: neither; the three add up to the step\n";
 }
 
 std::string step_time_text(const RunResult& run) {

@@ -64,7 +64,7 @@ TEST_CASE("Weak scaling: the batch of a GPU is held, speed-up is that of the thr
   const std::string text = sweep_text(sweep, 200);
   CHECK_THAT(text, ContainsSubstring("scaling: weak: the batch of a GPU is held (32 samples), the global batch grows with the GPUs"));
   CHECK_THAT(text, ContainsSubstring("row  batch  gpus  step time"));
-  CHECK_THAT(text, ContainsSubstring("Most throughput: gpus 8, "));
+  CHECK_THAT(text, ContainsSubstring("Most samples/s: gpus 8, "));
   CHECK(sweep_json(sweep)["scaling"] == "weak");
   CHECK(sweep_json(sweep)["rows"][1]["speedup"].get<double>() == Approx(2));
   CHECK(sweep_json(sweep)["rows"][1]["speedup_against_row"] == 0);

@@ -214,6 +214,50 @@ TEST_CASE("every answer, from a tiny machine") {
   check_golden("scenario_answers.txt", all);
 }
 
+TEST_CASE("HW3.4: times less than 1 % apart are the same, and what is gained is memory in one unit") {
+  const TemporaryFolder folder;
+  write_machine(folder, {}, 1);
+  const std::string path = folder.write("a.json", R"({"id": "x", "title": "t", "question": "?", "columns": ["gpus"], "answer": "more_gpus", )" + std::string(kTiny) +
+                                                       R"(, "vary": {"gpus": [2, 4]}})");
+  ScenarioTable table = evaluate_scenario(load_scenario(path), folder / "tiny/profile.json");
+  const auto answer = [&](double two_ms, double four_ms) {
+    table.rows[0].predicted.result.step_time.median_ms = two_ms;
+    table.rows[1].predicted.result.step_time.median_ms = four_ms;
+    table.rows[0].predicted.result.peak_memory_bytes = {1536 << 20, 1536 << 20};
+    table.rows[1].predicted.result.peak_memory_bytes = {512 << 20, 512 << 20, 512 << 20, 512 << 20};
+    return scenario_text(table, 100'000);
+  };
+  CHECK_THAT(answer(318.46, 317.77), ContainsSubstring("Is it faster on 4 GPUs than on 2? No, the same: 317.77 ms against 318.46 ms (both predicted), less than 1 % apart. The GPUs take "
+                                                       "turns, 0.99 at once on average. What is gained is memory: the fullest GPU holds 0.50 GiB instead of 1.50 GiB."));
+  CHECK_THAT(answer(100, 98), ContainsSubstring("than on 2? Yes: 98.00 ms against 100.00 ms (both predicted), 2.0 % less time. The fullest GPU"));
+  CHECK_THAT(answer(100, 102), ContainsSubstring("than on 2? No: 102.00 ms against 100.00 ms (both predicted), 2.0 % more time. The fullest GPU"));
+}
+
+TEST_CASE("HW4: where no GPipe fits, whatever its workers, by memory of one kind") {
+  const TemporaryFolder folder;
+  const std::string settings = R"("settings": {"gpus": 4, "depth": 8, "dim": 64, "batch": 256, "microbatches": 8}, )";
+  const std::string rows = R"("configurations": [{"schedule": "gpipe"}, {"schedule": "1f1b"}, {"schedule": "gpipe", "workers": "one"}]})";
+  write_machine(folder, {}, 1);
+  const std::string path = folder.write("a.json", R"({"id": "x", "title": "t", "question": "?", "columns": ["gpus"], "answer": "pipeline_schedules", )" + settings + rows);
+  ScenarioTable table = evaluate_scenario(load_scenario(path), folder / "tiny/profile.json");
+  const auto answer = [&](std::int64_t gpipe, std::int64_t one_f_one_b, std::int64_t one_thread) {
+    const std::int64_t mib[] = {gpipe, one_f_one_b, one_thread};
+    for (std::size_t r = 0; r < 3; ++r) table.rows[r].predicted.result.peak_memory_bytes = std::vector<std::int64_t>(4, mib[r] << 20);
+    return scenario_text(table, 100'000);
+  };
+  CHECK_THAT(answer(1000, 800, 900), ContainsSubstring("on GPUs with less than 900.00 MiB no GPipe of this table fits, 1F1B with 8 micro-batches does, in 800.00 MiB and "));
+  CHECK_THAT(answer(1000, 800, 900), ContainsSubstring(" ms (all predicted)."));
+  CHECK_THAT(answer(1000, 950, 900), !ContainsSubstring("It wins where memory decides"));
+  // Amounts that are compared have one unit.
+  CHECK_THAT(answer(1536, 1000, 1536), ContainsSubstring("the fullest GPU holds 0.98 GiB, with GPipe 1.50 GiB: 34.9 % less."));
+  // What was measured beside it says nothing of the others' kind: all measured, or all predicted.
+  for (ScenarioRow& row : table.rows) row.measured = row.predicted;
+  for (std::size_t r = 0; r < 3; ++r) table.rows[r].measured->result.peak_memory_bytes = std::vector<std::int64_t>(4, (700 + 100 * ((r + 1) % 3)) << 20);
+  CHECK_THAT(answer(1000, 950, 900), !ContainsSubstring("It wins where memory decides"));  // measured: 800, 900, 700
+  table.rows[1].measured->result.peak_memory_bytes = std::vector<std::int64_t>(4, 600 << 20);
+  CHECK_THAT(answer(1000, 950, 900), ContainsSubstring("on GPUs with less than 700.00 MiB no GPipe of this table fits, 1F1B with 8 micro-batches does, in 600.00 MiB and "));
+}
+
 TEST_CASE("GPUs that hold several stages: layers and moves are counted by GPU") {
   const TemporaryFolder folder;
   write_machine(folder, {}, 1);

@@ -104,7 +104,10 @@ TEST_CASE("rows whose steps differ in samples are compared by samples a second, 
   CHECK(batches.fastest() == 1);  // the same step, four times the samples
   const std::string text = sweep_text(batches, 120);
   CHECK_THAT(text, ContainsSubstring("throughput"));
-  CHECK_THAT(text, ContainsSubstring("Most throughput: batch 256"));
+  CHECK_THAT(text, ContainsSubstring("Most samples/s: batch 256"));
+  // The winner has the same step as the other, or a longer one: it is not the fastest.
+  CHECK_THAT(text, ContainsSubstring("  most samples/s\n"));
+  CHECK_THAT(text, !ContainsSubstring("fastest"));
   const Sweep rounds = textbook("accum 1,4 batch 64 microbatches 4 gpus 4");
   CHECK_FALSE(rounds.same_samples());
   CHECK_THAT(sweep_text(rounds, 120), !ContainsSubstring("Fastest"));
