@@ -165,6 +165,11 @@ struct RoundsLine {
   double off = 0;  // of the row that is farthest from the line, as a fraction of its time
   std::int64_t off_rounds = 0;
 };
+
+/// Groups are in the order of their rounds; one number of rounds has no line.
+bool has_line(const Rows& group) { return group.front()->spec.accum != group.back()->spec.accum; }
+
+/// `group`: has_line().
 RoundsLine rounds_line(const Rows& group, Side side) {
   double rounds = 0, times_ms = 0, square = 0, product = 0;
   const auto count = static_cast<double>(group.size());
@@ -217,9 +222,9 @@ void say_memory(const Rows& rows, Sentences& out) {
 
 void say_cost_of_exchange(const std::vector<Rows>& codes, Sentences& out) {
   for (const Rows& group : codes) {
-    if (!group.front()->spec.no_sync || group.size() < 2) continue;
+    if (!group.front()->spec.no_sync || !has_line(group)) continue;
     const auto synced = std::find_if(codes.begin(), codes.end(), [&](const Rows& other) {
-      return !other.front()->spec.no_sync && other.front()->spec.dtype == group.front()->spec.dtype && other.size() > 1;
+      return !other.front()->spec.no_sync && other.front()->spec.dtype == group.front()->spec.dtype && has_line(other);
     });
     if (synced == codes.end()) continue;
     Rows both = group;
@@ -274,7 +279,7 @@ Sentences accumulation_sweep(const ScenarioTable& table) {
     for (const Rows& group : codes) say_memory(group, out);
     out.push_back("Why it is flat: the activations of a round are freed in its backward before the next round begins, and all rounds add to the same gradients.");
     for (const Rows& group : codes) {
-      if (group.size() > 1) say_time_of_rounds(group, out);
+      if (has_line(group)) say_time_of_rounds(group, out);
     }
     out.push_back("Why time is not: every round computes its forward and backward; only the optimizer, and with no_sync the exchange, is paid once a step.");
     say_cost_of_exchange(codes, out);

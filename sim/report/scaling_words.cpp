@@ -1,0 +1,112 @@
+#include "sim/report/scaling_words.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "sim/report/number_text.hpp"
+#include "sim/spec/words.hpp"
+
+namespace pdl {
+
+std::string times(double value) { return fixed(value, 2) + " times"; }
+std::string whole_percent(double fraction) { return fixed(100 * fraction, 0) + " %"; }
+
+std::string layers_text(const RunSpec& spec) { return count_of(spec.depth, "layer") + " of " + std::to_string(spec.dim); }
+
+bool same_model(const RunSpec& a, const RunSpec& b) {
+  return a.model_name == b.model_name && a.depth == b.depth && a.dim == b.dim;
+}
+
+std::vector<Rows> rows_by_layers(const ScenarioTable& table) {
+  std::vector<Rows> groups;
+  for (const ScenarioRow& row : table.rows) {
+    const auto known = std::find_if(groups.begin(), groups.end(), [&](const Rows& group) { return same_model(group.front()->spec, row.spec); });
+    if (known == groups.end()) {
+      groups.push_back({&row});
+    } else {
+      known->push_back(&row);
+    }
+  }
+  return groups;
+}
+
+std::int64_t most_gpus(const ScenarioTable& table) {
+  std::int64_t most = 1;
+  for (const ScenarioRow& row : table.rows) most = std::max(most, row.spec.gpus);
+  return most;
+}
+
+std::vector<ScalingPoint> scaling_of(Rows rows, Side side) {
+  std::stable_sort(rows.begin(), rows.end(), [](auto* a, auto* b) { return a->spec.gpus < b->spec.gpus; });
+  const ScenarioRow& base = *rows.front();
+  std::vector<ScalingPoint> points;
+  if (side == Side::measured && !base.measured) return points;
+  for (const ScenarioRow* row : rows) {
+    if (row->spec.gpus == base.spec.gpus || (side == Side::measured && !row->measured)) continue;
+    points.push_back({row, side, speedup_against({step_ms(base, side), base.spec.gpus}, {step_ms(*row, side), row->spec.gpus})});
+  }
+  return points;
+}
+
+std::vector<std::vector<ScalingPoint>> series_of(const Rows& rows) {
+  std::vector<std::vector<ScalingPoint>> series;
+  const auto measured = scaling_of(rows, Side::measured), predicted = scaling_of(rows, Side::predicted);
+  if (!measured.empty()) series.push_back(measured);
+  if (predicted.size() > measured.size()) series.push_back(predicted);
+  return series;
+}
+
+std::string speedups_text(const std::vector<ScalingPoint>& points, std::int64_t fewest) {
+  std::vector<std::string> items;
+  for (const ScalingPoint& point : points) {
+    items.push_back(times(point.gain.speedup) + " on " + gpus_of(*point.row) + " (efficiency " + whole_percent(point.gain.efficiency) + ")");
+  }
+  const std::string kind = name(points.front().side);
+  return listed(items) + " as fast as on " + count_of(fewest, "GPU") + " (" + kind + " against " + kind + ")";
+}
+
+std::string disagreement_text(const Rows& rows) {
+  std::vector<std::string> items;
+  const auto predicted = scaling_of(rows, Side::predicted);
+  for (const ScalingPoint& own : scaling_of(rows, Side::measured)) {
+    const auto other = std::find_if(predicted.begin(), predicted.end(), [&](const ScalingPoint& p) { return p.row == own.row; });
+    const double measured = own.gain.speedup, as_predicted = other->gain.speedup;
+    if ((measured > 1) == (as_predicted > 1) || std::abs(measured - as_predicted) < kTellable) continue;
+    items.push_back(fixed(measured, 2) + " and " + fixed(as_predicted, 2) + " times as fast on " + gpus_of(*own.row));
+  }
+  return items.empty() ? "" : " Measured and predicted disagree on whether more GPUs help: " + listed(items) + ".";
+}
+
+std::string drop_text(const std::vector<ScalingPoint>& points, std::int64_t fewest) {
+  double before = 1, most = 0;
+  std::int64_t from = fewest, at_from = fewest, at_to = fewest;
+  double level_from = 1, level_to = 1;
+  for (const ScalingPoint& point : points) {
+    if (before - point.gain.efficiency > most) {
+      most = before - point.gain.efficiency;
+      at_from = from;
+      at_to = point.row->spec.gpus;
+      level_from = before;
+      level_to = point.gain.efficiency;
+    }
+    before = point.gain.efficiency;
+    from = point.row->spec.gpus;
+  }
+  const std::string kind = " (" + name(points.front().side) + ")";
+  if (most <= 0) return "The efficiency never drops" + kind + ".";
+  return "The efficiency drops most from " + std::to_string(at_from) + " to " + count_of(at_to, "GPU") + ": from " + whole_percent(level_from) + " to " +
+         whole_percent(level_to) + kind + ".";
+}
+
+std::string host_bound_note(const Rows& rows) {
+  if (std::none_of(rows.begin(), rows.end(), [](auto* row) { return is_host_bound(*row); })) return "";
+  return " Host-bound: tasks have waits for the host inside, and what they would hide says nothing about computation.";
+}
+
+std::string spread_text(const ScenarioRow& row) {
+  const StepTime& time = row.measured->result.step_time;
+  if (!time.p25_ms || !time.p75_ms) return "not known";
+  return percent((*time.p75_ms - *time.p25_ms) / time.median_ms);
+}
+
+}  // namespace pdl
