@@ -18,7 +18,8 @@ using namespace pdl;
 namespace {
 
 std::unique_ptr<StepProgram> make_program(const Plan& plan) {
-  const RuntimeOptions options = cpu_training("sgd", 7);
+  RuntimeOptions options = cpu_training("sgd", 7);
+  if (plan.spec.strategy == Strategy::ddp) options.rank = 0;
   if (plan.spec.strategy == Strategy::ddp) {
     return make_ddp_program(plan, options, c10::make_intrusive<c10d::HashStore>(), /*one_host=*/true, nullptr);
   }
