@@ -124,7 +124,8 @@ void replay_forward(const Replay& replay, const Work& work, Level& level) {
   level.give(cached);
 }
 
-/// `arrived`: the gradient of the last layer's result; of GPU 0 of several under DataParallel a view of all rows' gradient.
+/// `arrived`: the gradient of the last layer's result; of GPU 0 of several under DataParallel a view of all rows' gradient, of a
+/// single one 0: the gradient goes, but the last result is the output, and stays.
 void replay_backward(const Replay& replay, const Work& work, std::int32_t replica, std::int64_t arrived, Level& level) {
   const Plan& plan = replay.plan;
   for (std::int32_t l = work.first_layer + work.layer_count; l-- > work.first_layer;) {
@@ -272,8 +273,7 @@ std::vector<std::int64_t> replay_autograd(const Plan& plan, std::int64_t multipr
       case TaskKind::send_backward: level.give(2 * in); break;  // the gradient, and what had arrived
       case TaskKind::backward:
         if (work.loss) replay_loss(replay, work, level);
-        replay_backward(replay, work, stage.replica, replay.is_dp() && s == 0 ? dp_output : result_of_last(replay, work), level);
-        if (replay.is_dp() && used == 1) level.take(dp_output);  // the last ReLU's result is the output, and stays
+        replay_backward(replay, work, stage.replica, !replay.is_dp() || s > 0 ? result_of_last(replay, work) : used > 1 ? dp_output : 0, level);
         break;
       case TaskKind::optimizer:
         level.give(losses[s]);  // of the step before: there is a new one
