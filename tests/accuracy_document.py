@@ -68,6 +68,9 @@ NOTES = """
   32, 64 and 128: 3.1, 3.6 and 3.2 ms). They are predicted too short: in a step the host is slower than in the probes, which
   call one operation again and again. In runs of 4 processes one of them, another each time, is far slower than the others,
   and all wait for it in every all-reduce; the prediction takes the slowest of 4 such hosts.
+* DataParallel, 1024 x 2: half as long as it is, or less. Its threads issue at the same time and hinder each other: a forward of two
+  layers is issued in 160 us where one thread alone takes 20, and the threads end up to 270 us apart. No probe has several
+  threads that issue at once.
 * Data parallel, 4096 x 6 on 4 GPUs, one round of 64 to 256 samples, 5 to 10 % too short: the same, though less than 10 % by
   the rule above.
 * The first forward after the host has waited for a step is longer than later ones: by 90 us after 3 ms to 360 us after 127

@@ -134,7 +134,7 @@ std::string gpu_table(const RunResult& a, const RunMetrics& ma, const RunResult&
                           lost(mb, g), memory(a, g), memory(b, g)});
   }
   return to_text(table) +
-         (rows.size() == count ? "" : "(" + std::to_string(count - rows.size()) + " GPUs are not shown)\n");
+         (rows.size() == count ? "" : "(" + std::to_string(count - rows.size()) + " GPUs are not shown)\n") + kTimesLegend;
 }
 
 struct SettingDifference {
@@ -142,11 +142,9 @@ struct SettingDifference {
 };
 
 std::vector<SettingDifference> settings_that_differ(const RunSpec& a, const RunSpec& b) {
-  const auto value = [](const std::vector<SettingValue>& settings, const std::string& name) -> std::string {
-    for (const SettingValue& setting : settings) {
-      if (setting.name == name) return setting.value;
-    }
-    return "-";
+  const auto value = [](const std::vector<SettingValue>& settings, const std::string& name) {
+    const SettingValue* found = find_setting(settings, name);
+    return found ? found->value : std::string("-");
   };
   const auto of_a = to_settings(a), of_b = to_settings(b);
   std::vector<SettingDifference> differences;

@@ -13,9 +13,9 @@ double step_of(const Plan& plan, const PricedWork& priced) {
 }
 
 std::string host_bound_text() {
-  return "bound by the host: with a slow one more than " + to_text(100 * kHostBoundShare) +
-         " % of the step is its, not the GPUs'. Such steps vary from run to run, and predictions of them are off by tens of per "
-         "cent (docs/accuracy.md)";
+  return "bound by the host: where it is slow, more than " + to_text(100 * kHostBoundShare) +
+         " % of the step is the time that it takes to issue the work, not work of the GPUs. Such steps vary from run to run, and predictions of "
+         "them are off by tens of per cent, those of DataParallel's threads by more than half (docs/accuracy.md)";
 }
 
 }  // namespace

@@ -55,9 +55,7 @@ std::string gpu_table(const RunResult& run, const RunMetrics& metrics, std::size
                           milliseconds(gpu.idle_ns), fixed(100 * lost_fraction(gpu, bubble), 1), memory_text(run, g)});
   }
   const std::size_t hidden = metrics.gpus.size() - rows.size();
-  return to_text(table) + (hidden == 0 ? "" : "(" + std::to_string(hidden) + " GPUs are not shown; --json has all)\n") +
-         "busy: at a task of computation, from its first kernel to its last (waits for a slow host are inside);\n"
-         "communication: a transfer or collective and no such task; idle: neither; the three add up to the step\n";
+  return to_text(table) + (hidden == 0 ? "" : "(" + std::to_string(hidden) + " GPUs are not shown; --json has all)\n") + kTimesLegend;
 }
 
 std::string step_time_text(const RunResult& run) {

@@ -23,6 +23,11 @@ struct ViewStyle {
   GanttStyle gantt;
 };
 
+/// Under tables of what a GPU does in a step.
+inline constexpr const char* kTimesLegend =
+    "busy: at a task of computation, from its first kernel to its last (waits for a slow host are inside);\n"
+    "communication: a transfer or collective and no such task; idle: neither; the three add up to the step\n";
+
 std::string terminal_view(const RunResult& run, const ViewStyle& style);
 
 /// Where the times come from, in one line: the profile with card, count and date, and why that one if the user named

@@ -256,7 +256,7 @@ TEST_CASE("dp on CPU: the host that sends a slice is at it until it is there, wh
   CHECK(dp.of(TaskKind::broadcast) == TaskCost{86000, 86000, 0, 86000});  // its own threads copy: join, then broadcast
 }
 
-TEST_CASE("ddp on CPU: gradients by Gloo, which goes without saying; NCCL is refused", "[data_parallel]") {
+TEST_CASE("ddp on CPU: gradients by Gloo, which goes without saying, NCCL is refused", "[data_parallel]") {
   DataParallelProfile builder;
   builder.profile.host_description.device = "cpu";
   std::erase_if(builder.profile.curves, [](const MeasuredCurve& measured) { return measured.key.probe == Probe::collective; });
