@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "sim/spec/error.hpp"
+#include "sim/spec/json_place.hpp"
 #include "sim/spec/words.hpp"
 
 namespace pdl {
@@ -376,7 +377,8 @@ void add_nccl_tests(const NcclTests& tests, const std::string& place, Samples& s
   nlohmann::json& environment = samples.environment;
   nlohmann::json& read = environment["nccl_tests"];
   std::size_t rows = 0;
-  for (const nlohmann::json& before : read) rows += before.at("rows").get<std::size_t>();
+  const JsonPlace known(read, place + ": environment.nccl_tests of the samples");
+  for (std::size_t i = 0; i < read.size(); ++i) rows += static_cast<std::size_t>(known.at(i).at("rows").whole(0, kLargestBytes));
   if (samples.samples.size() == rows) {  // of a machine of which there is nothing else
     environment["device"] = "cuda";
     environment["count"] = std::max(environment.value("count", tests.ranks), tests.ranks);

@@ -201,7 +201,7 @@ std::vector<std::string> suspicions(const CostProfile& profile) {
   std::vector<std::string> texts = flat_times(profile);
   if (const auto limits = limits_of(profile.host_description); limits && !limits->known) {
     const std::string& card = profile.host_description.card;
-    texts.push_back("speeds were not held against the card's: nothing is known of " + (card.empty() ? "a card without a name" : card) +
+    texts.push_back("speeds were held only against what no card reaches: nothing is known of " + (card.empty() ? "a card without a name" : card) +
                     " (peak_flops_per_s in the environment of the samples would say it)");
   }
   for (std::string& text : shorter_than_kernels(profile)) texts.push_back(std::move(text));

@@ -1,5 +1,4 @@
 // pdl-run without a subcommand: one training, measured.
-#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>

@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <limits>
-#include <utility>
 
 #include "runtime/executor/devices.hpp"
 #include "sim/spec/error.hpp"

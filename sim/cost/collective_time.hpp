@@ -3,11 +3,11 @@
 //   CollectiveTimes times(profile, notices);
 //   times.at({.operation = "all_reduce", .transport = "nccl", .ranks = 8, .bytes = 64 << 20})
 //
-// Groups that were measured: their curve over bytes. Other sizes of a group on one host: the nearest measured one, its
-// latency L (its smallest time) and the rest V of its time scaled by the counts of the algorithms, L from ring to ring or
-// from tree to tree, V from the ring's (which large buffers take), whichever is faster (NCCL chooses between them in the
-// same way). So a larger group never takes less time. Smaller ones: L as a tree, V as a ring. Between two groups that were
-// measured it is between their times.
+// Groups that were measured: their curve over bytes, as it is. Between two of them: a straight line in the logarithms of ranks and
+// time. Others on one host: the nearest measured one, its latency L (its smallest time) and the rest V of its time scaled by the
+// counts of the algorithms, L from ring to ring or from tree to tree, V from the ring's (which large buffers take), whichever is
+// faster (NCCL chooses between them in the same way); fewer ranks: L as a tree, V as a ring. So of the groups that were not measured
+// a larger one never takes less time, nor less than a smaller one that was.
 //
 //                              wire bytes of a rank, ring   steps, ring   wire bytes, tree   steps, tree
 //   all_reduce                 2 (n-1)/n x bytes            2 (n-1)       2 x bytes          2 log2 n
@@ -62,6 +62,16 @@ class CollectiveTimes {
     double volume_ns = 0;
     std::int64_t blocks = 0;
     double issue_ns = 0;
+
+    double total_ns() const { return latency_ns + volume_ns; }
+    Parts scaled_to(double ns) const { return {latency_ns * ns / total_ns(), volume_ns * ns / total_ns(), blocks, issue_ns}; }
+  };
+
+  /// The measured groups next to one that was not; 0: none.
+  struct Neighbours {
+    std::int64_t below = 0, above = 0;
+    double least_ns = 0;  // what every smaller group takes, at most
+    double above_ns = 0;
   };
 
   /// Null if the profile has none.
@@ -70,9 +80,9 @@ class CollectiveTimes {
   /// As if all ranks were on one host.
   Parts inside_hosts(const Collective& collective);
   static Parts of_other_group(const Parts& measured, const Collective& collective, std::int64_t measured_ranks);
-  /// Not less than a smaller group took, not more than a larger one.
-  Parts between_measured(Parts parts, const Collective& collective) const;
-  static Parts between_hosts(const Collective& collective);
+  Parts parts_of(const MeasuredCurve& measured, std::int64_t bytes) const;
+  Neighbours neighbours(const Collective& collective) const;
+  static Parts between_hosts(const Collective& collective, double inside_volume_ns);
 
   const CostProfile& profile_;
   Notices& notices_;

@@ -148,9 +148,10 @@ std::string default_profile_name() { return profiles_by_preference(list_profiles
 
 void say_chosen(CostProfile& profile, const std::string& reason, const std::vector<ProfileSummary>& all) {
   profile.chosen_as = reason;
+  auto first = profile.warnings.begin();
   for (const ProfileSummary& other : all) {
     if (other.error.empty()) continue;
-    profile.warnings.insert(profile.warnings.begin(), "chosen by default, with " + other.name + " passed over, which cannot be read: " + other.error);
+    first = 1 + profile.warnings.insert(first, "chosen by default, with " + other.name + " passed over, which cannot be read: " + other.error);
   }
 }
 

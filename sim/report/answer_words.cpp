@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "sim/report/concurrency.hpp"
+#include "sim/report/host_bound.hpp"
 #include "sim/report/measured_facts.hpp"
 #include "sim/report/number_text.hpp"
 #include "sim/spec/words.hpp"
@@ -11,7 +12,7 @@ namespace pdl {
 
 bool is_host_bound(const ScenarioRow& row) {
   const auto& warnings = row.predicted.result.warnings;
-  return std::any_of(warnings.begin(), warnings.end(), [](const std::string& warning) { return warning.starts_with("bound by the host"); });
+  return std::any_of(warnings.begin(), warnings.end(), [](const std::string& warning) { return warning.starts_with(kHostBoundWarning); });
 }
 
 Side side_of_shares(const ScenarioRow& row) {

@@ -98,7 +98,7 @@ std::string why_slower(const ScenarioRow& row, const ScenarioRow& full) {
   if (*own > *than) return ": the casts cost more than the products gain, the GPUs' computation alone takes " + ms(*own) + " instead of " + ms(*than) + " (predicted)";
   return ": the GPUs' computation alone becomes shorter, " + ms(*own) + " instead of " + ms(*than) + " (predicted), " +
          (is_host_bound(row) ? "but the casts are more kernels to issue, and the GPUs wait for the host that issues them"
-                             : "but what is not computation (exchange, optimizer with its unscaling, host) does not");
+                             : std::string("but what is not computation (exchange, optimizer") + (row.spec.dtype == Dtype::amp_fp16 ? " with its unscaling" : "") + ", host) does not");
 }
 
 /// Parameters in half precision live beside everything that fp32 has.
@@ -109,7 +109,7 @@ std::string why_more_memory(const ScenarioRow& row, std::int64_t most) {
 }
 
 void compare_precision(const Rows& rows, Sentences& out) {
-  const ScenarioRow* more_memory_of = nullptr;
+  bool explained = false;  // once is enough
   for (const ScenarioRow* row : rows) {
     if (row->spec.dtype == Dtype::fp32) continue;
     const ScenarioRow* full = row_like(rows, row->spec, Dtype::fp32, row->spec.accum, row->spec.no_sync);
@@ -118,11 +118,12 @@ void compare_precision(const Rows& rows, Sentences& out) {
     const double faster = step_ms(*full, side) / step_ms(*row, side);
     const std::int64_t bytes = largest_memory(of(*row, side)), than = largest_memory(of(*full, side));
     out.push_back("Precision, " + code_text(row->spec) + ": " + ms(step_ms(*row, side)) + " against " + ms(step_ms(*full, side)) + " in fp32 (" + kind_text({row, full}, side) + "), " +
-                  fixed(faster, 2) + " times as fast" + (faster < 1 ? why_slower(*row, *full) : "") +
+                  fixed(faster, 2) + " times as fast" + (is_amp(row->spec.dtype) && faster < 1 - kTellable ? why_slower(*row, *full) : "") +
                   (bytes > 0 && than > 0 ? "; the fullest GPU holds " + memory_like(bytes, std::max(bytes, than)) + " instead of " + memory_like(than, std::max(bytes, than)) : "") + ".");
-    more_memory_of = than > 0 && bytes > than && row->spec.dtype != Dtype::tf32 ? row : more_memory_of;
+    if (explained || than == 0 || bytes <= than || !is_amp(row->spec.dtype)) continue;
+    out.back() += why_more_memory(*row, bytes);
+    explained = true;
   }
-  if (more_memory_of) out.back() += why_more_memory(*more_memory_of, largest_memory(more_memory_of->best()));
 }
 
 void say_stability(const Rows& rows, Sentences& out) {
@@ -130,12 +131,11 @@ void say_stability(const Rows& rows, Sentences& out) {
     if (!row->measured) continue;
     const MeasuredFacts facts = measured_facts(row->measured->result);
     if (facts.losses.empty()) continue;
-    const auto not_finite = std::count_if(facts.losses.begin(), facts.losses.end(), [](double loss) { return !std::isfinite(loss); });
     const std::string of_all = " of " + std::to_string(facts.losses.size());
     out.push_back("Stability, " + code_text(row->spec) + ": " +
-                  (row->spec.dtype == Dtype::amp_fp16 ? count_of(static_cast<std::int64_t>(facts.skipped.size()), "step") + of_all + " skipped because gradients were not finite, "
-                                                      : "no scaler that could skip steps, ") +
-                  std::to_string(not_finite) + of_all + " losses not finite (measured).");
+                  (row->spec.dtype == Dtype::amp_fp16 ? count_of(static_cast<std::int64_t>(facts.skipped.size()), "step") + of_all + " skipped because gradients were not finite"
+                                                      : "no scaler that could skip steps") +
+                  "; every loss is finite, pdl-run stops at one that is not (measured).");
   }
 }
 
@@ -201,8 +201,8 @@ void say_time_of_rounds(const Rows& group, Sentences& out) {
   const RoundsLine line = rounds_line(group, side);
   const ScenarioRow& least = *group.front();
   constexpr double kStraight = 0.05;
-  out.push_back("Time, " + to_string(least.spec.dtype) + (least.spec.no_sync ? ", no_sync" : "") + " (" + kind_text(group, side) + "): " + listed(times) + ": a further round takes " +
-                ms(line.each_ms) + (line.fixed_ms > 0 ? ", and " + ms(line.fixed_ms) + " of a step are there whatever the rounds" : "") +
+  out.push_back("Time, " + to_string(least.spec.dtype) + (least.spec.no_sync ? ", no_sync" : "") + " (" + kind_text(group, side) + "): " + listed(times) + ": " +
+                (line.each_ms > 0 ? "a further round takes " + ms(line.each_ms) : "a further round costs nothing that shows") + (line.fixed_ms > 0 ? ", and " + ms(line.fixed_ms) + " of a step are there whatever the rounds" : "") +
                 (line.off > kStraight ? " (the line nearest to all of them; farthest from it are " + std::to_string(line.off_rounds) + " rounds, by " + percent(line.off) + ")" : "") + ".");
 }
 
@@ -232,7 +232,8 @@ void say_cost_of_exchange(const std::vector<Rows>& codes, Sentences& out) {
     const Side side = side_of(both);
     const double with_ms = rounds_line(*synced, side).each_ms, without_ms = rounds_line(group, side).each_ms;
     out.push_back("Synchronisation, " + to_string(group.front()->spec.dtype) + " (" + kind_text(both, side) + "): a round that exchanges its gradients takes " + ms(with_ms) + ", one under no_sync " +
-                  ms(without_ms) + ": the exchange costs " + ms(with_ms - without_ms) + " a round, " + percent((with_ms - without_ms) / with_ms) + " of it.");
+                  ms(without_ms) + ": the exchange costs " +
+                  (with_ms > without_ms && without_ms > 0 ? ms(with_ms - without_ms) + " a round, " + percent((with_ms - without_ms) / with_ms) + " of it." : "nothing that shows."));
   }
 }
 

@@ -149,12 +149,12 @@ void answer_delay(const Rows& plain, const Rows& delayed, Sentences& out) {
   Rows both = plain;
   both.insert(both.end(), delayed.begin(), delayed.end());
   const Side side = side_of(both);
-  const ScenarioRow &base = *delayed.front(), &plain_base = *plain.front();
   const std::vector<ScalingPoint> with = scaling_of(delayed, side), without = scaling_of(plain, side);
   if (with.empty() || without.empty()) return;
+  const ScenarioRow& base = *with.front().base;
   const double delay_ms = base.spec.delay_ms, base_ms = step_ms(base, side);
-  out.push_back(model_text(base.spec) + ": with a delay of " + to_text(delay_ms) + " ms a step is " + speedups_text(with, base.spec.gpus) + "; without it " +
-                speedups_text(without, plain_base.spec.gpus) + "." + (side == Side::measured ? disagreement_text(delayed) : ""));
+  out.push_back(model_text(base.spec) + ": with a delay of " + to_text(delay_ms) + " ms a step is " + speedups_text(with) + "; without it " +
+                speedups_text(without) + "." + (side == Side::measured ? disagreement_text(delayed) : ""));
   out.push_back(change_of_speedups(without, with) +
                 (std::any_of(both.begin(), both.end(), [](auto* row) { return is_host_bound(*row); }) ? " The host bounds some of these steps: small differences are its noise." : ""));
   const ScenarioRow* same_base = with_gpus(plain, base.spec.gpus);
@@ -198,7 +198,8 @@ std::vector<BatchStep> batch_steps(const Rows& rows, Side side) {
   std::vector<BatchStep> steps;
   for (std::size_t i = 1; i < rows.size(); ++i) {
     const double batch = static_cast<double>(rows[i]->spec.batch) / static_cast<double>(rows[i - 1]->spec.batch);
-    steps.push_back({rows[i - 1], rows[i], batch, batch * step_ms(*rows[i - 1], side) / step_ms(*rows[i], side)});
+    const auto samples_per_s = [&](const ScenarioRow& row) { return of(row, side).metrics.throughput_samples_per_s; };
+    steps.push_back({rows[i - 1], rows[i], batch, samples_per_s(*rows[i]) / samples_per_s(*rows[i - 1])});
   }
   return steps;
 }
@@ -250,17 +251,33 @@ Rows rows_of_side(const Rows& rows, Side side) {
   return found;
 }
 
-/// "8 layers of 8192, 4 GPUs against 1 (measured): batch 32 0.60 times as fast (efficiency 15 %), ...". `groups`: rows with one batch.
-std::string speedups_by_batch(const std::vector<Rows>& groups, Side side) {
-  std::vector<std::string> items;
-  std::string head;
-  for (const Rows& rows : groups) {
-    for (const ScalingPoint& point : scaling_of(rows, side)) {
-      head = layers_text(point.row->spec) + ", " + gpus_of(*point.row) + " against " + std::to_string(rows.front()->spec.gpus) + " (" + name(side) + "): ";
-      items.push_back("batch " + std::to_string(point.row->spec.batch) + " " + times(point.gain.speedup) + " as fast (efficiency " + whole_percent(point.gain.efficiency) + ")");
+/// Of each batch against the fewest GPUs. `rows`: differ in batch and GPUs.
+std::vector<ScalingPoint> scaling_by_batch(Rows rows, Side side) {
+  std::stable_sort(rows.begin(), rows.end(), [](auto* a, auto* b) { return a->spec.batch < b->spec.batch; });
+  std::vector<ScalingPoint> points;
+  for (auto first = rows.begin(); first != rows.end();) {
+    const auto end = std::find_if(first, rows.end(), [&](auto* row) { return row->spec.batch != (*first)->spec.batch; });
+    for (const ScalingPoint& point : scaling_of(Rows(first, end), side)) points.push_back(point);
+    first = end;
+  }
+  return points;
+}
+
+/// "8 layers of 8192, 4 GPUs against 1 (measured): batch 32 0.60 times as fast (efficiency 15 %), ...": a sentence for each two
+/// numbers of GPUs.
+void say_speedups_by_batch(const std::vector<ScalingPoint>& points, Sentences& out) {
+  std::vector<std::pair<std::string, std::vector<std::string>>> sentences;
+  for (const ScalingPoint& point : points) {
+    const std::string head = layers_text(point.row->spec) + ", " + gpus_of(*point.row) + " against " + std::to_string(point.base->spec.gpus) + " (" + name(point.side) + "): ";
+    const std::string item = "batch " + std::to_string(point.row->spec.batch) + " " + times(point.gain.speedup) + " as fast (efficiency " + whole_percent(point.gain.efficiency) + ")";
+    const auto known = std::find_if(sentences.begin(), sentences.end(), [&](const auto& sentence) { return sentence.first == head; });
+    if (known == sentences.end()) {
+      sentences.push_back({head, {item}});
+    } else {
+      known->second.push_back(item);
     }
   }
-  return items.empty() ? "" : head + listed(items) + ".";
+  for (const auto& [head, items] : sentences) out.push_back(head + listed(items) + ".");
 }
 
 // ---- HW1.5C
@@ -270,7 +287,6 @@ void answer_straggler(const ScenarioRow& plain, const ScenarioRow& straggling, S
   const Straggler& straggler = *straggling.spec.straggler;
   const double more_ms = step_ms(straggling, side) - step_ms(plain, side);
   const auto gpus = static_cast<double>(straggling.spec.gpus);
-  std::string waits;
   const EvaluatedRun &here = of(straggling, side), &there = of(plain, side);
   double idle_ms = 0;
   for (std::size_t g = 0; g < here.metrics.gpus.size(); ++g) {
@@ -279,7 +295,7 @@ void answer_straggler(const ScenarioRow& plain, const ScenarioRow& straggling, S
   }
   out.push_back(work_text(plain.spec) + " on " + gpus_of(plain) + ": rank " + std::to_string(straggler.rank) + " sleeps " + ms(straggler.ms) + ", the step of everyone takes " +
                 ms(step_ms(straggling, side)) + " instead of " + ms(step_ms(plain, side)) + " (" + kind_text({&plain, &straggling}, side) + "): " + ms(more_ms) + " more, " +
-                whole_percent(more_ms / straggler.ms) + " of the sleep. The other GPUs wait in their first all-reduce, up to " + ms(idle_ms) +
+                whole_percent(more_ms / straggler.ms) + " of the sleep. The other GPUs wait" + (plain.spec.strategy == Strategy::ddp ? " in their first all-reduce" : "") + ", up to " + ms(idle_ms) +
                 " longer than before; together the " + gpus_of(plain) + " lose " + ms(gpus * more_ms) + " of GPU time a step, " + fixed(gpus * more_ms / straggler.ms, 1) +
                 " times what one of them sleeps. Throughput falls to " + percent(step_ms(plain, side) / step_ms(straggling, side)) + ".");
 }
@@ -299,7 +315,7 @@ Sentences dataparallel_ddp(const ScenarioTable& table) {
 
 Sentences artificial_delay(const ScenarioTable& table) {
   Sentences out;
-  for (const Rows& rows : rows_by_batch(table)) {
+  for (const Rows& rows : rows_alike(table, {"gpus", "delay-ms"})) {
     const Rows plain = with_delay(rows, 0);
     std::vector<double> delays;
     for (const ScenarioRow* row : rows) {
@@ -316,8 +332,7 @@ Sentences artificial_delay(const ScenarioTable& table) {
 Sentences batch_size(const ScenarioTable& table) {
   Sentences out;
   const std::int64_t gpus = most_gpus(table);
-  const std::vector<Rows> batches = rows_by_model(table);
-  for (const Rows& rows : rows_by_layers(table)) {
+  for (const Rows& rows : rows_alike(table, {"batch", "gpus"})) {
     Rows most;
     for (const ScenarioRow* row : rows) {
       if (row->spec.gpus == gpus) most.push_back(row);
@@ -325,22 +340,16 @@ Sentences batch_size(const ScenarioTable& table) {
     const Rows measured = rows_of_side(most, Side::measured);
     if (measured.size() > 1) answer_batches(measured, Side::measured, out);
     if (most.size() > 1 && measured.size() < most.size()) answer_batches(most, Side::predicted, out);
-    std::vector<Rows> own;
-    for (const Rows& of_batch : batches) {
-      if (same_model(of_batch.front()->spec, rows.front()->spec)) own.push_back(of_batch);
-    }
-    const std::string as_measured = speedups_by_batch(own, Side::measured);
-    if (!as_measured.empty()) out.push_back(as_measured);
-    if (measured.size() < most.size() || as_measured.empty()) {
-      if (const std::string predicted = speedups_by_batch(own, Side::predicted); !predicted.empty()) out.push_back(predicted);
-    }
+    const std::vector<ScalingPoint> as_measured = scaling_by_batch(rows, Side::measured), as_predicted = scaling_by_batch(rows, Side::predicted);
+    say_speedups_by_batch(as_measured, out);
+    if (as_predicted.size() > as_measured.size()) say_speedups_by_batch(as_predicted, out);
   }
   return out;
 }
 
 Sentences imbalance(const ScenarioTable& table) {
   Sentences out;
-  for (const Rows& rows : rows_by_model(table)) {
+  for (const Rows& rows : rows_alike(table, {"straggler"})) {
     const auto plain = std::find_if(rows.begin(), rows.end(), [](auto* row) { return !row->spec.straggler; });
     for (const ScenarioRow* row : rows) {
       if (row->spec.straggler && row->spec.straggler->ms > 0 && plain != rows.end()) answer_straggler(**plain, *row, out);

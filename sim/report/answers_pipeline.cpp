@@ -153,7 +153,8 @@ Sentences when_one_f_one_b_is_faster(const std::vector<const ScenarioRow*>& any_
                                      const std::vector<const ScenarioRow*>& one_f_one_b) {
   std::vector<const ScenarioRow*> all = any_gpipe;
   all.insert(all.end(), one_f_one_b.begin(), one_f_one_b.end());
-  const Side side = side_of(all);
+  const bool measured = side_of(all) == Side::measured && std::all_of(all.begin(), all.end(), [](auto* row) { return largest_memory(*row->measured) > 0; });
+  const Side side = measured ? Side::measured : Side::predicted;
   const auto memory = [&](const ScenarioRow* row) { return largest_memory(of(*row, side)); };
   const std::int64_t least_bytes =
       memory(*std::min_element(any_gpipe.begin(), any_gpipe.end(), [&](auto* a, auto* b) { return memory(a) < memory(b); }));

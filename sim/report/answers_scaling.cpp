@@ -76,24 +76,15 @@ std::string communication_of_series(const std::vector<ScalingPoint>& points) {
 
 constexpr double kHiddenShare = 0.05;
 
-/// Rows of one model on so many GPUs that communicate, fewest samples a GPU first; those whose rounds differ apart.
+/// Rows on so many GPUs that communicate and differ in their batch alone, fewest samples a GPU first.
 std::vector<Rows> rows_by_size(const ScenarioTable& table, std::int64_t gpus) {
   std::vector<Rows> groups;
-  for (const ScenarioRow& row : table.rows) {
-    const bool communicates = communication_time(row.predicted.result, row.predicted.metrics).running_ns > 0;
-    if (row.spec.gpus != gpus || !communicates) continue;
-    const auto known = std::find_if(groups.begin(), groups.end(), [&](const Rows& group) {
-      const RunSpec& spec = group.front()->spec;
-      return same_model(spec, row.spec) && spec.accum == row.spec.accum && spec.no_sync == row.spec.no_sync;
+  for (Rows group : rows_alike(table, {"batch"})) {
+    std::erase_if(group, [&](const ScenarioRow* row) {
+      return row->spec.gpus != gpus || communication_time(row->predicted.result, row->predicted.metrics).running_ns == 0;
     });
-    if (known == groups.end()) {
-      groups.push_back({&row});
-    } else {
-      known->push_back(&row);
-    }
-  }
-  for (Rows& group : groups) {
     std::stable_sort(group.begin(), group.end(), [](auto* a, auto* b) { return a->spec.batch < b->spec.batch; });
+    if (!group.empty()) groups.push_back(std::move(group));
   }
   return groups;
 }
@@ -127,7 +118,7 @@ std::string hiding_text(const ScenarioRow& row, Side side) {
   const CommunicationTime time = communication_time(of(row, side).result, of(row, side).metrics);
   const double longer = static_cast<double>(time.backward_ns) / static_cast<double>(time.running_ns);
   return work_text(row.spec) + " on " + gpus_of(row) + ", " + samples_a_gpu(row) + " (" + name(side) + "): " + communication_text(row, side) +
-         (is_host_bound(row) ? "" : "; the backward takes " + fixed(longer, 2) + " times as long as the exchange") + ".";
+         (is_host_bound(row) || time.running_ns == 0 ? "" : "; the backward takes " + fixed(longer, 2) + " times as long as the exchange") + ".";
 }
 
 /// "8 layers of 8192, from 256 samples a GPU on (...)". `rows`: one of rows_by_size(). Host-bound rows say nothing.
@@ -195,18 +186,16 @@ Sentences strong_scaling(const ScenarioTable& table) {
   for (const Rows& rows : rows_by_model(table)) {
     const std::vector<std::vector<ScalingPoint>> series = series_of(rows);
     if (series.empty()) continue;
-    std::int64_t fewest = rows.front()->spec.gpus;
-    for (const ScenarioRow* row : rows) fewest = std::min(fewest, row->spec.gpus);
     bool linear = true, slower = false;
     std::string text;
     for (const std::vector<ScalingPoint>& points : series) {
       linear = linear && std::all_of(points.begin(), points.end(), [](const ScalingPoint& p) { return p.gain.efficiency >= kLinearEfficiency; });
       slower = slower || std::any_of(points.begin(), points.end(), [](const ScalingPoint& p) { return p.gain.speedup < 1; });
-      text += (text.empty() ? "" : " All rows as predicted: ") + speedups_text(points, fewest) + ".";
+      text += (text.empty() ? "" : " All rows as predicted: ") + speedups_text(points) + ".";
     }
     out.push_back(work_text(rows.front()->spec) + ": is it linear? " + (linear ? "Nearly: " : "No: ") + text + (slower ? " Below 1 more GPUs make the step longer." : "") +
                   disagreement_text(rows));
-    out.push_back(drop_text(series.front(), fewest));
+    out.push_back(drop_text(series.front()));
     for (const std::vector<ScalingPoint>& points : series) out.push_back(communication_of_series(points));
   }
   return out;

@@ -87,10 +87,6 @@ void replay_backward(const Replay& replay, const Work& work, std::int32_t replic
   }
 }
 
-std::int64_t result_of_last(const Replay& replay, const Work& work) {
-  return replay.result_bytes(work.rows * layer_of(replay.plan, work.first_layer + work.layer_count - 1).out_features);
-}
-
 /// mse_loss in fp32 and its gradient: the terms, and once more what their mean reads.
 void replay_loss(const Replay& replay, const Work& work, Level& level) {
   const std::int64_t numbers = replay.loss_rows(work) * replay.layers().back().out_features;
@@ -114,9 +110,15 @@ std::int64_t bucket_bytes(const Plan& plan) {
   return bytes;
 }
 
+/// DataParallel keeps the output of a micro-batch on GPU 0 until the next one has one.
+struct KeptOutput {
+  std::int64_t before = 0;  // of the micro-batch before
+  std::int64_t own = 0;
+};
+
 /// What nn.DataParallel does beside forwards and backwards. Parameters of replicas last from their broadcast to the end of
 /// the step, gradients of replicas to their reduction.
-void replay_exchange(const Replay& replay, const Task& task, const Work& work, std::int64_t output_bytes, Level& level) {
+void replay_exchange(const Replay& replay, const Task& task, const Work& work, const KeptOutput& output, Level& level) {
   const Plan& plan = replay.plan;
   const std::int64_t bytes = allocated_bytes(work.bytes);
   const bool root = task.worker == 0;
@@ -127,8 +129,7 @@ void replay_exchange(const Replay& replay, const Task& task, const Work& work, s
     case TaskKind::gather:
       // A replica's module is gone after its forward: what its backward does not read, the first layer's weight, with it.
       if (!work.receives) level.give(tensor_bytes(layer_of(plan, 0).in_features * layer_of(plan, 0).out_features));
-      // Once for all slices. The output of the micro-batch before is kept until there is a new one.
-      if (work.receives && task.part == 1) level.take(output_bytes);
+      if (work.receives && task.part == 1) level.take(output.own);  // once for all slices
       break;
     case TaskKind::broadcast:
       level.take(root && work.tensors == 1 ? 0 : bytes);
@@ -139,7 +140,7 @@ void replay_exchange(const Replay& replay, const Task& task, const Work& work, s
       if (work.tensors > 1) level.give(bytes);
       break;
     case TaskKind::loss:
-      level.give(output_bytes);
+      level.give(output.before);
       replay_loss(replay, work, level);
       break;
     default: break;
@@ -156,14 +157,15 @@ std::vector<std::int64_t> kept_losses(const Replay& replay) {
   return bytes;
 }
 
-/// DataParallel keeps the output of its last micro-batch on GPU 0.
-std::int64_t kept_output(const Replay& replay) {
-  std::int64_t bytes = 0;
+/// Of DataParallel, by micro-batch of all rounds; of others without a meaning.
+std::vector<KeptOutput> kept_outputs(const Replay& replay) {
+  std::vector<KeptOutput> outputs(replay.plan.microbatch_rows.size());
   for (const Task& task : replay.plan.graph.tasks) {
     const Work& work = replay.plan.graph.works[task.work];
-    if (work.kind == TaskKind::loss) bytes = replay.output_bytes(work);
+    if (work.kind == TaskKind::loss) outputs[static_cast<std::size_t>(task.microbatch)].own = replay.output_bytes(work);
   }
-  return bytes;
+  for (std::size_t m = 0; m < outputs.size(); ++m) outputs[m].before = outputs[(m + outputs.size() - 1) % outputs.size()].own;
+  return outputs;
 }
 
 /// What is there between two steps.
@@ -176,7 +178,7 @@ std::vector<Level> levels_at_rest(const Replay& replay) {
     if (replay.is_dp() && s > 0) continue;  // its parameters come with the broadcast
     levels[s].take(parameter_bytes(plan, plan.stages[s], 1) + optimizer_bytes(plan, plan.stages[s]));
   }
-  if (replay.is_dp()) levels.front().take(kept_output(replay));
+  if (replay.is_dp()) levels.front().take(kept_outputs(replay).back().own);
   return levels;
 }
 
@@ -202,7 +204,7 @@ std::int64_t bias_sum_bytes(std::int64_t rows, std::int64_t width, std::int64_t 
 std::vector<std::int64_t> replay_autograd(const Plan& plan, std::int64_t multiprocessors) {
   const Replay replay{plan, multiprocessors};
   const std::vector<std::int64_t> losses = kept_losses(replay);
-  const std::int64_t dp_output = replay.is_dp() ? kept_output(replay) : 0;
+  const std::vector<KeptOutput> outputs = kept_outputs(replay);
   const std::int64_t used = std::count_if(plan.replica_rows.begin(), plan.replica_rows.end(), [](std::int64_t rows) { return rows > 0; });
   std::vector<Level> levels = levels_at_rest(replay);
   std::vector<std::int64_t> lasting;  // DataParallel: what outlives a round
@@ -213,10 +215,12 @@ std::vector<std::int64_t> replay_autograd(const Plan& plan, std::int64_t multipr
     const auto s = static_cast<std::size_t>(task.stage);
     Level& level = levels[s];
     if (replay.is_dp() && task.microbatch > microbatch[s]) {
-      level.now = lasting[s] + (s == 0 ? parameter_bytes(plan, plan.stages[s], 1) : 0);
+      level.now = lasting[s];
+      if (s == 0) level.now += parameter_bytes(plan, plan.stages[s], 1) - outputs.back().own + outputs[static_cast<std::size_t>(task.microbatch) - 1].own;
       microbatch[s] = task.microbatch;
     }
     const Stage& stage = plan.stages[s];
+    const KeptOutput output = task.microbatch < 0 ? KeptOutput() : outputs[static_cast<std::size_t>(task.microbatch)];
     const std::int64_t in = replay.result_bytes(work.rows * layer_of(plan, stage.first_layer).in_features);
     const std::int64_t out = replay.result_bytes(work.rows * layer_of(plan, stage.first_layer + stage.layer_count - 1).out_features);
     switch (task.kind) {
@@ -226,7 +230,7 @@ std::vector<std::int64_t> replay_autograd(const Plan& plan, std::int64_t multipr
       case TaskKind::send_backward: level.give(2 * in); break;  // the gradient, and what had arrived
       case TaskKind::backward:
         if (work.loss) replay_loss(replay, work, level);
-        replay_backward(replay, work, stage.replica, !replay.is_dp() || s > 0 ? result_of_last(replay, work) : used > 1 ? dp_output : 0, level);
+        replay_backward(replay, work, stage.replica, !replay.is_dp() || s > 0 ? out : used > 1 ? output.own : 0, level);
         break;
       case TaskKind::optimizer:
         level.give(losses[s]);  // of the step before: there is a new one
@@ -235,7 +239,7 @@ std::vector<std::int64_t> replay_autograd(const Plan& plan, std::int64_t multipr
           level.give(parameter_bytes(plan, stage, 1));
         }
         break;
-      default: replay_exchange(replay, task, work, dp_output, level); break;
+      default: replay_exchange(replay, task, work, output, level); break;
     }
   }
   std::vector<std::int64_t> peaks;

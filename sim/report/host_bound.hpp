@@ -23,6 +23,8 @@
 namespace pdl {
 
 inline constexpr double kHostBoundShare = 0.10;
+/// How the warning of a host-bound prediction begins.
+inline constexpr const char* kHostBoundWarning = "bound by the host";
 
 /// The same costs without the host's.
 PricedWork without_host(const Plan& plan, PricedWork priced);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "sim/report/allocated_tensors.hpp"
 #include "sim/report/autograd_memory.hpp"
 
 namespace pdl {

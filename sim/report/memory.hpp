@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "sim/plan/plan.hpp"
-#include "sim/report/allocated_tensors.hpp"
 
 namespace pdl {
 

@@ -30,6 +30,25 @@ std::vector<Rows> rows_by_layers(const ScenarioTable& table) {
   return groups;
 }
 
+std::vector<Rows> rows_alike(const ScenarioTable& table, const std::vector<std::string>& but) {
+  std::vector<std::pair<std::string, Rows>> groups;
+  for (const ScenarioRow& row : table.rows) {
+    std::string key = row.spec.model_name;
+    for (const SettingValue& setting : to_settings(row.spec)) {
+      if (std::find(but.begin(), but.end(), setting.name) == but.end()) key += "\n" + setting.name + " " + setting.value;
+    }
+    const auto known = std::find_if(groups.begin(), groups.end(), [&](const auto& group) { return group.first == key; });
+    if (known == groups.end()) {
+      groups.push_back({key, {&row}});
+    } else {
+      known->second.push_back(&row);
+    }
+  }
+  std::vector<Rows> rows;
+  for (auto& [key, group] : groups) rows.push_back(std::move(group));
+  return rows;
+}
+
 std::int64_t most_gpus(const ScenarioTable& table) {
   std::int64_t most = 1;
   for (const ScenarioRow& row : table.rows) most = std::max(most, row.spec.gpus);
@@ -43,7 +62,7 @@ std::vector<ScalingPoint> scaling_of(Rows rows, Side side) {
   if (side == Side::measured && !base.measured) return points;
   for (const ScenarioRow* row : rows) {
     if (row->spec.gpus == base.spec.gpus || (side == Side::measured && !row->measured)) continue;
-    points.push_back({row, side, speedup_against({step_ms(base, side), base.spec.gpus}, {step_ms(*row, side), row->spec.gpus})});
+    points.push_back({row, &base, side, speedup_against({step_ms(base, side), base.spec.gpus}, {step_ms(*row, side), row->spec.gpus})});
   }
   return points;
 }
@@ -56,13 +75,13 @@ std::vector<std::vector<ScalingPoint>> series_of(const Rows& rows) {
   return series;
 }
 
-std::string speedups_text(const std::vector<ScalingPoint>& points, std::int64_t fewest) {
+std::string speedups_text(const std::vector<ScalingPoint>& points) {
   std::vector<std::string> items;
   for (const ScalingPoint& point : points) {
     items.push_back(times(point.gain.speedup) + " on " + gpus_of(*point.row) + " (efficiency " + whole_percent(point.gain.efficiency) + ")");
   }
   const std::string kind = name(points.front().side);
-  return listed(items) + " as fast as on " + count_of(fewest, "GPU") + " (" + kind + " against " + kind + ")";
+  return listed(items) + " as fast as on " + gpus_of(*points.front().base) + " (" + kind + " against " + kind + ")";
 }
 
 std::string disagreement_text(const Rows& rows) {
@@ -77,7 +96,8 @@ std::string disagreement_text(const Rows& rows) {
   return items.empty() ? "" : " Measured and predicted disagree on whether more GPUs help: " + listed(items) + ".";
 }
 
-std::string drop_text(const std::vector<ScalingPoint>& points, std::int64_t fewest) {
+std::string drop_text(const std::vector<ScalingPoint>& points) {
+  const std::int64_t fewest = points.front().base->spec.gpus;
   double before = 1, most = 0;
   std::int64_t from = fewest, at_from = fewest, at_to = fewest;
   double level_from = 1, level_to = 1;

@@ -29,8 +29,11 @@ std::vector<Rows> rows_by_layers(const ScenarioTable& table);
 /// Of all rows.
 std::int64_t most_gpus(const ScenarioTable& table);
 
+/// Rows with the same settings but the named ones, in the order of the table.
+std::vector<Rows> rows_alike(const ScenarioTable& table, const std::vector<std::string>& but);
+
 struct ScalingPoint {
-  const ScenarioRow* row;
+  const ScenarioRow *row, *base;
   Side side;
   Speedup gain;
 };
@@ -43,11 +46,11 @@ std::vector<ScalingPoint> scaling_of(Rows rows, Side side);
 std::vector<std::vector<ScalingPoint>> series_of(const Rows& rows);
 
 /// `points`: one at least, all of one kind.
-std::string speedups_text(const std::vector<ScalingPoint>& points, std::int64_t fewest);
+std::string speedups_text(const std::vector<ScalingPoint>& points);
 /// " Measured and predicted disagree ...", where one says that more GPUs help and the other that they do not.
 std::string disagreement_text(const Rows& rows);
 /// The sharpest fall of the efficiency from one number of GPUs to the next. `points`: all of one kind.
-std::string drop_text(const std::vector<ScalingPoint>& points, std::int64_t fewest);
+std::string drop_text(const std::vector<ScalingPoint>& points);
 /// "0.8 %": p25 to p75 of the measured steps, of their median.
 std::string spread_text(const ScenarioRow& row);
 /// Said once where numbers of host-bound rows are beside others.

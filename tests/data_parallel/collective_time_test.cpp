@@ -184,10 +184,47 @@ TEST_CASE("a group between two that were measured takes no less than the smaller
   key.ranks = 2;
   builder.add(key, {{1, 9.5}, {kMB, 19}, {1024 * kMB, 10200}});
   asked.known = builder.done();
-  CHECK(asked.us(5, 1) == Approx(11));       // a tree of 5 would be 11.6
-  CHECK(asked.us(3, 1) == Approx(9.5));      // a tree of 3, 7.9
-  CHECK(asked.us(12, 1) == Approx(10));      // from 16 by a tree 9.86, 4 took 10
+  const auto between = [](double low, double high, double part) { return low * std::pow(high / low, part); };
+  CHECK(asked.us(3, 1) == Approx(between(9.5, 10, std::log2(1.5))));
+  CHECK(asked.us(5, 1) == Approx(between(10, 11, std::log(1.25) / std::log(4))));
+  CHECK(asked.us(12, 1) == Approx(between(10, 11, std::log(3) / std::log(4))));
   CHECK(asked.us(16, 1) == Approx(11));
+  CHECK_THAT(asked.notices.texts().front(), ContainsSubstring("between measured groups: all_reduce of 3 ranks from 2 and 4 measured"));
+  for (const std::int64_t bytes : {std::int64_t{1}, kMB, 1024 * kMB}) {  // sizes at which all three were measured
+    double last = 0;
+    for (std::int64_t ranks = 2; ranks <= 64; ++ranks) {
+      CAPTURE(bytes, ranks);
+      CHECK(asked.us(ranks, bytes) >= last * (1 - 1e-12));
+      last = asked.us(ranks, bytes);
+    }
+  }
+}
+
+TEST_CASE("measured groups are left as they are, a larger one that was not takes no less than any of them") {
+  Asked asked;  // 4 ranks: 10 us
+  MeasuredKey key = asked.known.curves.front().key;
+  ProfileBuilder builder;
+  builder.profile = asked.known;
+  key.ranks = 2;
+  builder.add(key, {{1, 12}, {kMB, 30}});
+  asked.known = builder.done();
+  CHECK(asked.us(2, 1) == Approx(12));
+  CHECK(asked.us(3, 1) == Approx(12));
+  CHECK(asked.us(4, 1) == Approx(10));
+  CHECK(asked.us(5, 1) == Approx(12));  // a tree of 5 from 4: 11.6
+}
+
+TEST_CASE("more hosts never take less time, however fast their network") {
+  for (const double gb_per_s : {10., 1000., 1e5}) {
+    Asked asked;
+    double last = 0;
+    for (std::int64_t hosts = 1; hosts <= 16; ++hosts) {
+      const double us = asked.us(8 * hosts, 64 * kMB, hosts, gb_per_s, 5);
+      CAPTURE(gb_per_s, hosts);
+      CHECK(us >= last * (1 - 1e-12));
+      last = us;
+    }
+  }
 }
 
 TEST_CASE("a profile without the collective is refused by name") {

@@ -14,7 +14,7 @@
 #include <memory>
 #include <mutex>
 
-#include "sim/report/memory.hpp"
+#include "sim/report/allocated_tensors.hpp"
 
 namespace pdl {
 

@@ -1,4 +1,4 @@
-// What a step of autograd's programs needs is what sim/report/memory.cpp replays: LibTorch itself says so, on the CPU.
+// What a step of autograd's programs needs is what sim/report/autograd_memory.cpp replays: LibTorch itself says so, on the CPU.
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -36,10 +36,9 @@ std::int64_t peak_of_a_step(const Plan& plan) {
   return memory.peak_bytes();
 }
 
-/// 64 rows of 256 numbers are 64 KiB, a weight is 256 KiB, a bias 1 KiB: what is left out is smaller than any of them.
-/// It is scalars: a loss each micro-batch, the gradient of a loss, its weight.
+/// What is left out is scalars, 512 bytes each: a loss each micro-batch, the gradient of a loss, its weight.
 void check(const std::string& flags) {
-  const Plan plan = make_plan(spec("--dim 256 --gpus 1 " + flags));
+  const Plan plan = make_plan(spec("--gpus 1 " + flags));
   INFO(describe(plan.spec));
   const std::int64_t measured = peak_of_a_step(plan), predicted = predict_memory_bytes(plan, {}).front();
   const std::int64_t microbatches = static_cast<std::int64_t>(plan.microbatch_rows.size());
@@ -47,12 +46,17 @@ void check(const std::string& flags) {
   CHECK(predicted - measured <= 6 * 512);
 }
 
+/// 64 rows of 256 numbers are 64 KiB, a weight is 256 KiB.
+const std::string kSmall = "--dim 256 ";
+/// A bias is 8 KiB, more than all scalars: none is forgotten.
+const std::string kWide = "--dim 2048 --depth 2 --batch 8 ";
+
 }  // namespace
 
 TEST_CASE("A step of autograd needs what is predicted", "[runtime][memory]") {
   for (const std::string dtype : {"fp32", "amp-bf16"}) {
     for (const std::string depth : {"1", "2", "5"}) {
-      const std::string flags = "--workers one --dtype " + dtype + " --depth " + depth + " ";
+      const std::string flags = kSmall + "--workers one --dtype " + dtype + " --depth " + depth + " ";
       for (const std::string batch : {"64", "512"}) {
         for (const std::string rounds : {"1", "3"}) check(flags + "--strategy mp --batch " + batch + " --accum " + rounds);
       }
@@ -60,7 +64,8 @@ TEST_CASE("A step of autograd needs what is predicted", "[runtime][memory]") {
         check(flags + "--schedule " + schedule + " --batch 1024 --microbatches 4");
       }
     }
-    check("--workers one --strategy mp --optimizer adam --batch 64 --depth 3 --dtype " + dtype);
+    check(kSmall + "--workers one --strategy mp --optimizer adam --batch 64 --depth 3 --dtype " + dtype);
+    for (const std::string rounds : {"1", "2"}) check(kWide + "--workers one --strategy mp --dtype " + dtype + " --accum " + rounds);
   }
 }
 
@@ -69,10 +74,13 @@ TEST_CASE("A step of data parallelism on one GPU needs what is predicted", "[dat
     for (const std::string strategy : {"ddp --transport gloo", "dp"}) {
       for (const std::string batch : {"64", "512"}) {
         for (const std::string rounds : {"1", "3"}) {
-          check("--strategy " + strategy + " --depth 4 --batch " + batch + " --accum " + rounds + " --dtype " + dtype);
+          check(kSmall + "--strategy " + strategy + " --depth 4 --batch " + batch + " --accum " + rounds + " --dtype " + dtype);
         }
       }
+      check(kSmall + "--strategy " + strategy + " --depth 3 --batch 130 --microbatches 4 --dtype " + dtype);  // 33 33 33 31
+      check(kSmall + "--strategy " + strategy + " --depth 3 --batch 64 --optimizer adam --dtype " + dtype);
+      check(kWide + "--strategy " + strategy + " --dtype " + dtype);
     }
   }
-  check("--strategy ddp --transport gloo --depth 4 --batch 64 --bucket-views 1");
+  check(kSmall + "--strategy ddp --transport gloo --depth 4 --batch 64 --bucket-views 1");
 }
