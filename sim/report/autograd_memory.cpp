@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 #include "sim/report/allocated_tensors.hpp"
 
@@ -69,21 +70,23 @@ void replay_backward(const Replay& replay, const Work& work, std::int32_t replic
     level.give(arrived + result);  // after it, and the ReLU's result
     arrived = l > 0 ? replay.result_bytes(work.rows * in) : 0;
     level.take(arrived);
-    const std::int64_t made = replay.result_bytes(in * out) + replay.result_bytes(out);
-    level.take(made);
+    const std::int64_t weight = replay.result_bytes(in * out), bias = replay.result_bytes(out);
+    level.take(weight + bias);
     const std::int64_t partial_sums = bias_sum_bytes(work.rows, out, replay.multiprocessors);
     level.take(partial_sums);
     level.give(partial_sums + result);
-    const std::int64_t gradients = tensor_bytes(in * out) + tensor_bytes(out);
-    if (replay.amp) {
-      level.give(l > 0 ? replay.result_bytes(in * out) : replay.result_bytes(work.rows * in));  // the copy of the weight, of the input
-      level.take(gradients);
-      level.give(made);
+    if (replay.amp) level.give(l > 0 ? weight : replay.result_bytes(work.rows * in));  // the copy of the weight, of the input
+    // Added to what is there, or copied into a bucket that is the gradient.
+    const bool goes = work.accumulate || plan.spec.bucket_views;
+    for (const auto& [made, numbers] : {std::pair{bias, out}, {weight, in * out}}) {
+      if (replay.amp) {  // cast to fp32
+        level.take(tensor_bytes(numbers));
+        level.give(made);
+      }
+      if (goes) level.give(tensor_bytes(numbers));
     }
     // DataParallel's replicas: the weight of a layer goes with its backward.
     if (plan.spec.strategy == Strategy::dp && replica > 0 && l > 0) level.give(tensor_bytes(in * out));
-    // Added to what is there, or copied into a bucket that is the gradient.
-    if (work.accumulate || plan.spec.bucket_views) level.give(gradients);
   }
 }
 
