@@ -52,7 +52,8 @@ NcclTests parse_nccl_tests(const std::string& text, const std::string& place, co
 NcclTests load_nccl_tests(const std::string& path, const NcclTestsOptions& options = {});
 
 /// Adds the samples, and to the environment under "nccl_tests" what was read. Where there are no other samples: the
-/// device, the card and the largest number of ranks as count too. The same whatever the order of the files. Throws InputError if the card is not the one of the samples.
+/// device, the card and the largest number of ranks as count too. The same whatever the order of the files. Throws
+/// InputError if the card is not the one of the samples.
 void add_nccl_tests(const NcclTests& tests, const std::string& place, Samples& samples);
 
 }  // namespace pdl

@@ -13,8 +13,8 @@ namespace {
 using Settings = std::vector<SettingValue>;
 
 std::string value_of(const Settings& settings, const std::string& name) {
-  const auto found = std::find_if(settings.begin(), settings.end(), [&](const auto& setting) { return setting.name == name; });
-  return found == settings.end() ? "its default" : found->value;
+  const SettingValue* found = find_setting(settings, name);
+  return found ? found->value : "its default";
 }
 
 /// "worker 3", "workers 0, 2"

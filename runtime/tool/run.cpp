@@ -166,7 +166,7 @@ int run_command(const RunFlags& flags, const std::vector<std::string>& arguments
   const Plan plan = make_plan(spec);
   const std::string command = command_text(arguments);
   if (const auto process = own_rank(spec, port)) return run_worker(plan, options, *process, flags, command);
-  if (const std::string text = flags.runtime.fallback_text(); !text.empty()) std::cerr << "pdl-run: " << text << "\n";
+  flags.runtime.say_fallback();
   check_run(plan, options);
   if (spec.workers == Workers::process) return launch_workers(static_cast<int>(spec.gpus), port, arguments);
   if (port) throw InputError("--port", std::to_string(*port) + " with --workers " + to_string(spec.workers), "--workers process");

@@ -1,6 +1,7 @@
 #include "runtime/tool/runtime_flags.hpp"
 
 #include <cstdint>
+#include <iostream>
 #include <limits>
 
 #include "runtime/executor/devices.hpp"
@@ -42,8 +43,9 @@ RuntimeOptions RuntimeFlags::options() const {
   return options;
 }
 
-std::string RuntimeFlags::fallback_text() const {
-  return device_.value() || gpu_count() > 0 ? "" : "no GPU is visible here: the workers are on the CPU (--device cpu says so)";
+void RuntimeFlags::say_fallback() const {
+  if (device_.value() || gpu_count() > 0) return;
+  std::cerr << "pdl-run: no GPU is visible here: the workers are on the CPU (--device cpu says so)\n";
 }
 
 std::optional<int> RuntimeFlags::port() const {

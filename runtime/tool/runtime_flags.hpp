@@ -3,7 +3,6 @@
 
 #include <memory>
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "runtime/executor/runtime_options.hpp"
@@ -19,8 +18,8 @@ class RuntimeFlags {
   /// Throws InputError naming the flag. Device: cuda if this process sees a GPU, unless given.
   RuntimeOptions options() const;
 
-  /// The device was not said, and there is no GPU: a line that says so; else nothing.
-  std::string fallback_text() const;
+  /// Where the device was not said and there is no GPU, a line to standard error says so.
+  void say_fallback() const;
 
   /// None: any free port.
   std::optional<int> port() const;

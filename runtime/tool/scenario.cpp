@@ -82,7 +82,7 @@ void create_folder(const std::string& folder) {
 int measure_scenario(const ScenarioFlags& flags) {
   const RuntimeOptions options = flags.runtime.options();
   const std::optional<int> port = flags.runtime.port();
-  if (const std::string text = flags.runtime.fallback_text(); !text.empty()) std::cerr << "pdl-run: " << text << "\n";
+  flags.runtime.say_fallback();
   Scenario scenario = load_scenario(flags.file);
   if (options.device == DeviceKind::cpu) {
     for (RunSpec& spec : scenario.configurations) spec = on_cpu(std::move(spec));

@@ -91,16 +91,10 @@ std::string memory_like(std::int64_t bytes, std::int64_t largest) {
 std::vector<Rows> rows_by_batch(const ScenarioTable& table) {
   std::vector<Rows> groups;
   for (const ScenarioRow& row : table.rows) {
-    const auto same = [&](const Rows& group) {
-      const RunSpec& spec = group.front()->spec;
-      return spec.model_name == row.spec.model_name && spec.depth == row.spec.depth && spec.dim == row.spec.dim && spec.batch == row.spec.batch;
-    };
-    const auto known = std::find_if(groups.begin(), groups.end(), same);
-    if (known == groups.end()) {
-      groups.push_back({&row});
-    } else {
-      known->push_back(&row);
-    }
+    add_to_group(groups, row, [&](const ScenarioRow& other) {
+      return other.spec.model_name == row.spec.model_name && other.spec.depth == row.spec.depth && other.spec.dim == row.spec.dim &&
+             other.spec.batch == row.spec.batch;
+    });
   }
   return groups;
 }

@@ -77,6 +77,17 @@ std::int64_t largest_memory(const EvaluatedRun& run);
 /// In the unit of `largest`: amounts that are compared have one. "0.87 GiB" beside "1.09 GiB".
 std::string memory_like(std::int64_t bytes, std::int64_t largest);
 
+/// Puts a row into the first group whose first row is `like` it, or into one of its own behind them.
+template <typename Like>
+void add_to_group(std::vector<Rows>& groups, const ScenarioRow& row, Like like) {
+  const auto known = std::find_if(groups.begin(), groups.end(), [&](const Rows& group) { return like(*group.front()); });
+  if (known == groups.end()) {
+    groups.push_back({&row});
+  } else {
+    known->push_back(&row);
+  }
+}
+
 /// Rows with the same model and batch, whatever their rounds, delays and numbers; in the order of the table.
 std::vector<Rows> rows_by_batch(const ScenarioTable& table);
 /// Rows with the same baseline_row(), in the order of the table.

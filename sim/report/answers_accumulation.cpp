@@ -143,14 +143,7 @@ void say_stability(const Rows& rows, Sentences& out) {
 std::vector<Rows> rows_by_code(const Rows& rows) {
   std::vector<Rows> groups;
   for (const ScenarioRow* row : rows) {
-    const auto known = std::find_if(groups.begin(), groups.end(), [&](const Rows& group) {
-      return group.front()->spec.dtype == row->spec.dtype && group.front()->spec.no_sync == row->spec.no_sync;
-    });
-    if (known == groups.end()) {
-      groups.push_back({row});
-    } else {
-      known->push_back(row);
-    }
+    add_to_group(groups, *row, [&](const ScenarioRow& other) { return other.spec.dtype == row->spec.dtype && other.spec.no_sync == row->spec.no_sync; });
   }
   for (Rows& group : groups) {
     std::stable_sort(group.begin(), group.end(), [](auto* a, auto* b) { return a->spec.accum < b->spec.accum; });

@@ -172,16 +172,15 @@ std::vector<KeptOutput> kept_outputs(const Replay& replay) {
 }
 
 /// What is there between two steps.
-std::vector<Level> levels_at_rest(const Replay& replay) {
+std::vector<Level> levels_at_rest(const Replay& replay, const std::vector<std::int64_t>& losses, const std::vector<KeptOutput>& outputs) {
   const Plan& plan = replay.plan;
-  const std::vector<std::int64_t> losses = kept_losses(replay);
   std::vector<Level> levels(plan.stages.size());
   for (std::size_t s = 0; s < levels.size(); ++s) {
     levels[s].take(data_bytes(plan, s) + bucket_bytes(plan) + losses[s]);
     if (replay.is_dp() && s > 0) continue;  // its parameters come with the broadcast
     levels[s].take(parameter_bytes(plan, plan.stages[s], 1) + optimizer_bytes(plan, plan.stages[s]));
   }
-  if (replay.is_dp()) levels.front().take(kept_outputs(replay).back().own);
+  if (replay.is_dp()) levels.front().take(outputs.back().own);
   return levels;
 }
 
@@ -209,7 +208,7 @@ std::vector<std::int64_t> replay_autograd(const Plan& plan, std::int64_t multipr
   const std::vector<std::int64_t> losses = kept_losses(replay);
   const std::vector<KeptOutput> outputs = kept_outputs(replay);
   const std::int64_t used = std::count_if(plan.replica_rows.begin(), plan.replica_rows.end(), [](std::int64_t rows) { return rows > 0; });
-  std::vector<Level> levels = levels_at_rest(replay);
+  std::vector<Level> levels = levels_at_rest(replay, losses, outputs);
   std::vector<std::int64_t> lasting;  // DataParallel: what outlives a round
   for (const Level& level : levels) lasting.push_back(level.now);
   std::vector<std::int32_t> microbatch(levels.size(), 0);

@@ -13,40 +13,19 @@ std::string whole_percent(double fraction) { return fixed(100 * fraction, 0) + "
 
 std::string layers_text(const RunSpec& spec) { return count_of(spec.depth, "layer") + " of " + std::to_string(spec.dim); }
 
-bool same_model(const RunSpec& a, const RunSpec& b) {
-  return a.model_name == b.model_name && a.depth == b.depth && a.dim == b.dim;
-}
-
-std::vector<Rows> rows_by_layers(const ScenarioTable& table) {
+std::vector<Rows> rows_alike(const ScenarioTable& table, const std::vector<std::string>& but) {
+  const auto settings = [&](const ScenarioRow& row) {
+    std::string text = row.spec.model_name;
+    for (const SettingValue& setting : to_settings(row.spec)) {
+      if (std::find(but.begin(), but.end(), setting.name) == but.end()) text += "\n" + setting.name + " " + setting.value;
+    }
+    return text;
+  };
   std::vector<Rows> groups;
   for (const ScenarioRow& row : table.rows) {
-    const auto known = std::find_if(groups.begin(), groups.end(), [&](const Rows& group) { return same_model(group.front()->spec, row.spec); });
-    if (known == groups.end()) {
-      groups.push_back({&row});
-    } else {
-      known->push_back(&row);
-    }
+    add_to_group(groups, row, [&, own = settings(row)](const ScenarioRow& other) { return settings(other) == own; });
   }
   return groups;
-}
-
-std::vector<Rows> rows_alike(const ScenarioTable& table, const std::vector<std::string>& but) {
-  std::vector<std::pair<std::string, Rows>> groups;
-  for (const ScenarioRow& row : table.rows) {
-    std::string key = row.spec.model_name;
-    for (const SettingValue& setting : to_settings(row.spec)) {
-      if (std::find(but.begin(), but.end(), setting.name) == but.end()) key += "\n" + setting.name + " " + setting.value;
-    }
-    const auto known = std::find_if(groups.begin(), groups.end(), [&](const auto& group) { return group.first == key; });
-    if (known == groups.end()) {
-      groups.push_back({key, {&row}});
-    } else {
-      known->second.push_back(&row);
-    }
-  }
-  std::vector<Rows> rows;
-  for (auto& [key, group] : groups) rows.push_back(std::move(group));
-  return rows;
 }
 
 std::int64_t most_gpus(const ScenarioTable& table) {

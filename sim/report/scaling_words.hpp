@@ -23,9 +23,6 @@ std::string whole_percent(double fraction);
 
 /// "2 layers of 1024": the model without the batch.
 std::string layers_text(const RunSpec& spec);
-bool same_model(const RunSpec& a, const RunSpec& b);
-/// Rows with the same model, whatever their batch, in the order of the table.
-std::vector<Rows> rows_by_layers(const ScenarioTable& table);
 /// Of all rows.
 std::int64_t most_gpus(const ScenarioTable& table);
 

@@ -122,8 +122,7 @@ std::string held_batch(const Sweep& sweep, bool of_gpu) {
     if (!row.scaling) continue;
     const SweepRow& base = sweep.rows[row.scaling->base_row];
     const auto whole = [&](const std::string& name) {
-      const auto found = std::find_if(base.settings.begin(), base.settings.end(), [&](const auto& s) { return s.name == name; });
-      return parse_whole(name, found->value, 1, 1'000'000'000);
+      return parse_whole(name, find_setting(base.settings, name)->value, 1, 1'000'000'000);
     };
     const double samples = static_cast<double>(whole("batch")) / static_cast<double>(of_gpu ? whole("gpus") : 1);
     const std::string text = " (" + to_text(samples) + (samples == 1 ? " sample)" : " samples)");
