@@ -29,7 +29,7 @@ Message GlooGroups::start(int group, const std::vector<at::Tensor>& tensors) {
   of.flat = at::flatten_dense_tensors(tensors);
   if (tensors.size() == 1) of.flat = of.flat.clone();
   std::vector<at::Tensor> travelling{of.flat};
-  return start_all_reduce(*of.gloo, travelling);
+  return of.gloo->allreduce(travelling);
 }
 
 void GlooGroups::finish(int group, const Message& exchange, const std::vector<at::Tensor>& tensors) {

@@ -1,9 +1,10 @@
 #include "runtime/comm/process_group.hpp"
 
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
-#include <mutex>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -23,8 +24,8 @@
 namespace pdl {
 namespace {
 
-// A step on a slow CPU may take minutes. A dead worker is noticed by other means.
-constexpr std::chrono::minutes kLongestStep{30};
+// c10d's own limit is out of the way: the limit on waiting (runtime/comm/waiting.hpp) comes first and says more.
+constexpr std::chrono::hours kLongestStep{24};
 
 using c10d::Work;
 using Tensors = std::vector<at::Tensor>;
@@ -39,7 +40,7 @@ class WatchedBackend : public c10d::Backend {
 
   c10::intrusive_ptr<Work> allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) override {
     for (AllReduceWatcher* watcher : watchers_) watcher->before_all_reduce();
-    auto work = start_all_reduce(*inner_, tensors, options);
+    auto work = inner_->allreduce(tensors, options);
     for (AllReduceWatcher* watcher : watchers_) work = watcher->after_all_reduce(std::move(work));
     return work;
   }
@@ -58,8 +59,18 @@ class WatchedBackend : public c10d::Backend {
   std::vector<AllReduceWatcher*> watchers_;
 };
 
+std::atomic<bool> ranks_in_threads{false};
+
+/// One thread makes all groups of a process, or the recorder that threads must not share is off.
+void check_thread() {
+  static const std::thread::id first = std::this_thread::get_id();
+  TORCH_CHECK(ranks_in_threads || std::this_thread::get_id() == first,
+              "process groups on several threads of a process without allow_ranks_in_threads()");
+}
+
 c10::intrusive_ptr<c10d::Backend> make_nccl([[maybe_unused]] const Membership& membership) {
 #if PDL_CUDA
+  check_thread();
   const c10::cuda::CUDAGuard guard(membership.device);
   auto options = c10d::ProcessGroupNCCL::Options::create();
   options->timeout = kLongestStep;
@@ -87,6 +98,7 @@ c10::intrusive_ptr<c10d::Backend> make_gloo_backend([[maybe_unused]] const c10::
                                                     [[maybe_unused]] bool one_host) {
 #if PDL_GLOO
   using Gloo = c10d::ProcessGroupGloo;
+  check_thread();
   auto options = Gloo::Options::create(kLongestStep);
   if (one_host) {
     options->devices.push_back(Gloo::createDeviceForHostname("127.0.0.1"));
@@ -102,25 +114,27 @@ c10::intrusive_ptr<c10d::Backend> make_gloo_backend([[maybe_unused]] const c10::
 #endif
 }
 
-c10::intrusive_ptr<Work> start_all_reduce(c10d::Backend& backend, Tensors& tensors, const c10d::AllreduceOptions& options) {
-  static std::mutex one_at_a_time;
-  const std::lock_guard lock(one_at_a_time);
-  return backend.allreduce(tensors, options);
+void allow_ranks_in_threads() {
+  setenv("TORCH_FR_BUFFER_SIZE", "0", /*overwrite=*/1);
+  ranks_in_threads = true;
+}
+
+c10::intrusive_ptr<c10d::ProcessGroup> make_watched_group(const Membership& membership, c10::intrusive_ptr<c10d::Backend> backend,
+                                                          std::vector<AllReduceWatcher*> watchers) {
+  using Group = c10d::ProcessGroup;
+  const auto type = membership.device.is_cuda() ? Group::BackendType::NCCL : Group::BackendType::GLOO;
+  auto group = c10::make_intrusive<Group>(membership.store, membership.rank, membership.size);
+  const c10::intrusive_ptr<c10d::Backend> watched = c10::make_intrusive<WatchedBackend>(std::move(backend), std::move(watchers));
+  group->setBackend(membership.device.type(), type, watched);
+  group->setDefaultBackend(type);
+  return group;
 }
 
 c10::intrusive_ptr<c10d::ProcessGroup> make_process_group(const Membership& membership, std::vector<AllReduceWatcher*> watchers) {
-  using Group = c10d::ProcessGroup;
-  const bool cuda = membership.device.is_cuda();
-  const auto type = cuda ? Group::BackendType::NCCL : Group::BackendType::GLOO;
-  auto group = c10::make_intrusive<Group>(membership.store, membership.rank, membership.size);
-  const c10::intrusive_ptr<c10d::Backend> backend =
-      c10::make_intrusive<WatchedBackend>(
-          cuda ? make_nccl(membership)
-               : make_gloo_backend(membership.store, membership.rank, membership.size, membership.one_host),
-          std::move(watchers));
-  group->setBackend(membership.device.type(), type, backend);
-  group->setDefaultBackend(type);
-  return group;
+  auto backend = membership.device.is_cuda()
+                     ? make_nccl(membership)
+                     : make_gloo_backend(membership.store, membership.rank, membership.size, membership.one_host);
+  return make_watched_group(membership, std::move(backend), std::move(watchers));
 }
 
 void leave(c10d::ProcessGroup& group, c10::DeviceType device) { group.getBackend(device)->shutdown(); }

@@ -5,7 +5,9 @@
 //   c10d::Reducer reducer(..., group, ...);
 //   leave(*group, device.type());                  // all members at once
 //
-// What is called through the group runs on streams (NCCL) or threads (Gloo) of its own, one operation after another.
+// What is called through the group runs on streams (NCCL) or threads (Gloo) of its own, one operation after another. No lock is
+// held while a backend is called: the first call of a communicator may wait for the other ranks, which may be threads of this
+// process (NCCL connects its ring there).
 #pragma once
 
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
@@ -43,11 +45,16 @@ c10::intrusive_ptr<c10d::ProcessGroup> make_process_group(const Membership& memb
 c10::intrusive_ptr<c10d::Backend> make_gloo_backend(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
                                                     bool one_host = true);
 
-/// backend.allreduce(), one thread of this process at a time: the call writes to c10d's FlightRecorder, which all groups of
-/// a process share, and which in PyTorch 2.11 leaves one of its maps unguarded (Python's callers hold the interpreter's lock).
-/// The operation itself goes on while others are started.
-c10::intrusive_ptr<c10d::Work> start_all_reduce(c10d::Backend& backend, std::vector<at::Tensor>& tensors,
-                                                const c10d::AllreduceOptions& options = {});
+/// What make_process_group returns, around a backend of one's own.
+c10::intrusive_ptr<c10d::ProcessGroup> make_watched_group(const Membership& membership, c10::intrusive_ptr<c10d::Backend> backend,
+                                                          std::vector<AllReduceWatcher*> watchers);
+
+/// To be called where threads of one process are to be ranks: before those threads and before the first group. c10d's
+/// FlightRecorder, one a process, has a map of groups that it writes to without a lock when a group first calls a collective
+/// (PyTorch 2.11, torch/csrc/distributed/c10d/FlightRecorderDetail.hpp, recordWithResetEnabled; Python's callers hold the
+/// interpreter's lock). This switches the recorder off (TORCH_FR_BUFFER_SIZE=0), which leaves before it touches the map.
+/// Backends made on several threads without it are refused: a bug of ours.
+void allow_ranks_in_threads();
 
 /// Ends the connections, on all members at about the same time.
 void leave(c10d::ProcessGroup& group, c10::DeviceType device);

@@ -25,6 +25,7 @@
 #include "runtime/comm/error_message.hpp"
 #include "runtime/comm/peer_lost.hpp"
 #include "runtime/comm/store_meeting.hpp"
+#include "runtime/comm/waiting.hpp"
 #include "sim/spec/error.hpp"
 
 namespace pdl {
@@ -34,8 +35,8 @@ using std::chrono::milliseconds;
 
 // A worker that dies must end all within 30 s, also before the workers know each other.
 constexpr milliseconds kJoinTimeout{25'000};
-// Afterwards dead workers are noticed by other means, and a slow step is no error.
-constexpr milliseconds kResultTimeout{30 * 60'000};
+// Afterwards dead workers are noticed by other means, and slow ones by the limit on waiting.
+constexpr milliseconds kResultTimeout{24 * 60 * 60'000};
 
 std::optional<int> number_from(const char* name) {
   const char* text = std::getenv(name);
@@ -166,7 +167,9 @@ struct Rendezvous::Watch {
   }
 };
 
-Rendezvous::Rendezvous(const ProcessRank& process) : process_(process) {
+Rendezvous::Rendezvous(const ProcessRank& process)
+    : process_(process), name_("worker " + std::to_string(process.rank)) {
+  const Waiting waiting(name_ + ": waits for the other workers to join");
   const bool server = process_.rank == 0 && !process_.store_exists;
   store_ = c10::make_intrusive<c10d::PrefixStore>(prefix(), open_store(process_.address, process_.port, server));
   store_->setTimeout(kJoinTimeout);
@@ -253,6 +256,7 @@ Rendezvous::~Rendezvous() {
 }
 
 void Rendezvous::barrier() {
+  const Waiting waiting(name_ + ": at a barrier, waits for the other workers");
   if (meeting_) return wait_in_store();
   const int round = shared_->round.load();
   if (shared_->arrived.fetch_add(1) + 1 == size()) {
@@ -287,6 +291,7 @@ std::vector<std::string> Rendezvous::share(const std::string& key, const std::st
 }
 
 std::vector<std::string> Rendezvous::exchange(const std::string& key, const std::string& text, bool reads) {
+  const Waiting waiting(name_ + ": waits for " + key + " of the other workers");
   std::vector<std::string> all;
   try {
     store_->set(key + "/" + std::to_string(process_.rank), bytes_of(text));
@@ -298,6 +303,7 @@ std::vector<std::string> Rendezvous::exchange(const std::string& key, const std:
 }
 
 void Rendezvous::finish() {
+  const Waiting waiting(name_ + ": has finished, waits for the other workers");
   if (meeting_) return meeting_->finish();
   shared_->leaving.fetch_add(1);
   while (shared_->leaving.load() < size()) std::this_thread::sleep_for(std::chrono::microseconds(200));

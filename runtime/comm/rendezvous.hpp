@@ -9,7 +9,8 @@
 // On one host they share a steady clock and a page of memory; a key-value store (c10d::TCPStore) carries what is not
 // urgent. On several hosts the store does all (runtime/comm/store_meeting.hpp) and there is no common clock. When a worker
 // dies, the others end: the process that started them sees to it; where that is not pdl-run, every worker watches the
-// others itself.
+// others itself. One that lives and does not come (it hangs, it is stopped) ends them by the limit on waiting
+// (runtime/comm/waiting.hpp).
 #pragma once
 
 #include <cstdint>
@@ -78,6 +79,7 @@ class Rendezvous {
   void watch_processes(const std::vector<std::string>& host_of_rank);
 
   ProcessRank process_;
+  std::string name_;  // worker 1
   c10::intrusive_ptr<c10d::Store> store_;
   int hosts_ = 1;
   Shared* shared_ = nullptr;                // on one host

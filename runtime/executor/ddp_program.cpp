@@ -5,6 +5,7 @@
 #include <torch/csrc/autograd/utils/lambda_post_hook.h>
 #include <torch/csrc/autograd/variable.h>
 
+#include <atomic>
 #include <chrono>
 #include <optional>
 #include <string>
@@ -39,6 +40,17 @@ struct Action {
   TaskId task = kNone;
   std::int64_t sleep_ns = 0;
 };
+
+std::string name_of(const Action& action) {
+  const std::string microbatch = " of micro-batch " + std::to_string(action.microbatch);
+  switch (action.kind) {
+    case Action::Kind::sleep: return "a sleep";
+    case Action::Kind::forward: return "the forward" + microbatch;
+    case Action::Kind::backward: return "the backward" + microbatch + ", with the exchange of gradients";
+    case Action::Kind::optimizer: return "the optimizer";
+  }
+  return "";
+}
 
 struct Script {
   std::vector<Action> actions;
@@ -133,11 +145,22 @@ class DdpProgram : public StepProgram {
   void step(SpanRecorder* recorder) override {
     try {
       stage_->zero_grad();
-      for (const Action& action : script_.actions) execute(action, recorder);
+      for (const Action& action : script_.actions) {
+        at_.store(&action, std::memory_order_relaxed);
+        execute(action, recorder);
+      }
+      at_.store(nullptr, std::memory_order_relaxed);
       synchronize();
     } catch (const std::exception& error) {
       lose(error);
     }
+  }
+
+  std::string where() const override {
+    const std::string worker = "worker " + std::to_string(rank_);
+    const Action* at = at_.load(std::memory_order_relaxed);
+    if (!at) return worker + " has issued all and waits for its device and the other replicas";
+    return worker + " is at " + name_of(*at);
   }
 
   double loss() override { return sum_of_losses(losses_) / static_cast<double>(spec_.gpus); }
@@ -266,6 +289,7 @@ class DdpProgram : public StepProgram {
   std::vector<at::Tensor> inputs_, targets_;  // by micro-batch of a round
   at::Tensor output_;
   std::vector<at::Tensor> losses_;  // by micro-batch of all rounds, of the last step
+  std::atomic<const Action*> at_{nullptr};  // for where()
   bool skipped_ = false;
   bool lost_ = false;
 };

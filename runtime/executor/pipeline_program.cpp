@@ -4,12 +4,15 @@
 #include <c10/util/Exception.h>
 
 #include <algorithm>
+#include <atomic>
+#include <cstdint>
 #include <limits>
 #include <set>
 #include <string>
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
+#include "runtime/comm/process_group.hpp"
 #include "runtime/comm/rendezvous.hpp"
 #include "runtime/executor/dependencies.hpp"
 #include "runtime/executor/devices.hpp"
@@ -40,6 +43,8 @@ struct PreparedTask {
   std::int64_t sleep_ns = 0;
 };
 
+constexpr std::uint32_t kAllIssued = std::numeric_limits<std::uint32_t>::max();
+
 class PipelineProgram : public StepProgram {
  public:
   PipelineProgram(const Plan& plan, const RuntimeOptions& options, Rendezvous* rendezvous)
@@ -51,9 +56,11 @@ class PipelineProgram : public StepProgram {
         stages_(plan.stages.size()),
         devices_(plan.graph.workers),
         tasks_(plan.graph.workers),
+        at_(plan.graph.workers),
         local_(local_workers()),
         threads_(static_cast<int>(local_.size())) {
     set_up_libtorch(plan.spec.dtype, options.device);
+    if (local_.size() > 1) allow_ranks_in_threads();
     const Meeting meeting = make_meeting(rendezvous);
     allow_peer_access();
     on_all([&](int worker) { create_worker(worker); });
@@ -83,6 +90,21 @@ class PipelineProgram : public StepProgram {
     on_all([&](int worker) {
       devices_[worker]->inside([&] { walk(worker, recorder); });
     });
+  }
+
+  std::string where() const override {
+    std::string text;
+    for (const int worker : local_) {
+      const std::uint32_t at = at_[static_cast<std::size_t>(worker)].load(std::memory_order_relaxed);
+      text += (text.empty() ? "worker " : ", worker ") + std::to_string(worker);
+      if (at == kAllIssued) {
+        text += " has issued all and waits for its device";
+      } else {
+        const Task& task = plan_.graph.tasks[at];
+        text += " is at " + task_name(task.kind, task.stage, task.microbatch, /*with_stage=*/true, task.part);
+      }
+    }
+    return text;
   }
 
   double loss() override {
@@ -249,7 +271,9 @@ class PipelineProgram : public StepProgram {
   void walk(int worker, SpanRecorder* recorder) {
     WorkerDevice& device = *devices_[worker];
     device.begin_step(recorder);
+    std::atomic<std::uint32_t>& at = at_[static_cast<std::size_t>(worker)];
     for (const PreparedTask& task : tasks_[worker]) {
+      at.store(task.id, std::memory_order_relaxed);
       if (task.kind == TaskKind::sleep) {
         sleep_host(task.sleep_ns, task.id, recorder);
         continue;
@@ -263,6 +287,7 @@ class PipelineProgram : public StepProgram {
       device.end(task.id);
       if (task.published) board_.publish(task.id, step_);
     }
+    at.store(kAllIssued, std::memory_order_relaxed);
     device.synchronise(board_);
   }
 
@@ -293,6 +318,7 @@ class PipelineProgram : public StepProgram {
   std::vector<std::unique_ptr<PipelineStage>> stages_;    // by stage; null: of another process
   std::vector<std::unique_ptr<WorkerDevice>> devices_;    // by worker
   std::vector<std::vector<PreparedTask>> tasks_;          // by worker
+  std::vector<std::atomic<std::uint32_t>> at_;            // by worker: the task that its host is at, for where()
   std::vector<bool> published_;  // by task: another host waits for it
   std::vector<int> local_;
   WorkerThreads threads_;

@@ -29,6 +29,9 @@ struct RuntimeOptions {
   /// The only worker of this process when every worker is a process of its own; -1: this process has all workers.
   int rank = -1;
 
+  /// Where nothing moves for so long, the process ends (runtime/comm/waiting.hpp). Longer than a step.
+  double wait_limit_s = 600;
+
   bool is_local(int worker) const { return rank < 0 || rank == worker; }
   int device_index(int worker) const { return device_indices.empty() ? worker : device_indices[worker]; }
 };

@@ -10,6 +10,7 @@
 #include <torch/types.h>
 
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace pdl {
@@ -33,6 +34,10 @@ class StepProgram {
 
   /// amp-fp16: what the next loss is multiplied by.
   virtual std::optional<double> loss_scale() const { return std::nullopt; }
+
+  /// Where each worker of this process is in its step, in a few words: what is said of a step that never ends. Called while
+  /// step() runs, on another thread.
+  virtual std::string where() const { return "in a step"; }
 
   /// weight and bias of every layer that this process holds, in layer order, replica after replica, copied to the host. Of
   /// DataParallel the model on GPU 0.

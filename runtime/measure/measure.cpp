@@ -6,13 +6,17 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <optional>
+#include <string>
 
 #include "runtime/comm/rendezvous.hpp"
+#include "runtime/comm/waiting.hpp"
 #include "runtime/executor/devices.hpp"
 #include "runtime/measure/environment.hpp"
 #include "runtime/measure/run_record.hpp"
 #include "runtime/measure/span_recorder.hpp"
 #include "sim/report/metrics.hpp"
+#include "sim/report/progress_bar.hpp"
 #include "sim/spec/error.hpp"
 
 namespace pdl {
@@ -20,23 +24,37 @@ namespace {
 
 double to_ms(const StepInterval& interval) { return static_cast<double>(interval.end_ns - interval.begin_ns) / 1e6; }
 
+int recorded_steps(const Plan& plan, const RuntimeOptions& options) {
+  return steps_overlap(plan.spec) ? std::max(options.steps, options.recorded_steps) : options.recorded_steps;
+}
+
 class Stopwatch {
  public:
   Stopwatch(const Plan& plan, const RuntimeOptions& options, StepProgram& program, Rendezvous* rendezvous)
       : program_(program),
         rendezvous_(rendezvous),
-        holds_loss_(holds_a_last_stage(plan, options)) {}
+        holds_loss_(holds_a_last_stage(plan, options)),
+        all_steps_(options.warmup + options.steps + recorded_steps(plan, options)) {
+    if (options.rank <= 0) progress_.emplace("pdl-run", std::chrono::minutes(1));
+  }
 
   StepInterval step(SpanRecorder* recorder) {
     if (rendezvous_) rendezvous_->barrier();
     StepInterval interval;
-    interval.begin_ns = steady_now_ns();
-    program_.step(recorder);
-    interval.end_ns = steady_now_ns();
+    {
+      const Waiting waiting([&] { return "step " + std::to_string(steps_) + ": " + program_.where(); });
+      interval.begin_ns = steady_now_ns();
+      program_.step(recorder);
+      interval.end_ns = steady_now_ns();
+    }
     interval.skipped = program_.skipped();
     if (interval.skipped) skipped_.push_back(steps_);
     ++steps_;
     if (holds_loss_) keep_loss();
+    if (progress_) {
+      progress_->show(static_cast<double>(steps_) / all_steps_,
+                      std::to_string(steps_) + " of " + std::to_string(all_steps_) + " steps");
+    }
     return interval;
   }
 
@@ -61,7 +79,9 @@ class Stopwatch {
   StepProgram& program_;
   Rendezvous* rendezvous_;
   bool holds_loss_;
+  int all_steps_;
   std::int64_t steps_ = 0;
+  std::optional<ProgressBar> progress_;
   std::vector<double> losses_;
   std::vector<std::int64_t> skipped_;
 };
@@ -231,8 +251,7 @@ RunResult measure(const Plan& plan, const RuntimeOptions& options, StepProgram& 
   // Here, so that clocks and power are those of devices that have just worked.
   nlohmann::json environment = describe_environment(options, static_cast<int>(plan.graph.workers), command);
   record.gpus = describe_gpus(options, static_cast<int>(plan.graph.workers));
-  const int recorded_steps = steps_overlap(plan.spec) ? std::max(options.steps, options.recorded_steps) : options.recorded_steps;
-  for (int i = 0; i < recorded_steps; ++i) {
+  for (int i = 0; i < recorded_steps(plan, options); ++i) {
     recorder.begin_step();
     const StepInterval step = stopwatch.step(&recorder);
     recorder.end_step();

@@ -12,10 +12,12 @@
 #include <cstring>
 #include <iostream>
 #include <map>
+#include <memory>
 #include <thread>
 
 #include "runtime/comm/peer_lost.hpp"
 #include "runtime/comm/rendezvous.hpp"
+#include "runtime/comm/waiting.hpp"
 #include "sim/spec/error.hpp"
 
 namespace pdl {
@@ -62,10 +64,14 @@ class Workers {
   int wait() {
     while (!running_.empty()) {
       int status = 0;
-      const pid_t pid = waitpid(-1, &status, 0);
+      const pid_t pid = waitpid(-1, &status, WUNTRACED | WCONTINUED);
       if (pid < 0 && errno == EINTR) continue;
       if (pid < 0) throw std::runtime_error(std::string("waitpid: ") + std::strerror(errno));
       if (!running_.contains(pid)) continue;
+      if (WIFSTOPPED(status) || WIFCONTINUED(status)) {
+        stopped(pid, WIFSTOPPED(status));
+        continue;
+      }
       ended(pid, status);
       if (status != 0) return after_failure();
     }
@@ -95,7 +101,14 @@ class Workers {
     running_[pid] = rank;
   }
 
+  /// Other workers wait for one that is stopped, and end by their limit on waiting. If all are, this process does.
+  void stopped(pid_t pid, bool is_stopped) {
+    stopped_.erase(pid);
+    if (is_stopped) stopped_[pid] = std::make_unique<Waiting>("worker " + std::to_string(running_[pid]) + " (process " + std::to_string(pid) + ") is stopped");
+  }
+
   void ended(pid_t pid, int status) {
+    stopped_.erase(pid);
     ends_.push_back({running_[pid], status});
     running_.erase(pid);
   }
@@ -152,6 +165,7 @@ class Workers {
   }
 
   std::map<pid_t, int> running_;
+  std::map<pid_t, std::unique_ptr<Waiting>> stopped_;
   std::vector<End> ends_;
 };
 

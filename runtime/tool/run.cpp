@@ -159,6 +159,7 @@ int run_worker(Plan plan, RuntimeOptions options, const ProcessRank& process, co
 
 int run_command(const RunFlags& flags, const std::vector<std::string>& arguments) {
   const RuntimeOptions options = flags.runtime.options();
+  limit_waiting(options);
   const std::optional<int> port = flags.runtime.port();
   const RunSpec spec = complete_spec(flags.settings.given(), options.device, port);
   const bool check = flags.check.on();
@@ -166,7 +167,6 @@ int run_command(const RunFlags& flags, const std::vector<std::string>& arguments
   const Plan plan = make_plan(spec);
   const std::string command = command_text(arguments);
   if (const auto process = own_rank(spec, port)) return run_worker(plan, options, *process, flags, command);
-  flags.runtime.say_fallback();
   check_run(plan, options);
   if (spec.workers == Workers::process) return launch_workers(static_cast<int>(spec.gpus), port, arguments);
   if (port) throw InputError("--port", std::to_string(*port) + " with --workers " + to_string(spec.workers), "--workers process");

@@ -3,11 +3,14 @@
 #include <c10/util/Exception.h>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <stdexcept>
+#include <string>
 
 #include "runtime/comm/rendezvous.hpp"
+#include "runtime/comm/waiting.hpp"
 #include "runtime/executor/autograd_program.hpp"
 #include "runtime/executor/ddp_program.hpp"
 #include "runtime/executor/devices.hpp"
@@ -23,6 +26,7 @@ namespace {
 /// `purpose`: each program of a run has its own.
 std::unique_ptr<StepProgram> make_program(const Plan& plan, const RuntimeOptions& options, Rendezvous* rendezvous,
                                           const std::string& purpose) {
+  const Waiting waiting("worker " + std::to_string(std::max(options.rank, 0)) + ": makes its layers and connects the workers");
   if (plan.spec.strategy == Strategy::ddp) {
     TORCH_CHECK(rendezvous, "DDP without processes");
     const auto store = c10::make_intrusive<c10d::PrefixStore>("ddp/" + purpose, rendezvous->store());

@@ -1,9 +1,11 @@
 #include "runtime/tool/runtime_flags.hpp"
 
+#include <chrono>
+#include <cmath>
 #include <cstdint>
-#include <iostream>
 #include <limits>
 
+#include "runtime/comm/waiting.hpp"
 #include "runtime/executor/devices.hpp"
 #include "sim/spec/error.hpp"
 #include "sim/spec/words.hpp"
@@ -13,6 +15,7 @@ namespace {
 
 constexpr int kMostSteps = 1'000'000;
 constexpr double kLargestLearningRate = 1e6;
+constexpr double kShortestWaitLimit_s = 0.1, kLongestWaitLimit_s = 86'400;  // c10d has a limit of a day
 
 std::int64_t whole(const OnceFlag& flag, std::int64_t otherwise, std::int64_t least, std::int64_t largest) {
   const auto value = flag.value();
@@ -22,35 +25,42 @@ std::int64_t whole(const OnceFlag& flag, std::int64_t otherwise, std::int64_t le
 }  // namespace
 
 RuntimeFlags::RuntimeFlags(CLI::App& app)
-    : device_(app, "--device", "cuda|cpu", "GPUs, or threads or processes on the CPU (default: cuda if there is a GPU)"),
+    : device_(app, "--device", "cuda|cpu", "GPUs, or threads or processes on the CPU (default: cuda)"),
       steps_(app, "--steps", "N", "measured steps (default 30)"),
       warmup_(app, "--warmup", "N", "steps before them that are dropped (default 5)"),
       seed_(app, "--seed", "N", "fixes parameters and data (default 0)"),
       learning_rate_(app, "--learning-rate", "X", "of the optimizer (default 0.01)"),
+      wait_limit_(app, "--wait-limit", "S", "ends the run (exit code 3) where a worker has waited so long; longer than a step (default 600)"),
       port_(app, "--port", "N", "where the workers of --workers process meet (default: any free port)") {}
 
 RuntimeOptions RuntimeFlags::options() const {
   RuntimeOptions options;
   const auto device = device_.value();
   if (device && *device != "cuda" && *device != "cpu") throw InputError(device_.flag(), *device, "cuda or cpu");
-  options.device = (device ? *device == "cuda" : gpu_count() > 0) ? DeviceKind::cuda : DeviceKind::cpu;
+  options.device = device == "cpu" ? DeviceKind::cpu : DeviceKind::cuda;
+  if (options.device == DeviceKind::cuda && gpu_count() == 0) {
+    throw InputError("--device", std::string("cuda") + (device ? "" : " (the default)") + " on a host without a visible GPU",
+                     "cpu, or a host with GPUs");
+  }
   options.steps = static_cast<int>(whole(steps_, options.steps, 1, kMostSteps));
   options.warmup = static_cast<int>(whole(warmup_, options.warmup, 0, kMostSteps));
   options.seed = static_cast<std::uint64_t>(whole(seed_, 0, 0, std::numeric_limits<std::int64_t>::max()));
   if (const auto rate = learning_rate_.value()) {
     options.learning_rate = parse_number(learning_rate_.flag(), *rate, 0, kLargestLearningRate);
   }
+  if (const auto limit = wait_limit_.value()) {
+    options.wait_limit_s = parse_number(wait_limit_.flag(), *limit, kShortestWaitLimit_s, kLongestWaitLimit_s);
+  }
   return options;
-}
-
-void RuntimeFlags::say_fallback() const {
-  if (device_.value() || gpu_count() > 0) return;
-  std::cerr << "pdl-run: no GPU is visible here: the workers are on the CPU (--device cpu says so)\n";
 }
 
 std::optional<int> RuntimeFlags::port() const {
   if (!port_.value()) return std::nullopt;
   return static_cast<int>(whole(port_, 0, 1, std::numeric_limits<std::uint16_t>::max()));
+}
+
+void limit_waiting(const RuntimeOptions& options) {
+  limit_waiting("pdl-run", std::chrono::milliseconds(std::llround(options.wait_limit_s * 1e3)));
 }
 
 std::vector<SettingValue> to_settings(const RuntimeOptions& options) {
@@ -61,6 +71,7 @@ std::vector<SettingValue> to_settings(const RuntimeOptions& options) {
   add("warmup", std::to_string(options.warmup));
   add("seed", std::to_string(options.seed));
   add("learning-rate", to_text(options.learning_rate));
+  add("wait-limit", to_text(options.wait_limit_s));
   return settings;
 }
 

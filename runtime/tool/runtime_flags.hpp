@@ -15,20 +15,20 @@ class RuntimeFlags {
  public:
   explicit RuntimeFlags(CLI::App& app);
 
-  /// Throws InputError naming the flag. Device: cuda if this process sees a GPU, unless given.
+  /// Throws InputError naming the flag; also where the device is cuda, which it is if nothing is said, and none is visible.
   RuntimeOptions options() const;
-
-  /// Where the device was not said and there is no GPU, a line to standard error says so.
-  void say_fallback() const;
 
   /// None: any free port.
   std::optional<int> port() const;
 
  private:
-  OnceFlag device_, steps_, warmup_, seed_, learning_rate_, port_;
+  OnceFlag device_, steps_, warmup_, seed_, learning_rate_, wait_limit_, port_;
 };
 
-/// device, steps, warmup, seed, learning-rate: the flags that give these options.
+/// Of this process: options.wait_limit_s.
+void limit_waiting(const RuntimeOptions& options);
+
+/// device, steps, warmup, seed, learning-rate, wait-limit: the flags that give these options.
 std::vector<SettingValue> to_settings(const RuntimeOptions& options);
 
 }  // namespace pdl

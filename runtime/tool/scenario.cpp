@@ -81,8 +81,8 @@ void create_folder(const std::string& folder) {
 
 int measure_scenario(const ScenarioFlags& flags) {
   const RuntimeOptions options = flags.runtime.options();
+  limit_waiting(options);
   const std::optional<int> port = flags.runtime.port();
-  flags.runtime.say_fallback();
   Scenario scenario = load_scenario(flags.file);
   if (options.device == DeviceKind::cpu) {
     for (RunSpec& spec : scenario.configurations) spec = on_cpu(std::move(spec));

@@ -6,43 +6,98 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <utility>
 
 namespace pdl {
 namespace {
 
 constexpr std::size_t kBarColumns = 24;
+constexpr std::chrono::milliseconds kBetweenDrawings{50};
 
 std::size_t terminal_columns() {
   winsize size{};
   return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
+double share_done(double fraction) { return fraction >= 0 ? std::min(fraction, 1.0) : 0; }  // also where it is no number
+
+std::string percent_done(double fraction) {
+  char text[16];
+  std::snprintf(text, sizeof text, "%3d %%", static_cast<int>(std::floor(share_done(fraction) * 100)));
+  return text;
+}
+
 }  // namespace
 
 std::string progress_line(double fraction, const std::string& what, std::size_t width) {
-  const double done = fraction >= 0 ? std::min(fraction, 1.0) : 0;  // also where it is no number
-  const auto filled = static_cast<std::size_t>(std::floor(done * kBarColumns));
-  char percent[16];
-  std::snprintf(percent, sizeof percent, "%3d %%", static_cast<int>(std::floor(done * 100)));
-  const std::string line =
-      "[" + std::string(filled, '#') + std::string(kBarColumns - filled, '.') + "] " + percent + "  " + what;
-  return line.substr(0, width);
+  const auto filled = static_cast<std::size_t>(std::floor(share_done(fraction) * kBarColumns));
+  const std::string bar = "[" + std::string(filled, '#') + std::string(kBarColumns - filled, '.') + "] ";
+  return (bar + percent_done(fraction) + "  " + what).substr(0, width);
+}
+
+std::string time_left(double from, double fraction, std::chrono::duration<double> spent) {
+  const double done = share_done(fraction) - share_done(from);
+  if (!(done >= 0.02) || spent.count() < 1) return "";
+  const double left_s = spent.count() / done * (1 - share_done(fraction));
+  const auto rounded = [](double value) { return std::to_string(std::llround(std::ceil(value))); };
+  if (left_s < 120) return rounded(left_s) + " s left";
+  if (left_s < 2 * 3600) return rounded(left_s / 60) + " min left";
+  return rounded(left_s / 3600) + " h left";
 }
 
 ProgressBar::ProgressBar() : on_terminal_(isatty(STDERR_FILENO) == 1) {}
 
+ProgressBar::ProgressBar(std::string program, std::chrono::milliseconds pause) : ProgressBar() {
+  program_ = std::move(program);
+  if (!on_terminal_) lines_ = std::thread([this, pause] { write_lines(pause); });
+}
+
 ProgressBar::~ProgressBar() {
+  if (lines_.joinable()) {
+    {
+      const std::lock_guard lock(mutex_);
+      ended_ = true;
+    }
+    end_.notify_all();
+    lines_.join();
+  }
   if (!shown_.empty()) std::fprintf(stderr, "\r\033[K");
 }
 
 void ProgressBar::show(double fraction, const std::string& what) {
-  if (!on_terminal_) return;
+  const std::lock_guard lock(mutex_);
+  if (!begin_) {
+    begin_ = Clock::now();
+    from_ = fraction;
+  }
+  fraction_ = fraction;
+  what_ = what;
+  if (on_terminal_) draw();
+}
+
+std::string ProgressBar::text() const {
+  const std::string left = time_left(from_, fraction_, Clock::now() - *begin_);
+  return left.empty() ? what_ : what_ + "; " + left;
+}
+
+void ProgressBar::draw() {
+  if (!shown_.empty() && Clock::now() - drawn_ < kBetweenDrawings) return;
   // The last column stays free: a line that fills it would wrap.
-  const std::string line = progress_line(fraction, what, terminal_columns() - 1);
+  const std::string line = progress_line(fraction_, text(), terminal_columns() - 1);
   if (line == shown_) return;
   std::fprintf(stderr, "\r%s\033[K", line.c_str());
   std::fflush(stderr);
   shown_ = line;
+  drawn_ = Clock::now();
+}
+
+void ProgressBar::write_lines(std::chrono::milliseconds pause) {
+  std::unique_lock lock(mutex_);
+  while (!end_.wait_for(lock, pause, [this] { return ended_; })) {
+    if (!begin_) continue;
+    std::fprintf(stderr, "%s: %s, %s\n", program_.c_str(), percent_done(fraction_).c_str(), text().c_str());
+    std::fflush(stderr);
+  }
 }
 
 }  // namespace pdl

@@ -34,4 +34,15 @@ inline Process run_program(const std::string& name, const std::string& arguments
   return process;
 }
 
+/// Runs a shell script in the folder. $PDL_RUN, $PDL_SIM and $PDL_CALIBRATE are the programs.
+inline Process run_script(const std::string& script, const TemporaryFolder& folder) {
+  const std::string programs = PDL_BINARY_DIR;
+  const std::string file = folder.write("script", script);
+  const std::string command = "cd '" + folder.path() + "' && PDL_RUN='" + programs + "/pdl-run' PDL_SIM='" + programs +
+                              "/pdl-sim' PDL_CALIBRATE='" + programs + "/pdl-calibrate' timeout 120 bash '" + file + "' >'" +
+                              folder / "stdout" + "' 2>'" + folder / "stderr" + "' </dev/null";
+  const int status = std::system(command.c_str());
+  return {WEXITSTATUS(status), read_text(folder / "stdout"), read_text(folder / "stderr")};
+}
+
 }  // namespace pdl

@@ -6,6 +6,7 @@
 #include "calibrate/fit/fit.hpp"
 #include "sim/spec/error.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/process.hpp"
 
 namespace pdl {
 namespace {
@@ -61,10 +62,13 @@ TEST_CASE("a whole calibration of two workers on CPU", "[probe]") {
   CHECK(count("host collective_issue autograd gloo") == 2);  // also that of one rank
 #endif
 
-  // How long each probe took is in the environment.
+  // How long each part took is in the environment.
   const nlohmann::json& seconds = small_samples().environment.at("probe_seconds");
-  CHECK(seconds.size() == 7);
-  CHECK(seconds.at("compute").get<double>() > 0);
+  CHECK(seconds.size() == 9);
+  for (const char* part : {"host", "host of data parallelism", "pauses", "transfers", "collectives", "compute fp32 16",
+                           "compute amp-bf16 16", "compute buckets", "overlap"}) {
+    CHECK(seconds.contains(part));
+  }
 
   // Autocast is probed in the programs that have it, fp32 alone has the optimizers and buckets.
   CHECK(count("layer autograd forward amp-bf16 16x16, rows 2") == 1);
@@ -92,6 +96,42 @@ TEST_CASE("data types that a CPU does not have, or twice: refused", "[probe]") {
   options.dtypes = {};
   options.transports = {"nccl"};
   CHECK_THROWS_WITH(probe(options), ContainsSubstring("copy or gloo"));
+}
+
+/// Parts that are measured in a moment; the rest takes the same on CPU whatever is asked.
+const std::string kSmall = "--device cpu --gpus 2 --dims 16 --rows 2 --transports copy ";
+
+TEST_CASE("a calibration that is killed goes on where it stopped", "[probe]") {
+  const TemporaryFolder folder;
+  const std::string arguments = kSmall + "--samples s.json --out p.json";
+  const Process killed = run_script("\"$PDL_CALIBRATE\" " + arguments + " & it=$!\n"
+                                    "until grep -qs '\"seconds\"' s.json.partial; do sleep .01; done; kill -9 $it; wait $it", folder);
+  CHECK(killed.exit_code == 137);
+  const std::string partial = read_text(folder / "s.json.partial");
+  CHECK_THAT(partial, ContainsSubstring("pdl-calibration-1"));
+  CHECK(read_text(folder / "p.json") == "");
+
+  const Process other = run_program("pdl-calibrate", arguments + " --resume --seed 1", folder);
+  CHECK(other.exit_code == 2);
+  CHECK_THAT(other.err, ContainsSubstring("s.json.partial:1: found seed 0"));
+
+  const Process resumed = run_program("pdl-calibrate", arguments + " --resume", folder);
+  INFO(resumed.err);
+  CHECK(resumed.exit_code == 0);
+  const Samples samples = load_samples(folder / "s.json");
+  CHECK(samples.environment.at("resumed").size() == 1);
+  const std::string first = partial.substr(partial.find("\"values\""), partial.find(']', partial.find("\"values\"")) - partial.find("\"values\""));
+  CHECK(nlohmann::json(to_json(samples.samples.front())).dump().find(first) != std::string::npos);  // not measured again
+  CHECK(read_text(folder / "s.json.partial") == "");  // gone
+}
+
+TEST_CASE("a place that takes no more ends a calibration by exit code 2, not a file cut off", "[probe]") {
+  const TemporaryFolder folder;
+  const Process full = run_script("ulimit -f 8; trap '' XFSZ; \"$PDL_CALIBRATE\" " + kSmall + "--samples s.json --out p.json", folder);
+  INFO(full.err);
+  CHECK(full.exit_code == 2);
+  CHECK_THAT(full.err, ContainsSubstring("s.json.partial"));
+  CHECK(read_text(folder / "s.json") == "");
 }
 
 }  // namespace

@@ -1,50 +1,86 @@
 // Calls into c10d from several threads of one process.
 #include "runtime/comm/process_group.hpp"
 
-#include <algorithm>
-#include <atomic>
 #include <chrono>
-#include <thread>
+#include <condition_variable>
+#include <cstdlib>
+#include <mutex>
+#include <string>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
+#include <torch/csrc/distributed/c10d/HashStore.hpp>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <vector>
 
+#include "runtime/comm/rank_threads.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/ranks_in_threads.hpp"
 
 using namespace pdl;
 
 namespace {
 
-/// A backend whose calls take a while, and which counts the threads inside of all of its kind.
-class SlowBackend : public c10d::Backend {
+/// Where the ranks of a group meet.
+struct Ring {
+  std::mutex mutex;
+  std::condition_variable changed;
+  int here = 0;
+};
+
+/// As NCCL: the first call of a rank returns when all ranks of the group are in theirs.
+class ConnectsInFirstCall : public c10d::Backend {
  public:
-  SlowBackend() : Backend(0, 1) {}
+  ConnectsInFirstCall(Ring& ring, int rank, int size) : Backend(rank, size), ring_(ring) {}
 
   c10::intrusive_ptr<c10d::Work> allreduce(std::vector<at::Tensor>&, const c10d::AllreduceOptions&) override {
-    const int now = ++inside;
-    for (int seen = most; seen < now && !most.compare_exchange_weak(seen, now);) {
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
-    --inside;
-    ++calls;
+    std::unique_lock lock(ring_.mutex);
+    if (!connected_) ++ring_.here;
+    connected_ = true;
+    ring_.changed.notify_all();
+    met = ring_.changed.wait_for(lock, std::chrono::seconds(20), [&] { return ring_.here == getSize(); });
     return {};
   }
 
-  static inline std::atomic<int> inside{0}, most{0}, calls{0};
+  bool met = false;
+
+ private:
+  Ring& ring_;
+  bool connected_ = false;
 };
 
 }  // namespace
 
-TEST_CASE("All-reduces of different groups are started by one thread at a time", "[runtime][data_parallel]") {
-  constexpr int kThreads = 4, kCalls = 5;
-  std::vector<std::thread> threads;
-  for (int t = 0; t < kThreads; ++t) {
-    threads.emplace_back([] {
-      SlowBackend own;
-      std::vector<at::Tensor> nothing;
-      for (int call = 0; call < kCalls; ++call) start_all_reduce(own, nothing);
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  CHECK(SlowBackend::calls == kThreads * kCalls);
-  CHECK(SlowBackend::most == 1);
+TEST_CASE("Ranks that are threads can wait for each other inside the first all-reduce", "[runtime][data_parallel]") {
+  constexpr int kRanks = 3;
+  Ring ring;
+  std::vector<int> met(kRanks);
+  on_rank_threads(kRanks, "the first all-reduce", [&](int rank) {
+    const auto backend = c10::make_intrusive<ConnectsInFirstCall>(ring, rank, kRanks);
+    const Membership membership{c10::make_intrusive<c10d::HashStore>(), rank, kRanks, c10::Device(c10::kCPU), true};
+    const auto group = make_watched_group(membership, backend, {});
+    std::vector<at::Tensor> nothing;
+    group->getBackend(c10::kCPU)->allreduce(nothing);
+    met[static_cast<std::size_t>(rank)] = backend->met;
+  });
+  CHECK(met == std::vector<int>(kRanks, 1));
 }
+
+#if PDL_GLOO
+TEST_CASE("Ranks that are threads share no record of their calls", "[runtime][data_parallel]") {
+  // The recorder that threads must not share is off for the whole process (runtime/comm/process_group.hpp).
+  CHECK(std::string(std::getenv("TORCH_FR_BUFFER_SIZE")) == "0");
+  constexpr int kRanks = 4, kGroups = 20;
+  const auto store = c10::make_intrusive<c10d::HashStore>();
+  std::vector<double> sums(kRanks);
+  on_rank_threads(kRanks, "first all-reduces", [&](int rank) {
+    for (int g = 0; g < kGroups; ++g) {
+      const auto own = c10::make_intrusive<c10d::PrefixStore>(std::to_string(g), store);
+      const auto group = make_process_group({own, rank, kRanks, c10::Device(c10::kCPU), true}, {});
+      std::vector<at::Tensor> tensors = {at::full({8}, rank + 1.0)};
+      group->allreduce(tensors)->wait();
+      sums[static_cast<std::size_t>(rank)] += tensors[0][0].item<double>();
+      leave(*group, c10::kCPU);
+    }
+  });
+  CHECK(sums == std::vector<double>(kRanks, 10.0 * kGroups));
+}
+#endif

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <exception>
 #include <functional>
 #include <limits>
 #include <set>
@@ -15,12 +14,14 @@
 #include <vector>
 
 #include "runtime/comm/process_group.hpp"
+#include "runtime/comm/rank_threads.hpp"
 #include "runtime/measure/span_recorder.hpp"
 #include "runtime/model/initial_values.hpp"
 #include "runtime/model/reference_training.hpp"
 #include "sim/spec/error.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/cpu_training.hpp"
+#include "tests/support/ranks_in_threads.hpp"
 #include "tests/support/specs.hpp"
 
 using namespace pdl;
@@ -46,7 +47,6 @@ struct Replica {
   std::vector<TaskTimes> times;  // of the last step, where that was recorded
   std::int64_t begin_ns = 0, end_ns = 0;
   double scale = 0;
-  std::exception_ptr failure;
 };
 
 enum class Record { no, last_step };
@@ -58,37 +58,26 @@ std::vector<Replica> train(const Plan& plan, int steps, const OptionsOfRank& opt
                            const std::vector<AllReduceWatcher*>& watchers = {}) {
   const auto store = c10::make_intrusive<c10d::HashStore>();
   std::vector<Replica> replicas(static_cast<std::size_t>(plan.spec.gpus));
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < static_cast<int>(replicas.size()); ++rank) {
-    threads.emplace_back([&, rank] {
-      Replica& replica = replicas[static_cast<std::size_t>(rank)];
-      try {
-        const RuntimeOptions options = options_of_rank(rank);
-        auto program = make_ddp_program(plan, options, store, /*one_host=*/true,
-                                        watchers.empty() ? nullptr : watchers[static_cast<std::size_t>(rank)]);
-        SpanRecorder recorder(plan.graph, options);
-        for (int step = 0; step < steps; ++step) {
-          const bool recorded = record == Record::last_step && step + 1 == steps;
-          if (recorded) recorder.begin_step();
-          replica.begin_ns = steady_now_ns();
-          program->step(recorded ? &recorder : nullptr);
-          replica.end_ns = steady_now_ns();
-          if (recorded) recorder.end_step();
-          replica.losses.push_back(program->loss());
-          replica.skipped.push_back(program->skipped());
-        }
-        replica.times = recorder.recorded().times;
-        replica.parameters = program->parameters();
-        replica.scale = program->loss_scale().value_or(0);
-      } catch (...) {
-        replica.failure = std::current_exception();
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  for (const Replica& replica : replicas) {
-    if (replica.failure) std::rethrow_exception(replica.failure);
-  }
+  on_rank_threads(static_cast<int>(replicas.size()), "DDP steps", [&](int rank) {
+    Replica& replica = replicas[static_cast<std::size_t>(rank)];
+    const RuntimeOptions options = options_of_rank(rank);
+    auto program = make_ddp_program(plan, options, store, /*one_host=*/true,
+                                    watchers.empty() ? nullptr : watchers[static_cast<std::size_t>(rank)]);
+    SpanRecorder recorder(plan.graph, options);
+    for (int step = 0; step < steps; ++step) {
+      const bool recorded = record == Record::last_step && step + 1 == steps;
+      if (recorded) recorder.begin_step();
+      replica.begin_ns = steady_now_ns();
+      program->step(recorded ? &recorder : nullptr);
+      replica.end_ns = steady_now_ns();
+      if (recorded) recorder.end_step();
+      replica.losses.push_back(program->loss());
+      replica.skipped.push_back(program->skipped());
+    }
+    replica.times = recorder.recorded().times;
+    replica.parameters = program->parameters();
+    replica.scale = program->loss_scale().value_or(0);
+  });
   return replicas;
 }
 

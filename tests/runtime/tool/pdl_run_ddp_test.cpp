@@ -117,7 +117,7 @@ TEST_CASE("DDP under the variables of other launchers, which say how many there 
     const auto variables = [&](int rank) {
       return rank_name + "=" + std::to_string(rank) + " " + size_name + "=2 " + local_name + "=" + std::to_string(rank);
     };
-    const Process run = shell(two_processes(variables, kDdp + "--check --port " + std::to_string(port)), folder);
+    const Process run = run_script(two_processes(variables, kDdp + "--check --port " + std::to_string(port)), folder);
     INFO(names << "\n" << run.err);
     CHECK(run.exit_code == 0);
     CHECK(read_run(folder / "run.json").spec.gpus == 2);
@@ -158,7 +158,7 @@ TEST_CASE("Workers that were given different commands end at once, all with the 
                << rank << "=$!\n";
       }
       script << "SECONDS=0; wait $p0; a=$?; wait $p1; b=$?; echo $a $b $((SECONDS < 20))\n";
-      const Process run = shell(script.str(), folder);
+      const Process run = run_script(script.str(), folder);
       INFO(run.err);
       CHECK(run.out == "2 2 1\n");
       CHECK(count(run.err, row.message) == 2);
@@ -174,7 +174,7 @@ TEST_CASE("DDP under mpirun", "[runtime][data_parallel]") {
     return;
   }
   const TemporaryFolder folder;
-  const Process run = shell("mpirun --allow-run-as-root --oversubscribe -n 2 $PDL_RUN " + kDdp + "--check --json run.json --port " +
+  const Process run = run_script("mpirun --allow-run-as-root --oversubscribe -n 2 $PDL_RUN " + kDdp + "--check --json run.json --port " +
                             std::to_string(free_port()), folder);
   INFO(run.err);
   CHECK(run.exit_code == 0);
@@ -186,7 +186,7 @@ TEST_CASE("Workers on two hosts", "[runtime][data_parallel]") {
   const TemporaryFolder folder;
   const auto start = [&](const std::string& more, const std::string& second = "b") {
     const std::string port = std::to_string(free_port());
-    return shell(two_processes(
+    return run_script(two_processes(
                      [&](int rank) {
                        return "PDL_HOST=" + (rank == 0 ? std::string("a") : second) + " RANK=" + std::to_string(rank) +
                               " WORLD_SIZE=2 LOCAL_RANK=0 MASTER_ADDR=127.0.0.1 MASTER_PORT=" + port;
@@ -211,7 +211,7 @@ TEST_CASE("Workers on two hosts", "[runtime][data_parallel]") {
   const Process one = start("--gpus 2 --hosts 2", "a");
   CHECK(one.exit_code == 2);
   CHECK(count(one.err, "--hosts: found 2, expected 1") == 2);  // both say so, whoever is first
-  const Process pipeline = shell(two_processes(
+  const Process pipeline = run_script(two_processes(
                                      [port = std::to_string(free_port())](int rank) {
                                        return "PDL_HOST=" + std::to_string(rank) + " RANK=" + std::to_string(rank) +
                                               " WORLD_SIZE=2 LOCAL_RANK=0 MASTER_PORT=" + port;
@@ -239,7 +239,7 @@ Process kill_second(const TemporaryFolder& folder, const std::string& hosts, con
   std::string text = script.str();
   const std::string twice = "--warmup 1 --steps 3 ";
   for (std::size_t at = text.find(twice); at != std::string::npos; at = text.find(twice)) text.replace(at, twice.size(), "--warmup 1 ");
-  return shell(text, folder);
+  return run_script(text, folder);
 }
 
 }  // namespace
@@ -268,7 +268,7 @@ TEST_CASE("A DDP worker that dies ends all, named, within 30 s", "[runtime][data
 
 TEST_CASE("A DDP worker that pdl-run started and that dies is named", "[runtime][data_parallel]") {
   const TemporaryFolder folder;
-  const Process run = shell("$PDL_RUN --device cpu --strategy ddp --gpus 3 --dim 16 --depth 4 --batch 13 --steps 1000000 --json run.json &\n"
+  const Process run = run_script("$PDL_RUN --device cpu --strategy ddp --gpus 3 --dim 16 --depth 4 --batch 13 --steps 1000000 --json run.json &\n"
                             "p=$!\nwhile set -- $(cat /proc/$p/task/$p/children) && [ $# -lt 3 ]; do kill -0 $p || exit 99; sleep 0.01; done\n"
                             "sleep 3\nkill -9 $2\nSECONDS=0\nwait $p; code=$?\necho $SECONDS\nexit $code\n",
                             folder);

@@ -92,15 +92,34 @@ TEST_CASE("A schedule from a file, and one thread that follows option C", "[runt
   CHECK_THAT(option_c.err, ContainsSubstring("(equal)"));
 }
 
-TEST_CASE("Where no GPU is visible and no device was said, it is said that the CPU works", "[runtime][pdl-run]") {
+TEST_CASE("Where no GPU is visible the CPU has to be asked for", "[runtime][pdl-run]") {
   const TemporaryFolder folder;
   const std::string small = "--dim 16 --depth 2 --batch 13 --warmup 1 --steps 2 ", hidden = "CUDA_VISIBLE_DEVICES=";
-  for (const std::string more : {"", "--strategy ddp --gpus 2"}) {
-    const Process silent = pdl_run(small + more, folder, hidden);
-    CHECK(silent.exit_code == 0);
-    CHECK(silent.err == "pdl-run: no GPU is visible here: the workers are on the CPU (--device cpu says so)\n");
-    CHECK(pdl_run(small + more + " --device cpu", folder, hidden).err.empty());
+  for (const std::string more : {"", "--strategy ddp --gpus 2", "--workers process --gpus 2 --schedule gpipe", "--device cuda"}) {
+    INFO(more);
+    const Process refused = pdl_run(small + more, folder, hidden);
+    CHECK(refused.exit_code == 2);
+    CHECK(refused.out == "");
+    CHECK_THAT(refused.err, ContainsSubstring("--device: found cuda"));
+    CHECK_THAT(refused.err, ContainsSubstring("cpu, or a host with GPUs"));
   }
+  const Process asked = pdl_run(small + "--device cpu", folder, hidden);
+  CHECK(asked.exit_code == 0);
+  CHECK(asked.err == "");
+}
+
+TEST_CASE("A worker that is stopped ends the run at the limit on waiting", "[runtime][pdl-run]") {
+  const TemporaryFolder folder;
+  // Long enough that the worker is stopped in the middle.
+  const Process run = run_script("$PDL_RUN --device cpu --workers process --gpus 2 --dim 64 --depth 2 --batch 8 --microbatches 2 "
+                            "--schedule gpipe --transport gloo --steps 1000000 --wait-limit 2 & run=$!\n"
+                            "until workers=$(pgrep -P $run) && [ $(echo $workers | wc -w) = 2 ]; do sleep .1; done\n"
+                            "sleep 3; kill -STOP ${workers##*\n}; wait $run; echo $?; pgrep -P $run || echo none left",
+                            folder);
+  INFO(run.err);
+  CHECK(run.out == "3\nnone left\n");
+  CHECK_THAT(run.err, ContainsSubstring("nothing has moved for 2 s (--wait-limit):"));
+  CHECK_THAT(run.err, ContainsSubstring("worker "));
 }
 
 TEST_CASE("JSON alone on standard output", "[runtime][pdl-run]") {
@@ -179,7 +198,7 @@ TEST_CASE("Processes started by others", "[runtime][pdl-run]") {
              << "--port " << port << " --json run.json &\np" << rank << "=$!\n";
     }
     script << "wait $p0; a=$?; wait $p1; b=$?; exit $((a + b))\n";
-    return shell(script.str(), folder);
+    return run_script(script.str(), folder);
   };
   for (const std::string names : {"RANK WORLD_SIZE LOCAL_RANK", "OMPI_COMM_WORLD_RANK OMPI_COMM_WORLD_SIZE OMPI_COMM_WORLD_LOCAL_RANK",
                                   "SLURM_PROCID SLURM_NTASKS SLURM_LOCALID"}) {
@@ -217,7 +236,7 @@ TEST_CASE("A worker that dies ends all, at whatever moment", "[runtime][pdl-run]
                                     "--json run.json";
   for (const std::string moment : {"0", "3"}) {
     const auto start = std::chrono::steady_clock::now();
-    const Process run = shell("flags='" + flags + "' workers=3\n" + kStartLongRun + "sleep " + moment + R"(
+    const Process run = run_script("flags='" + flags + "' workers=3\n" + kStartLongRun + "sleep " + moment + R"(
       kill -9 $2
       wait $p; code=$?
       say_who_runs $1 $2 $3
@@ -235,7 +254,7 @@ TEST_CASE("A worker that dies ends all, at whatever moment", "[runtime][pdl-run]
 TEST_CASE("Workers end with the process that started them", "[runtime][pdl-run]") {
   const TemporaryFolder folder;
   const std::string flags = kTiny + "--gpus 2 --depth 4 --workers process --transport gloo";
-  const Process run = shell("flags='" + flags + "' workers=2\n" + kStartLongRun + R"(
+  const Process run = run_script("flags='" + flags + "' workers=2\n" + kStartLongRun + R"(
     sleep 2
     kill -9 $p
     sleep 1

@@ -1,6 +1,12 @@
 #include "sim/report/progress_bar.hpp"
 
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
 #include <limits>
+#include <string>
+#include <thread>
 
 #include "tests/support/catch.hpp"
 
@@ -15,6 +21,39 @@ TEST_CASE("the progress bar") {
   CHECK(progress_line(-1, "", 80) == progress_line(0, "", 80));
   CHECK(progress_line(std::numeric_limits<double>::quiet_NaN(), "", 80) == progress_line(0, "", 80));
   CHECK(progress_line(0.5, "much too long", 30).size() == 30);
+}
+
+TEST_CASE("the time that is left, if the rest goes as what is done") {
+  using seconds = std::chrono::duration<double>;
+  CHECK(time_left(0, 0.5, seconds(40)) == "40 s left");
+  CHECK(time_left(0, 0.25, seconds(100)) == "5 min left");
+  CHECK(time_left(0, 0.1, seconds(3600)) == "9 h left");
+  CHECK(time_left(0.6, 0.8, seconds(10)) == "10 s left");  // resumed at 60 %
+  CHECK(time_left(0, 1, seconds(9)) == "0 s left");
+  CHECK(time_left(0, 0.01, seconds(9)) == "");   // too early to say
+  CHECK(time_left(0, 0.5, seconds(0.9)) == "");
+  CHECK(time_left(0, std::numeric_limits<double>::quiet_NaN(), seconds(9)) == "");
+}
+
+TEST_CASE("without a terminal: a line now and then, also where nothing gets on") {
+  // Standard error of this process is a pipe meanwhile.
+  int ends[2];
+  REQUIRE(pipe(ends) == 0);
+  const int kept = dup(STDERR_FILENO);
+  dup2(ends[1], STDERR_FILENO);
+  {
+    ProgressBar bar("pdl-calibrate", std::chrono::milliseconds(20));
+    bar.show(0.25, "layers of 4096");
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  }
+  dup2(kept, STDERR_FILENO);
+  close(kept);
+  close(ends[1]);
+  std::string text(4096, '\0');
+  text.resize(static_cast<std::size_t>(std::max<ssize_t>(0, read(ends[0], text.data(), text.size()))));
+  close(ends[0]);
+  const std::string line = "pdl-calibrate:  25 %, layers of 4096\n";
+  CHECK(text.starts_with(line + line));
 }
 
 }  // namespace
