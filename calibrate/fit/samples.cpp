@@ -46,7 +46,9 @@ KernelSample read_kernel(const JsonPlace& place) {
   return kernel;
 }
 
-Sample read_sample(const JsonPlace& place) {
+}  // namespace
+
+Sample sample_from_json(const JsonPlace& place) {
   place.object();
   const Probe probe = read_probe(place.at("probe"));
   Words known = key_fields(probe);
@@ -76,7 +78,7 @@ Sample read_sample(const JsonPlace& place) {
   return sample;
 }
 
-ordered_json sample_json(const Sample& sample) {
+ordered_json to_json(const Sample& sample) {
   ordered_json json;
   json["probe"] = std::string(to_string(sample.key.probe));
   write_key(sample.key, true, json);
@@ -101,6 +103,8 @@ ordered_json sample_json(const Sample& sample) {
   return json;
 }
 
+namespace {
+
 void check_format(const JsonPlace& format) {
   if (format.text() == kFormat) return;
   std::string expected = std::string("\"") + kFormat + "\"";
@@ -120,7 +124,7 @@ Samples samples_from_json(const nlohmann::json& document, const std::string& pla
   samples.environment = root.at("environment").json();
   const JsonPlace list = root.at("samples");
   list.array();
-  for (std::size_t i = 0; i < list.size(); ++i) samples.samples.push_back(read_sample(list.at(i)));
+  for (std::size_t i = 0; i < list.size(); ++i) samples.samples.push_back(sample_from_json(list.at(i)));
   check_samples(samples, place);
   return samples;
 }
@@ -134,20 +138,22 @@ ordered_json to_json(const Samples& samples) {
   json["format"] = kFormat;
   json["environment"] = samples.environment;
   json["samples"] = ordered_json::array();
-  for (const Sample& sample : samples.samples) json["samples"].push_back(sample_json(sample));
+  for (const Sample& sample : samples.samples) json["samples"].push_back(to_json(sample));
   return json;
 }
 
-void save_samples(const Samples& samples, const std::string& path) {
-  for (const Sample& sample : samples.samples) {
-    for (const std::vector<double>* values : {&sample.values, &sample.issue_values}) {
-      for (const double value : *values) {
-        if (!std::isfinite(value)) {
-          throw InputError(path + ": " + describe(sample.key), std::to_string(value), "numbers that a file can hold");
-        }
+void check_finite(const Sample& sample, const std::string& place) {
+  for (const std::vector<double>* values : {&sample.values, &sample.issue_values}) {
+    for (const double value : *values) {
+      if (!std::isfinite(value)) {
+        throw InputError(place + ": " + describe(sample.key), std::to_string(value), "numbers that a file can hold");
       }
     }
   }
+}
+
+void save_samples(const Samples& samples, const std::string& path) {
+  for (const Sample& sample : samples.samples) check_finite(sample, path);
   const std::string text = json_text(to_json(samples));
   write_output(path, [&](std::ostream& out) { out << text; });
 }

@@ -21,6 +21,8 @@
 
 namespace pdl {
 
+class JsonPlace;
+
 /// One kernel of an operation, in the order of execution.
 struct KernelSample {
   std::string name;
@@ -58,5 +60,11 @@ Samples samples_from_json(const nlohmann::json& document, const std::string& pla
 /// cannot be written.
 void save_samples(const Samples& samples, const std::string& path);
 nlohmann::ordered_json to_json(const Samples& samples);
+
+/// One of them. sample_from_json throws InputError for keys and words; what the numbers may be is checked for all samples together
+/// (calibrate/fit/check_samples.hpp). check_finite throws InputError, beginning with `place`, for a value that no file can hold.
+nlohmann::ordered_json to_json(const Sample& sample);
+Sample sample_from_json(const JsonPlace& place);
+void check_finite(const Sample& sample, const std::string& place);
 
 }  // namespace pdl

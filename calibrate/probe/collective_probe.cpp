@@ -4,9 +4,7 @@
 #include <torch/cuda.h>
 
 #include <algorithm>
-#include <exception>
 #include <memory>
-#include <thread>
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 
 #include "calibrate/fit/statistics.hpp"
@@ -14,6 +12,8 @@
 #include "calibrate/probe/kernel_trace.hpp"
 #include "calibrate/probe/nccl_workers.hpp"
 #include "runtime/comm/process_group.hpp"
+#include "runtime/comm/rank_threads.hpp"
+#include "runtime/comm/waiting.hpp"
 #include "runtime/measure/span_recorder.hpp"
 
 #if PDL_CUDA
@@ -88,6 +88,7 @@ std::vector<std::vector<double>> all_reduce_times(const c10::intrusive_ptr<c10d:
     std::vector<at::Tensor> tensors = {at::zeros({bytes / 4})};
     const int calls = calls_on_cpu(bytes);
     std::vector<double> values;
+    Waiting::renew();
     group->allreduce(tensors)->wait();
     for (int i = 0; i < kWarmup + kMeasurements; ++i) {
       const std::int64_t begin = steady_now_ns();
@@ -103,22 +104,9 @@ std::vector<std::vector<double>> all_reduce_times(const c10::intrusive_ptr<c10d:
 void probe_gloo(int ranks, const Collect& collect) {
   const auto store = c10::make_intrusive<c10d::HashStore>();
   std::vector<std::vector<std::vector<double>>> of_ranks(static_cast<std::size_t>(ranks));
-  std::vector<std::exception_ptr> errors(of_ranks.size());
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < ranks; ++rank) {
-    threads.emplace_back([&, rank] {
-      const auto r = static_cast<std::size_t>(rank);
-      try {
-        of_ranks[r] = all_reduce_times(store, rank, ranks);
-      } catch (...) {
-        errors[r] = std::current_exception();
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  for (const std::exception_ptr& error : errors) {
-    if (error) std::rethrow_exception(error);
-  }
+  on_rank_threads(ranks, "all-reduces by Gloo of " + std::to_string(ranks) + " ranks", [&](int rank) {
+    of_ranks[static_cast<std::size_t>(rank)] = all_reduce_times(store, rank, ranks);
+  });
   const std::vector<std::int64_t> sizes = gloo_sizes();
   for (std::size_t s = 0; s < sizes.size(); ++s) {
     Sample sample = collective_sample("all_reduce", "gloo", ranks, sizes[s]);
@@ -176,6 +164,7 @@ class NcclGroup {
     for (std::int64_t size = kSmallestBytes; size <= kLargestBytes; size *= collective.step) {
       const std::int64_t bytes = collective.in_parts ? size / ranks_ / 16 * 16 * ranks_ : size;
       Sample sample = collective_sample(collective.name, "nccl", ranks_, bytes);
+      const Waiting waiting(std::string("NCCL ") + collective.name + " of GPUs 0 to " + std::to_string(ranks_ - 1) + ", " + std::to_string(bytes) + " bytes");
       call(collective, bytes);  // connections are made at the first call
       synchronize();
       measure(collective, bytes, sample);

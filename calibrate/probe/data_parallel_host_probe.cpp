@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <exception>
 #include <thread>
 
 #include "calibrate/fit/statistics.hpp"
@@ -14,6 +13,7 @@
 #include "calibrate/probe/on_device.hpp"
 #include "calibrate/probe/small_step.hpp"
 #include "runtime/comm/process_group.hpp"
+#include "runtime/comm/rank_threads.hpp"
 #include "runtime/executor/devices.hpp"
 #include "runtime/measure/span_recorder.hpp"
 
@@ -112,25 +112,13 @@ void probe_issue(const RuntimeOptions& runtime, const Collect& collect) {
   constexpr std::int64_t kNumbers = 1 << 18;
   const auto store = c10::make_intrusive<c10d::HashStore>();
   std::vector<double> values[2];
-  std::exception_ptr errors[2];
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < 2; ++rank) {
-    threads.emplace_back([&, rank] {
-      try {
-        const c10::Device device = device_of(runtime, rank);
-        const OnDevice on_device(device);
-        const auto group = make_process_group({store, rank, 2, device, true}, {});
-        values[rank] = issue_times(*group, device, kNumbers);
-        leave(*group, device.type());
-      } catch (...) {
-        errors[rank] = std::current_exception();
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  for (const std::exception_ptr& error : errors) {
-    if (error) std::rethrow_exception(error);
-  }
+  on_rank_threads(2, "all-reduces of 2 ranks", [&](int rank) {
+    const c10::Device device = device_of(runtime, rank);
+    const OnDevice on_device(device);
+    const auto group = make_process_group({store, rank, 2, device, true}, {});
+    values[rank] = issue_times(*group, device, kNumbers);
+    leave(*group, device.type());
+  });
   collect(issue_sample(runtime, std::move(values[0]), 0));
 }
 

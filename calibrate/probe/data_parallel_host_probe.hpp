@@ -14,7 +14,9 @@
 // Units: microseconds in the samples.
 #pragma once
 
-#include "calibrate/probe/layer_probe.hpp"
+#include "calibrate/probe/probe.hpp"
+#include "calibrate/probe/probe_part.hpp"
+#include "runtime/executor/runtime_options.hpp"
 
 namespace pdl {
 

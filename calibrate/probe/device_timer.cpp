@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "runtime/comm/waiting.hpp"
 #include "runtime/measure/span_recorder.hpp"
 #include "sim/spec/error.hpp"
 
@@ -43,6 +44,7 @@ Timed DeviceTimer::time_cpu(const std::function<void()>& work, double seconds) c
   Timed timed;
   timed.warmup = kWarmup;
   for (int i = 0; i < kWarmup + repetitions; ++i) {
+    Waiting::renew();
     const std::int64_t start = steady_now_ns();
     for (int j = 0; j < inner; ++j) work();
     const double ns = static_cast<double>(steady_now_ns() - start) / inner;

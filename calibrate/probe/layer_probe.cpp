@@ -4,16 +4,16 @@
 #include <c10/core/InferenceMode.h>
 
 #include <algorithm>
-#include <exception>
 #include <map>
 #include <memory>
-#include <thread>
 
 #include "calibrate/probe/autograd_operations.hpp"
 #include "calibrate/probe/compute_operations.hpp"
 #include "calibrate/probe/device_timer.hpp"
 #include "calibrate/probe/kernel_trace.hpp"
 #include "runtime/executor/devices.hpp"
+#include "runtime/comm/rank_threads.hpp"
+#include "runtime/comm/waiting.hpp"
 #include "runtime/measure/environment.hpp"
 
 #if PDL_CUDA
@@ -29,10 +29,11 @@ constexpr int kLaunchesALayer = 8;     // no operation launches more for a layer
 constexpr int kLaunchesALayerAmp = 14;  // nor under autocast
 constexpr double kSustainedSeconds = 0.06;
 
-/// What is probed with one data type.
+/// What is probed in one go: layers of one width with one data type; or buckets.
 struct Pass {
+  std::string name;
   std::string dtype;
-  std::vector<std::int64_t> dims;
+  std::vector<std::int64_t> dims;           // one; none: buckets alone
   std::vector<std::int64_t> pipeline_rows;  // of PipelineStage; none: no such stages
   std::vector<std::int64_t> rows;           // of the modules under autograd
   std::vector<std::string> optimizers;
@@ -40,6 +41,7 @@ struct Pass {
   double seconds = 0.06;                    // of an operation of several layers; half of it for one of one layer
   double sustained_seconds = 0;
   int launches_a_layer = kLaunchesALayer;
+  double share = 1;                         // of the time of all passes
 };
 
 std::vector<std::int64_t> bucket_sizes(bool cuda) {
@@ -50,30 +52,50 @@ std::vector<std::int64_t> bucket_sizes(bool cuda) {
   return sizes;
 }
 
-/// Optimizers and buckets, which do not depend on the data type, go with the first one.
+/// Of a layer of so many rows, in some unit: the launches count in small ones.
+double work_of(std::int64_t dim, std::int64_t rows) { return 1 + static_cast<double>(dim * dim * rows) * 1e-10; }
+
+/// All but the width.
+Pass pass_of(const ProbeOptions& options, const std::string& dtype) {
+  Pass pass;
+  pass.dtype = dtype;
+  pass.rows = options.rows;
+  if (!is_amp(dtype_of(dtype))) {
+    std::copy_if(options.rows.begin(), options.rows.end(), std::back_inserter(pass.pipeline_rows),
+                 [&](std::int64_t rows) { return rows >= options.least_pipeline_rows; });
+  } else {
+    pass.launches_a_layer = kLaunchesALayerAmp;
+  }
+  if (dtype != "fp32" && options.device == "cuda") {
+    pass.seconds = 0.03;
+    pass.sustained_seconds = kSustainedSeconds;
+  }
+  return pass;
+}
+
+/// Optimizers and buckets do not depend on the data type: with the first one, and last.
 std::vector<Pass> passes_of(const ProbeOptions& options) {
   std::vector<Pass> passes;
   for (const std::string& dtype : options.dtypes) {
-    Pass pass;
-    pass.dtype = dtype;
-    pass.dims = dtype == "fp32" ? options.dims : options.tensor_core_dims;
-    pass.rows = options.rows;
-    if (!is_amp(dtype_of(dtype))) {
-      std::copy_if(options.rows.begin(), options.rows.end(), std::back_inserter(pass.pipeline_rows),
-                   [&](std::int64_t rows) { return rows >= options.least_pipeline_rows; });
-    } else {
-      pass.launches_a_layer = kLaunchesALayerAmp;
+    for (const std::int64_t dim : dtype == "fp32" ? options.dims : options.tensor_core_dims) {
+      Pass pass = pass_of(options, dtype);
+      pass.name = "compute " + dtype + " " + std::to_string(dim);
+      pass.dims = {dim};
+      if (dtype == options.dtypes.front()) pass.optimizers = options.optimizers;
+      // fp32 has twice the stages and no tensor cores; autocast no stages of a pipeline.
+      pass.share = dtype == "fp32" ? 4 : pass.pipeline_rows.empty() ? 1 : 2;
+      double work = 0;
+      for (const std::int64_t rows : pass.rows) work += work_of(dim, rows);
+      pass.share *= work;
+      passes.push_back(std::move(pass));
     }
-    if (dtype != "fp32" && options.device == "cuda") {
-      pass.seconds = 0.03;
-      pass.sustained_seconds = kSustainedSeconds;
-    }
-    if (passes.empty()) {
-      pass.optimizers = options.optimizers;
-      pass.buckets = bucket_sizes(options.device == "cuda");
-    }
-    passes.push_back(std::move(pass));
   }
+  Pass buckets = pass_of(options, options.dtypes.front());
+  buckets.name = "compute buckets";
+  buckets.rows.clear();
+  buckets.pipeline_rows.clear();
+  buckets.buckets = bucket_sizes(options.device == "cuda");
+  passes.push_back(std::move(buckets));
   return passes;
 }
 
@@ -99,7 +121,6 @@ class OnStreamOfItsOwn {
 void for_each_operation(const Pass& pass, const RuntimeOptions& runtime, c10::Device device,
                         const std::function<void(const ComputeOperation&)>& visit,
                         const std::function<void(double, const std::string&)>& visit_shape) {
-  const auto work_of = [](std::int64_t dim, std::int64_t rows) { return 1 + static_cast<double>(dim * dim * rows) * 1e-10; };
   double total = 0, done = 0;
   for (const std::int64_t dim : pass.dims) {
     for (const std::int64_t rows : pass.rows) total += work_of(dim, rows);
@@ -176,6 +197,7 @@ std::vector<Sample> time_device(const Pass& pass, const RuntimeOptions& runtime,
         const double seconds = share * (operation.layers > 1 ? pass.seconds : pass.seconds / 2);
         const int launches = pass.launches_a_layer * static_cast<int>(operation.layers);
         samples.push_back(timed_sample(operation, timer.time(operation.work, seconds, launches, share * pass.sustained_seconds)));
+        Waiting::renew();
         const CardState state = read_card_state(device);
         samples.back().sm_clock_mhz = state.sm_clock_mhz;
         samples.back().power_w = state.power_w;
@@ -208,6 +230,7 @@ void trace_device(const Pass& pass, const RuntimeOptions& runtime, std::vector<S
   for_each_operation(
       pass, runtime, device,
       [&](const ComputeOperation& operation) {
+        Waiting::renew();
         operation.work();  // what the first run alone launches is not the operation's
         by_key.at(operation.key)->kernels = kernels_of_a_layer(trace_kernels(operation.work), operation.layers);
       },
@@ -218,24 +241,12 @@ void trace_device(const Pass& pass, const RuntimeOptions& runtime, std::vector<S
 std::vector<Sample> probe_pass(const Pass& pass, int workers, const RuntimeOptions& runtime, const Progress& progress, const Pace& pace) {
   set_up_libtorch(dtype_of(pass.dtype), runtime.device);
   std::vector<std::vector<Sample>> of_workers(static_cast<std::size_t>(workers));
-  std::vector<std::exception_ptr> errors(of_workers.size());
-  std::vector<std::thread> threads;
-  for (int worker = 0; worker < workers; ++worker) {
-    threads.emplace_back([&, worker] {
-      try {
-        const Progress report = [&](double fraction, const std::string& what) {
-          if (worker == 0) progress(0.85 * fraction, what);
-        };
-        of_workers[worker] = time_device(pass, runtime, worker, report, pace);
-      } catch (...) {
-        errors[worker] = std::current_exception();
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  for (const std::exception_ptr& error : errors) {
-    if (error) std::rethrow_exception(error);
-  }
+  on_rank_threads(workers, pass.name + " on its GPU", [&](int worker) {
+    const Progress report = [&](double fraction, const std::string& what) {
+      if (worker == 0) progress(0.85 * fraction, what);
+    };
+    of_workers[static_cast<std::size_t>(worker)] = time_device(pass, runtime, worker, report, pace);
+  });
   std::vector<Sample> samples;
   for (const std::vector<Sample>& of_worker : of_workers) merge(samples, of_worker);
   trace_device(pass, runtime, samples, [&](double fraction, const std::string& what) { progress(0.85 + 0.15 * fraction, "kernels of " + what); });
@@ -245,18 +256,15 @@ std::vector<Sample> probe_pass(const Pass& pass, int workers, const RuntimeOptio
 
 }  // namespace
 
-void probe_compute(const ProbeOptions& options, const RuntimeOptions& runtime, const Collect& collect, const Progress& progress,
-                   const Pace& pace) {
-  const std::vector<Pass> passes = passes_of(options);
-  // fp32 has twice the stages and no tensor cores.
-  const auto share = [](const Pass& pass) { return pass.dtype == "fp32" ? 4.0 : pass.pipeline_rows.empty() ? 1.0 : 2.0; };
-  double total = 0, done = 0;
-  for (const Pass& pass : passes) total += share(pass);
-  for (const Pass& pass : passes) {
-    const Progress of_pass = [&](double fraction, const std::string& what) { progress((done + share(pass) * fraction) / total, what); };
-    for (Sample& sample : probe_pass(pass, static_cast<int>(options.gpus), runtime, of_pass, pace)) collect(std::move(sample));
-    done += share(pass);
+std::vector<ProbePart> compute_parts(const ProbeOptions& options, const RuntimeOptions& runtime, const Pace& pace) {
+  std::vector<ProbePart> parts;
+  for (const Pass& pass : passes_of(options)) {
+    const auto workers = static_cast<int>(options.gpus);
+    parts.push_back({pass.name, pass.share, [=, &pace](const Collect& collect, const Progress& progress) {
+                       for (Sample& sample : probe_pass(pass, workers, runtime, progress, pace)) collect(std::move(sample));
+                     }});
   }
+  return parts;
 }
 
 }  // namespace pdl

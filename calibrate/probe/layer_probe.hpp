@@ -1,6 +1,6 @@
 // Probes of what one device computes: layers forward and backward, loss, optimizer, in both programs; buckets.
 //
-//   probe_compute(options, devices, collect);       // samples "layer", "loss", "optimizer", "bucket"
+//   for (const ProbePart& part : compute_parts(options, runtime, pace)) ...   // samples "layer", "loss", "optimizer", "bucket"
 //
 // The code that is timed is the runtime's own: the stages of a pipeline of 3 stages x 4 layers (first stage: no input
 // gradient for its first layer; last stage: the loss), and the same as LibTorch modules under autograd. A layer's time
@@ -10,21 +10,15 @@
 // Units: nanoseconds. Not here: transfers, the host's own costs.
 #pragma once
 
-#include <functional>
 #include <vector>
 
-#include "calibrate/fit/samples.hpp"
 #include "calibrate/probe/probe.hpp"
+#include "calibrate/probe/probe_part.hpp"
 #include "runtime/executor/runtime_options.hpp"
 
 namespace pdl {
 
-using Collect = std::function<void(Sample)>;
-using Progress = std::function<void(double fraction, const std::string& what)>;
-
-/// Which share of the usual repetitions there is time for, 0 to 1; called by several threads.
-using Pace = std::function<double()>;
-
-void probe_compute(const ProbeOptions& options, const RuntimeOptions& runtime, const Collect& collect, const Progress& progress, const Pace& pace);
+/// One a data type and width, then one of buckets. `pace` is called by several threads; it outlives the parts.
+std::vector<ProbePart> compute_parts(const ProbeOptions& options, const RuntimeOptions& runtime, const Pace& pace);
 
 }  // namespace pdl

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/comm/waiting.hpp"
 #include "sim/spec/error.hpp"
 
 namespace pdl {
@@ -27,6 +28,7 @@ inline void check_nccl(ncclResult_t result, const char* what) {
 class NcclWorkers {
  public:
   explicit NcclWorkers(const std::vector<int>& devices) : comms_(devices.size()) {
+    const Waiting waiting("NCCL communicators of " + std::to_string(devices.size()) + " GPUs");
     check_nccl(ncclCommInitAll(comms_.data(), static_cast<int>(devices.size()), devices.data()), "ncclCommInitAll");
   }
   NcclWorkers(const NcclWorkers&) = delete;

@@ -6,8 +6,10 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cmath>
+#include <string>
+#include <vector>
 
+#include "calibrate/fit/sample_journal.hpp"
 #include "calibrate/probe/collective_probe.hpp"
 #include "calibrate/probe/compute_operations.hpp"
 #include "calibrate/probe/data_parallel_host_probe.hpp"
@@ -17,6 +19,8 @@
 #include "calibrate/probe/pace.hpp"
 #include "calibrate/probe/pause_probe.hpp"
 #include "calibrate/probe/transfer_probe.hpp"
+#include "runtime/comm/process_group.hpp"
+#include "runtime/comm/waiting.hpp"
 #include "runtime/measure/environment.hpp"
 #include "runtime/measure/span_recorder.hpp"
 #include "sim/spec/error.hpp"
@@ -61,62 +65,124 @@ ProbeOptions resolve(ProbeOptions options) {
   return options;
 }
 
+/// What must be as it was where a calibration goes on.
+nlohmann::json settings_of(const ProbeOptions& options) {
+  return {{"gpus", options.gpus},
+          {"dims", options.dims},
+          {"rows", options.rows},
+          {"dtypes", options.dtypes},
+          {"tensor_core_dims", options.tensor_core_dims},
+          {"optimizers", options.optimizers},
+          {"transports", options.transports},
+          {"seed", options.seed}};
+}
+
 /// How far the probes are, and how much time they have.
 class TimeLimit {
  public:
-  explicit TimeLimit(double seconds) : begin_ns_(steady_now_ns()), limit_s_(seconds) {}
+  /// `spent_s`: before.
+  TimeLimit(double limit_s, double spent_s) : begin_ns_(steady_now_ns()), limit_s_(limit_s), spent_s_(spent_s) {}
 
   void done(double fraction) { fraction_ = fraction; }
 
-  double pace() const { return pdl::pace(static_cast<double>(steady_now_ns() - begin_ns_) / 1e9, limit_s_, fraction_); }
+  double pace() const {
+    return pdl::pace(spent_s_ + static_cast<double>(steady_now_ns() - begin_ns_) / 1e9, limit_s_, fraction_);
+  }
 
  private:
   std::int64_t begin_ns_;
-  double limit_s_;
+  double limit_s_, spent_s_;
   std::atomic<double> fraction_ = 0;
 };
+
+/// In the order in which they are measured. Shares: seconds of a calibration of 2 x H200.
+std::vector<ProbePart> parts_of(const ProbeOptions& options, const RuntimeOptions& runtime, const Pace& pace) {
+  using Run = void (*)(const ProbeOptions&, const RuntimeOptions&, const Collect&, const Progress&);
+  std::vector<ProbePart> parts;
+  const auto add = [&](const char* name, double share, Run run) {
+    parts.push_back({name, share, [=](const Collect& collect, const Progress& progress) { run(options, runtime, collect, progress); }});
+  };
+  constexpr double kComputeShare = 75;
+  add("host", 2, probe_host);
+  add("host of data parallelism", 2, probe_data_parallel_host);
+  add("pauses", 4, probe_pauses);
+  add("transfers", 7, probe_transfers);
+  add("collectives", 7, probe_collectives);
+  std::vector<ProbePart> compute = compute_parts(options, runtime, pace);
+  double all = 0;
+  for (const ProbePart& part : compute) all += part.share;
+  for (ProbePart& part : compute) {
+    part.share *= kComputeShare / all;
+    parts.push_back(std::move(part));
+  }
+  add("overlap", 3, probe_overlap);
+  return parts;
+}
+
+RuntimeOptions runtime_of(const ProbeOptions& options) {
+  RuntimeOptions runtime;
+  runtime.device = options.device == "cuda" ? DeviceKind::cuda : DeviceKind::cpu;
+  runtime.seed = options.seed;
+  runtime.learning_rate = 0;  // what is trained here stays what it is
+  return runtime;
+}
+
+void set_up(const ProbeOptions& options, const RuntimeOptions& runtime) {
+  allow_ranks_in_threads();
+  if (runtime.device == DeviceKind::cpu) at::set_num_threads(1);
+  at::globalContext().setAllowTF32CuBLAS(false);
+  if (runtime.device == DeviceKind::cpu) return;
+  // The first tensor of a device sets up its context and the allocator that the probes read.
+  for (int worker = 0; worker < options.gpus; ++worker) {
+    at::empty({1}, at::TensorOptions().device(c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(runtime.device_index(worker)))));
+  }
+}
+
+nlohmann::json describe_host(const ProbeOptions& options, const RuntimeOptions& runtime) {
+  const auto count = static_cast<int>(options.gpus);
+  nlohmann::json environment = describe_environment(runtime, count, options.command);
+  if (nlohmann::json gpus = describe_gpus(runtime, count); !gpus.empty()) environment["gpus"] = std::move(gpus);
+  return environment;
+}
+
+void run_part(const ProbePart& part, SampleJournal& journal, const Progress& progress) {
+  const Waiting waiting("probe " + part.name);
+  const std::int64_t begin_ns = steady_now_ns();
+  progress(0, part.name);
+  const auto collect = [&](Sample sample) {
+    Waiting::renew();
+    journal.add(part.name, sample);
+  };
+  part.run(collect, [&](double fraction, const std::string& what) {
+    Waiting::renew();
+    progress(fraction, what);
+  });
+  journal.finish(part.name, static_cast<double>(steady_now_ns() - begin_ns) / 1e9);
+}
 
 }  // namespace
 
 Samples probe(const ProbeOptions& given) {
   const ProbeOptions options = resolve(given);
-  RuntimeOptions runtime;
-  runtime.device = options.device == "cuda" ? DeviceKind::cuda : DeviceKind::cpu;
-  runtime.seed = options.seed;
-  runtime.learning_rate = 0;  // what is trained here stays what it is
-  if (runtime.device == DeviceKind::cpu) at::set_num_threads(1);
-  at::globalContext().setAllowTF32CuBLAS(false);
-  if (runtime.device == DeviceKind::cuda) {
-    // The first tensor of a device sets up its context and the allocator that the probes read.
-    for (int worker = 0; worker < options.gpus; ++worker) {
-      at::empty({1}, at::TensorOptions().device(c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(runtime.device_index(worker)))));
-    }
+  const RuntimeOptions runtime = runtime_of(options);
+  set_up(options, runtime);
+  SampleJournal journal(options.journal, describe_host(options, runtime), settings_of(options),
+                        options.resume ? SampleJournal::Start::resume : SampleJournal::Start::anew);
+  TimeLimit limit(options.max_seconds, journal.seconds_before());
+  const Pace pace = [&] { return limit.pace(); };
+  const std::vector<ProbePart> parts = parts_of(options, runtime, pace);
+  double all = 0, before = 0;
+  for (const ProbePart& part : parts) all += part.share;
+  for (const ProbePart& part : parts) {
+    const Progress progress = [&](double fraction, const std::string& what) {
+      const double done = (before + part.share * fraction) / all;
+      limit.done(done);
+      if (options.progress) options.progress(done, what);
+    };
+    if (!journal.has(part.name)) run_part(part, journal, progress);
+    before += part.share;
   }
-
-  Samples samples;
-  samples.environment = describe_environment(runtime, static_cast<int>(options.gpus), options.command);
-  if (nlohmann::json gpus = describe_gpus(runtime, static_cast<int>(options.gpus)); !gpus.empty()) samples.environment["gpus"] = std::move(gpus);
-  const Collect collect = [&](Sample sample) { samples.samples.push_back(std::move(sample)); };
-  TimeLimit limit(options.max_seconds);
-  const auto part = [&](double from, double to) {
-    return Progress([&, from, to](double fraction, const std::string& what) {
-      limit.done(from + (to - from) * fraction);
-      if (options.progress) options.progress(from + (to - from) * fraction, what);
-    });
-  };
-  const auto timed = [&](const char* name, const std::function<void()>& probe) {
-    const std::int64_t begin_ns = steady_now_ns();
-    probe();
-    samples.environment["probe_seconds"][name] = std::round(static_cast<double>(steady_now_ns() - begin_ns) / 1e8) / 10;
-  };
-  timed("host", [&] { probe_host(options, runtime, collect, part(0, 0.02)); });
-  timed("data_parallel_host", [&] { probe_data_parallel_host(options, runtime, collect, part(0.02, 0.04)); });
-  timed("pauses", [&] { probe_pauses(options, runtime, collect, part(0.04, 0.08)); });
-  timed("transfers", [&] { probe_transfers(options, runtime, collect, part(0.08, 0.15)); });
-  timed("collectives", [&] { probe_collectives(options, runtime, collect, part(0.15, 0.22)); });
-  timed("compute", [&] { probe_compute(options, runtime, collect, part(0.22, 0.97), [&] { return limit.pace(); }); });
-  timed("overlap", [&] { probe_overlap(options, runtime, collect, part(0.97, 1)); });
-  return samples;
+  return journal.samples();
 }
 
 }  // namespace pdl

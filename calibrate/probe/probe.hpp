@@ -4,6 +4,8 @@
 //   options.gpus = 4;
 //   Samples samples = probe(options);      // raw; a profile is made of them by calibrate/fit/fit.hpp
 //
+// It is made of parts (calibrate/probe/probe_part.hpp), one after another; the journal has every sample as it comes, and a
+// calibration that was interrupted goes on with the first part that is not complete.
 // No Torch in this header: the tool includes it with and without the probes.
 #pragma once
 
@@ -30,12 +32,15 @@ struct ProbeOptions {
   double max_seconds = 290;             // layers are repeated less often where it would take longer; a few times always
   std::uint64_t seed = 0;               // of weights and activations
   std::string command;                  // command line, for the environment in the file
+  std::string journal;                  // file (calibrate/fit/sample_journal.hpp), which stays there; empty: none
+  bool resume = false;                  // goes on with what is in the journal
   /// Called now and then with the fraction done, 0 to 1, and what is being measured. Empty: nobody listens.
   std::function<void(double fraction, const std::string& what)> progress;
 };
 
 /// Measures. Throws InputError for options that do not fit this host (more GPUs than there are, no CUDA),
-/// CannotRun if measuring fails (out of memory).
+/// for a journal that cannot be written or is of another host; CannotRun if measuring fails (out of memory). Where a wait has no
+/// end the process ends (runtime/comm/waiting.hpp), after limit_waiting().
 Samples probe(const ProbeOptions& options);
 
 }  // namespace pdl

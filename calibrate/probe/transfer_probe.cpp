@@ -7,6 +7,7 @@
 
 #include "calibrate/probe/device_timer.hpp"
 #include "calibrate/probe/nccl_workers.hpp"
+#include "runtime/comm/waiting.hpp"
 #include "runtime/measure/span_recorder.hpp"
 #include "sim/spec/error.hpp"
 
@@ -138,6 +139,7 @@ void probe_pair(Pair& pair, const char* transport, const Hop& hop, int from_work
     Sample sample = transfer_sample(transport, from_worker, to_worker, bytes);
     const int trips = bytes <= (16 << 20) ? 20 : 4;
     for (int i = 0; i < kWarmup + kMeasurements; ++i) {
+      Waiting::renew();
       const Chain chain = run_chain(pair, hop, bytes, trips);
       sample.values.push_back(chain.trip_us - return_us);
       if (bytes == kSmallestBytes && i >= kWarmup) issue_us.push_back(chain.issue_us);

@@ -12,7 +12,9 @@
 // return, an event without data, is timed by a chain of its own and subtracted. Units: microseconds in the samples.
 #pragma once
 
-#include "calibrate/probe/layer_probe.hpp"
+#include "calibrate/probe/probe.hpp"
+#include "calibrate/probe/probe_part.hpp"
+#include "runtime/executor/runtime_options.hpp"
 
 namespace pdl {
 

@@ -3,6 +3,8 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <chrono>
+#include <cmath>
 #include <filesystem>
 #include <iostream>
 #include <optional>
@@ -12,6 +14,9 @@
 #include "calibrate/fit/samples.hpp"
 #include "calibrate/fit/summary.hpp"
 #include "calibrate/probe/probe.hpp"
+#ifdef PDL_PROBE
+#include "runtime/comm/waiting.hpp"
+#endif
 #include "sim/report/number_text.hpp"
 #include "sim/report/progress_bar.hpp"
 #include "sim/report/text_table.hpp"
@@ -37,13 +42,14 @@ struct CommandLine {
   std::vector<std::string> nccl_tests;
   NcclTestsOptions nccl_tests_options;
   std::string name;
+  double wait_limit_s = 120;
 };
 
 /// Flags that only mean something when this host is measured.
 const std::vector<std::string>& flags_of_probe() {
   static const std::vector<std::string> flags = {"--samples",     "--device", "--gpus",       "--dims",
                                                  "--rows",        "--dtypes", "--optimizers", "--transports",
-                                                 "--max-seconds", "--seed"};
+                                                 "--max-seconds", "--seed",   "--resume",     "--wait-limit"};
   return flags;
 }
 
@@ -73,6 +79,10 @@ void add_flags(CLI::App& app, CommandLine& line) {
   app.add_option("--optimizers", line.probe.optimizers, "sgd, adam")->type_name("WORD")->delimiter(',');
   app.add_option("--transports", line.probe.transports, "copy, nccl, gloo [copy and nccl on GPUs, copy and gloo on CPU]")->type_name("WORD")->delimiter(',');
   app.add_option("--max-seconds", line.probe.max_seconds, "about how long: layers are repeated less often for it [290]")->type_name("S");
+  app.add_flag("--resume", line.probe.resume,
+               "goes on with a calibration that was interrupted: what it had measured is in the file of --samples (else of --out) "
+               "with .partial behind its name");
+  app.add_option("--wait-limit", line.wait_limit_s, "ends (exit code 3) where nothing has moved for so long [120]")->type_name("S");
   app.add_option("--seed", line.probe.seed, "of weights and data [0]")->type_name("N");
 }
 
@@ -126,6 +136,12 @@ void check(const CLI::App& app, const CommandLine& line) {
   if (app.count("--gpus") > 0) positive("--gpus", {line.probe.gpus});
   if (!(line.probe.max_seconds > 0))
     throw InputError("--max-seconds", to_text(line.probe.max_seconds), "a positive time");
+  if (!(line.wait_limit_s >= 0.1 && line.wait_limit_s <= 86'400)) {
+    throw InputError("--wait-limit", to_text(line.wait_limit_s), "0.1 to 86400 seconds");
+  }
+  if (line.probe.resume && line.samples.empty() && line.out == "-") {
+    throw InputError("--resume", "it with --out - and no --samples", "a file of --samples or --out, beside which is what was measured");
+  }
   if (!line.samples.empty() && line.samples == line.out) {
     throw InputError("--samples", "the same file as --out", "another file");
   }
@@ -151,14 +167,33 @@ std::string name_of(const CommandLine& line) {
   return path.filename() == "profile.json" ? path.parent_path().filename().string() : "";
 }
 
+/// Where the samples go as they come; empty: nowhere.
+std::string journal_of(const CommandLine& line) {
+  const std::string& beside = line.samples.empty() ? line.out : line.samples;
+  return beside == "-" ? "" : beside + ".partial";
+}
+
+/// What becomes of an earlier calibration that was interrupted.
+[[maybe_unused]] void say_journal(const ProbeOptions& options) {
+  const bool there = !options.journal.empty() && std::filesystem::exists(options.journal);
+  if (options.resume && !there) std::cerr << "pdl-calibrate: no " << options.journal << ": nothing to resume, it begins anew\n";
+  if (!options.resume && there) std::cerr << "pdl-calibrate: " << options.journal << " of an interrupted calibration is replaced (--resume goes on with it)\n";
+}
+
 Samples measure(const CommandLine& line) {
 #ifdef PDL_PROBE
-  ProgressBar bar;
+  limit_waiting("pdl-calibrate", std::chrono::milliseconds(std::llround(line.wait_limit_s * 1e3)));
   ProbeOptions options = line.probe;
+  options.journal = journal_of(line);
+  say_journal(options);
+  ProgressBar bar("pdl-calibrate");
   options.progress = [&](double fraction, const std::string& what) { bar.show(fraction, what); };
   Samples samples = probe(options);
   // Before the fit: if that refuses them, they can be looked at.
-  if (!line.samples.empty()) save_samples(samples, line.samples);
+  if (!line.samples.empty()) {
+    save_samples(samples, line.samples);
+    std::filesystem::remove(options.journal);
+  }
   return samples;
 #else
   (void)line;
@@ -244,6 +279,7 @@ void run_command_line(int argc, char** argv) {
   const std::string place = !line.from.empty() ? line.from : !line.nccl_tests.empty() ? line.nccl_tests.front() : !line.samples.empty() ? line.samples : "samples";
   const CostProfile profile = fit(samples, place, name_of(line));
   save_profile(profile, line.out);
+  if (line.from.empty() && line.nccl_tests.empty() && !journal_of(line).empty()) std::filesystem::remove(journal_of(line));
   print_summary(profile, line.out == "-" ? std::cerr : std::cout);
   if (!std::cout.flush()) throw InputError("standard output", "a place that takes no more", "a writable one");
 }

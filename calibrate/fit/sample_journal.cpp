@@ -1,0 +1,138 @@
+#include "calibrate/fit/sample_journal.hpp"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+#include <utility>
+
+#include "sim/spec/error.hpp"
+#include "sim/spec/json_place.hpp"
+
+namespace pdl {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* kFormat = "pdl-calibration-1";
+
+// What must be as it was when a calibration goes on.
+constexpr const char* kSameHost[] = {"card", "count", "device", "cpu", "driver", "cuda", "nccl", "torch", "multiprocessors"};
+
+std::string whole_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+std::string value_text(const json& object, const std::string& key) { return object.contains(key) ? object.at(key).dump() : "nothing"; }
+
+void check_same(const std::string& place, const json& before, const json& now, const std::string& key) {
+  if (value_text(before, key) == value_text(now, key)) return;
+  throw InputError(place, key + " " + value_text(before, key) + " in the calibration that was interrupted",
+                   value_text(now, key) + ", as now; without --resume it begins anew");
+}
+
+}  // namespace
+
+SampleJournal::SampleJournal(const std::string& path, json environment, json settings, Start start) : path_(path) {
+  samples_.environment = environment;
+  if (path_.empty()) return;
+  file_ = open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  if (file_ < 0) throw InputError(path_, std::strerror(errno), "a file that can be written");
+  try {
+    if (flock(file_, LOCK_EX | LOCK_NB) != 0) {
+      throw InputError(path_, "a file that another calibration is writing", "one calibration a file");
+    }
+    if (start == Start::resume) read(whole_file(path_), environment, settings);
+    const auto keep = static_cast<off_t>(complete_bytes_);
+    if (ftruncate(file_, keep) != 0 || lseek(file_, keep, SEEK_SET) != keep) {
+      throw InputError(path_, std::strerror(errno), "a file that can be written");
+    }
+    if (complete_bytes_ == 0) write({{"format", kFormat}, {"environment", std::move(environment)}, {"settings", std::move(settings)}});
+  } catch (...) {
+    close(file_);
+    throw;
+  }
+}
+
+SampleJournal::~SampleJournal() {
+  if (file_ >= 0) close(file_);
+}
+
+void SampleJournal::read(const std::string& text, const json& environment, const json& settings) {
+  std::size_t begin = 0;
+  for (std::size_t number = 1; begin < text.size(); ++number) {
+    const std::size_t end = text.find('\n', begin);
+    if (end == std::string::npos) break;  // cut off
+    const std::string place = path_ + ":" + std::to_string(number);
+    const json line = json::parse(text.begin() + static_cast<std::ptrdiff_t>(begin), text.begin() + static_cast<std::ptrdiff_t>(end), nullptr, false);
+    if (!line.is_object()) throw InputError(place, "no JSON object", "a line of an interrupted calibration; without --resume it begins anew");
+    if (number > 1) {
+      read_line(line, number);
+      if (line.contains("seconds")) complete_bytes_ = end + 1;
+    } else {
+      if (value_text(line, "format") != json(kFormat).dump()) throw InputError(place, "format " + value_text(line, "format"), json(kFormat).dump());
+      const json before = line.value("environment", json::object()), asked = line.value("settings", json::object());
+      for (const char* key : kSameHost) check_same(place, before, environment, key);
+      for (const auto& [key, value] : settings.items()) check_same(place, asked, settings, key);
+      samples_.environment = before;
+      samples_.environment["resumed"].push_back(environment.value("date", "?"));
+      complete_bytes_ = end + 1;
+    }
+    begin = end + 1;
+  }
+  of_part_.clear();
+  for (const auto& [part, seconds] : seconds_) seconds_before_ += seconds;
+}
+
+void SampleJournal::read_line(const json& line, std::size_t number) {
+  const JsonPlace place(line, path_ + ":" + std::to_string(number));
+  const std::string part = place.at("part").text();
+  if (place.has("sample")) {
+    of_part_.push_back(sample_from_json(place.at("sample")));
+    return;
+  }
+  seconds_[part] = place.at("seconds").number(0, 1e9);
+  samples_.environment["probe_seconds"][part] = seconds_[part];
+  for (Sample& sample : of_part_) samples_.samples.push_back(std::move(sample));
+  of_part_.clear();
+}
+
+void SampleJournal::add(const std::string& part, const Sample& sample) {
+  check_finite(sample, path_.empty() ? "samples" : path_);
+  of_part_.push_back(sample);
+  write({{"part", part}, {"sample", to_json(sample)}});
+}
+
+void SampleJournal::finish(const std::string& part, double seconds) {
+  const json line = {{"part", part}, {"seconds", std::round(seconds * 10) / 10}};
+  write(line);
+  seconds_[part] = seconds;
+  samples_.environment["probe_seconds"][part] = line.at("seconds");
+  for (Sample& sample : of_part_) samples_.samples.push_back(std::move(sample));
+  of_part_.clear();
+}
+
+/// In one call of write(): a process that is killed leaves whole lines, or one that is cut off at the end.
+void SampleJournal::write(const json& line) {
+  if (file_ < 0) return;
+  const std::string text = line.dump() + "\n";
+  const char* rest = text.data();
+  std::size_t left = text.size();
+  while (left > 0) {
+    const ssize_t written = ::write(file_, rest, left);
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) throw InputError(path_, std::strerror(errno), "a place that takes the samples");
+    rest += written;
+    left -= static_cast<std::size_t>(written);
+  }
+}
+
+}  // namespace pdl
