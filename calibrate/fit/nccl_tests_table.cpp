@@ -208,9 +208,10 @@ void NcclTestsTable::settle_hosts(const std::vector<NcclTestsRank>& of_group) {
   for (const NcclTestsRank& rank : of_group) ++ranks_on[rank.host];
   for (const auto& [host, ranks] : ranks_on) {
     if (ranks == ranks_on.begin()->second) continue;
+    const auto& [first_host, ranks_of_first] = *ranks_on.begin();
     throw InputError(place_,
-                     std::to_string(ranks_on.begin()->second) + " ranks on host " + ranks_on.begin()->first + ", " +
-                         std::to_string(ranks) + " on host " + host,
+                     "hosts of different size: " + first_host + " has " + std::to_string(ranks_of_first) +
+                         " of the ranks, " + host + " has " + std::to_string(ranks),
                      "as many on every host");
   }
   tests_.hosts = static_cast<std::int64_t>(ranks_on.size());

@@ -329,7 +329,7 @@ TEST_CASE("the hosts that the ranks were on are kept, from the text to the profi
   uneven.replace(uneven.rfind("node1"), 5, "node0");
   uneven.replace(uneven.rfind("device  3 [0000:03:00]"), 22, "device  4 [0000:04:00]");
   CHECK_THAT(refusal(of_ranks(uneven, 8).text()),
-             ContainsSubstring("f.txt: found 5 ranks on host node0, 3 on host node1, expected as many on every host"));
+             ContainsSubstring("f.txt: found hosts of different size: node0 has 5 of the ranks, node1 has 3"));
 }
 
 TEST_CASE("groups in one test: the ranks and hosts of one, with a doubt, groups of different size are refused",
