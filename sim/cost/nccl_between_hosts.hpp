@@ -27,8 +27,9 @@
 // A NIC gives NCCL 46 to 48 of 50 GB/s (NVIDIA's maintainers in nccl-tests #290): 0.94 of its bandwidth.
 //
 // Left out: LL128 and trees through the NVSwitch (NVLS), which NCCL takes where it finds the NICs next to the GPUs and
-// multicast in the driver: from 64 KiB to 64 MiB such clusters are faster than this says, up to twice. CollNet (SHARP),
-// PAT. NICs that are not spread evenly over the GPUs, switches that are not as fast as the hosts.
+// multicast in the driver: from 64 KiB to 64 MiB such clusters are faster than this says, by half and more
+// (docs/design.md). CollNet (SHARP), PAT. NICs that are not spread evenly over the GPUs, switches that are not as fast
+// as the hosts.
 //
 // Units: bytes of the whole buffer, nanoseconds, bytes a second.
 #pragma once
