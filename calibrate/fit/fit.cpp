@@ -8,6 +8,7 @@
 
 #include "calibrate/fit/check_samples.hpp"
 #include "calibrate/fit/line_fit.hpp"
+#include "calibrate/fit/nccl_tests.hpp"
 #include "calibrate/fit/robust_curve.hpp"
 #include "calibrate/fit/statistics.hpp"
 #include "calibrate/fit/suspicion.hpp"
@@ -221,6 +222,7 @@ CostProfile fit(const Samples& samples, const std::string& place, const std::str
   refuse_faster_than_card(profile, place);
   profile.warnings = suspicions(profile);
   tallies.tell(profile);
+  for (std::string& doubt : nccl_tests_doubts(samples.environment)) profile.warnings.push_back(std::move(doubt));
   return profile;
 }
 

@@ -4,29 +4,32 @@
 #include <charconv>
 #include <cmath>
 #include <fstream>
-#include <map>
 #include <optional>
-#include <set>
 #include <sstream>
 
+#include "calibrate/fit/nccl_tests_json.hpp"
+#include "calibrate/fit/nccl_tests_table.hpp"
 #include "sim/spec/error.hpp"
 #include "sim/spec/json_place.hpp"
-#include "sim/spec/words.hpp"
 
 namespace pdl {
 namespace {
 
 constexpr std::size_t kLargestFile = std::size_t{64} << 20;
 constexpr std::int64_t kLargestBytes = std::int64_t{1} << 60;
-// Rates are printed with two decimals, times above 10 s with two digits.
-constexpr double kRateTolerance = 0.05;
-constexpr double kRateRounding = 0.011;
+
+constexpr const char* kRowInLog = "a row and what NCCL logged in one line";
+constexpr const char* kLineOfItsOwn = "each in a line of its own (NCCL_DEBUG=WARN logs less)";
 
 std::vector<std::string> words_of(const std::string& line) {
   std::istringstream in(line);
   std::vector<std::string> words;
   for (std::string word; in >> word;) words.push_back(word);
   return words;
+}
+
+bool has(const std::vector<std::string>& words, const char* word) {
+  return std::find(words.begin(), words.end(), word) != words.end();
 }
 
 std::optional<std::int64_t> whole(const std::string& word) {
@@ -45,39 +48,44 @@ std::optional<double> number(const std::string& word) {
   return value;
 }
 
-/// "[1,0]<stdout>:#  Rank ..." without what mpirun --tag-output puts before it, "0: #  Rank ..." without srun -l's.
-std::string without_tag(const std::string& line) {
-  const std::size_t digits = line.find_first_not_of("0123456789");
-  if (digits != std::string::npos && digits > 0 && line.compare(digits, 2, ": ") == 0) return line.substr(digits + 2);
-  if (!line.starts_with('[')) return line;
-  const std::size_t end = line.find(">:");
-  return end == std::string::npos || line.substr(0, end).find("]<") == std::string::npos ? line : line.substr(end + 2);
+/// The word after this one; empty: none.
+std::string after(const std::vector<std::string>& words, const char* word) {
+  const auto found = std::find(words.begin(), words.end(), word);
+  return found == words.end() || found + 1 == words.end() ? "" : found[1];
 }
 
-/// Of nccl-tests' names of data types; nothing for a name that is not known.
-std::optional<std::int64_t> bytes_of_type(const std::string& type) {
-  static const std::map<std::string, std::int64_t> bytes = {
-      {"int8", 1},  {"uint8", 1},  {"char", 1},  {"f8e4m3", 1}, {"f8e5m2", 1}, {"half", 2},   {"bfloat16", 2}, {"float16", 2},
-      {"int32", 4}, {"uint32", 4}, {"int", 4},   {"float", 4},  {"int64", 8},  {"uint64", 8}, {"double", 8}};
-  const auto found = bytes.find(type);
-  return found == bytes.end() ? std::nullopt : std::optional(found->second);
+/// A label before a line: of srun -l (" 0: "), of pdsh ("node1: "), of MPICH's -prepend-rank ("[0] "). Its length; 0:
+/// none.
+std::size_t label_length(const std::string& line) {
+  const std::size_t begin = line.find_first_not_of(" \t");
+  if (begin == std::string::npos) return 0;
+  const std::size_t end = line.find_first_of(" \t", begin);
+  const std::string word = line.substr(begin, end == std::string::npos ? end : end - begin);
+  const auto of = [&](const char* letters) {
+    return word.size() > 1 && word.find_first_not_of(letters) == word.size() - 1;
+  };
+  const bool process = (of("0123456789") && word.back() == ':') ||
+                       (word.front() == '[' && word.back() == ']' && whole(word.substr(1, word.size() - 2)));
+  if (process) return end == std::string::npos ? line.size() : end;
+  if (word.back() != ':' || end == std::string::npos || word.find_first_of("#\"/") != std::string::npos) return 0;
+  const std::size_t rest = line.find_first_not_of(" \t", end);
+  return rest != std::string::npos && (line[rest] == '#' || (line[rest] >= '0' && line[rest] <= '9')) ? end : 0;
 }
 
-/// Bus bandwidth over algorithm bandwidth (nccl-tests' doc/PERFORMANCE.md).
-double bus_factor(const std::string& collective, std::int64_t ranks) {
-  const double n = static_cast<double>(ranks);
-  if (collective == "all_reduce") return 2 * (n - 1) / n;
-  if (collective == "all_gather" || collective == "reduce_scatter") return (n - 1) / n;
-  return 1;
+/// A line without what programs that start others put before it. Nothing: it is of a standard error.
+std::optional<std::string> without_tag(const std::string& line) {
+  constexpr std::size_t kLongestTag =
+      100;  // "[1,0]<stdout>:" of mpirun --tag-output, a date before it with --timestamp-output
+  const std::size_t table = line.substr(0, kLongestTag).find("<stdout>:");
+  if (table != std::string::npos) return line.substr(table + 9);
+  if (line.substr(0, kLongestTag).find("<stderr>:") != std::string::npos) return std::nullopt;
+  return line.substr(label_length(line));
 }
 
-bool agree(double a, double b) { return std::abs(a - b) <= kRateTolerance * std::max(a, b) + kRateRounding; }
-
+/// Reads the table that nccl-tests print, line by line.
 class Reader {
  public:
-  Reader(const std::string& place, const NcclTestsOptions& options) : place_(place), options_(options) {
-    tests_.collective = options.collective;
-  }
+  Reader(const std::string& place, const NcclTestsOptions& options) : place_(place), table_(place, options) {}
 
   NcclTests read(const std::string& text) {
     if (text.find('\0') != std::string::npos) refuse_file("a file that is not text", "the output of nccl-tests");
@@ -85,13 +93,13 @@ class Reader {
     for (std::string line; std::getline(in, line);) {
       ++line_;
       if (!line.empty() && line.back() == '\r') line.pop_back();
-      take(without_tag(line));
+      if (const auto content = without_tag(line)) take(*content);
     }
     return finish();
   }
 
  private:
-  enum class Part { before, table, after };
+  enum class Part { before, rows, after };
 
   std::string here() const { return place_ + ": line " + std::to_string(line_); }
   [[noreturn]] void refuse(const std::string& found, const std::string& expected) const {
@@ -104,100 +112,94 @@ class Reader {
   void take(const std::string& line) {
     const std::vector<std::string> words = words_of(line);
     if (words.empty()) return;
-    name_collective(words);
+    for (const std::string& word : words) table_.name_test(here(), word);
     if (words[0].starts_with('#')) return comment(line, words);
-    if (part_ == Part::table && is_log(words)) return log(words);
-    if (part_ == Part::table) return row(words);
     const bool like_a_row = words.size() > 4 && whole(words[0]) && whole(words[1]) && !number(words[2]);
-    if (like_a_row) refuse("a row of measurements outside the table", "it after the header with its units, '(us)', and before 'Out of bounds values'");
+    if (part_ != Part::rows && like_a_row)
+      refuse("a row of measurements outside the table",
+             "it after the header with its units, '(us)', and before 'Out of bounds values'");
+    if (part_ != Part::rows) return;
+    if (number(words[0]) || (words.size() > 2 && bytes_of_type(words[2]))) return row(words);
+    other(line, words);
   }
 
-  /// What NCCL and MPI write in between.
-  static bool is_log(const std::vector<std::string>& words) {
-    if (words[0] == "NCCL" && words.size() > 1 && words[1] == "version") return true;
-    return std::find(words.begin(), words.end(), "NCCL") != words.end() &&
-           (std::find(words.begin(), words.end(), "INFO") != words.end() || std::find(words.begin(), words.end(), "WARN") != words.end());
-  }
-
-  /// Passed over, unless another process wrote it into a line with a row.
-  void log(const std::vector<std::string>& words) const {
-    for (std::size_t i = 0; i + 5 < words.size(); ++i) {
+  /// What NCCL, MPI and others write in between: passed over, unless it is the end of the test, or another process
+  /// wrote it into a line with a row.
+  void other(const std::string& line, const std::vector<std::string>& words) const {
+    for (std::size_t i = 0; i + 2 < words.size(); ++i) {
       if (whole(words[i]) && whole(words[i + 1]) && bytes_of_type(words[i + 2])) {
-        refuse("a row and what NCCL logged in one line", "each in a line of its own (NCCL_DEBUG=WARN logs less)");
+        refuse(kRowInLog, kLineOfItsOwn);
       }
     }
-  }
-
-  /// "all_reduce_perf" in a comment or in the command line that someone pasted with it.
-  void name_collective(const std::vector<std::string>& words) {
-    for (std::string word : words) {
-      word.erase(0, word.rfind('/') == std::string::npos ? 0 : word.rfind('/') + 1);
-      if (!word.ends_with("_perf")) continue;
-      const std::string name = word.substr(0, word.size() - 5);
-      if (std::find(nccl_tests_collectives().begin(), nccl_tests_collectives().end(), name) == nccl_tests_collectives().end()) {
-        refuse(word, "a test of " + list_words(nccl_tests_collectives()) + ", with _perf");
-      }
-      if (!tests_.collective.empty() && tests_.collective != name) {
-        refuse(word, tests_.collective + "_perf, as " + (options_.collective == tests_.collective ? "--collective says" : "a line before says") +
-                         " (one test a file)");
-      }
-      tests_.collective = name;
+    for (const char* end : {"Segmentation fault", "Test failure", "Test NCCL failure", "Test CUDA failure", "Killed",
+                            "Aborted", "Bus error"}) {
+      if (line.find(end) != std::string::npos) refuse(line, "a test that ended without an error");
     }
   }
 
   void comment(const std::string& line, const std::vector<std::string>& words) {
-    const auto has = [&](const char* word) { return std::find(words.begin(), words.end(), word) != words.end(); };
     if (words.size() > 2 && (words[1] == "Rank" || words[0] == "#Rank")) return rank(line, words);
-    if (has("nThread") && has("iters:")) return settings(words);
-    if (has("size") && has("count") && (has("time") || has("cputime"))) return header(words);
-    if (has("(B)") && has("(elements)")) return units(words);
+    if (has(words, "nThread") && has(words, "iters:")) return settings(words);
+    if (line.find("Blocking Enabled") != std::string::npos) return table_.blocked();
+    if (has(words, "bytes") && has(words, "N") && has(words, "time")) {
+      refuse("the columns bytes and N, of nccl-tests 1, whose times are in milliseconds",
+             "the output of nccl-tests 2.0 or later");
+    }
+    if (has(words, "size") && has(words, "count") && (has(words, "time") || has(words, "cputime")))
+      return header(words);
+    if (has(words, "(B)") && has(words, "(elements)")) return units(words);
     if (line.find("Out of bounds values") != std::string::npos) return footer(words);
     if (words.size() > 1 && words[1] == "error:") refuse(line, "a test that ended without an error");
   }
 
   void settings(const std::vector<std::string>& words) {
-    for (std::size_t i = 0; i + 2 < words.size(); ++i) {
-      const auto value = whole(words[i + 2]);
-      if (words[i + 1] != "iters:" || !value) continue;
-      if (words[i] == "warmup") warmup_calls_ = *value;
-      if (words[i] == "agg") calls_ *= std::max<std::int64_t>(*value, 1);
-    }
+    std::int64_t warmup = 0, counted = 1;
     for (std::size_t i = 1; i + 1 < words.size(); ++i) {
       const auto value = whole(words[i + 1]);
-      if (words[i] != "iters:" || words[i - 1] == "warmup" || words[i - 1] == "agg" || !value) continue;
-      if (*value > 0) calls_ *= *value;
+      if (words[i] != "iters:" || !value) continue;
+      if (words[i - 1] == "warmup")
+        warmup = *value;
+      else
+        counted *= std::max<std::int64_t>(*value, 1);  // iters and agg iters
     }
+    table_.calls(warmup, counted);
+    table_.launched_by_graph(whole(after(words, "graph:")).value_or(0));
   }
 
   void rank(const std::string& line, const std::vector<std::string>& words) {
     const auto value = whole(words[words[0] == "#" ? 2 : 1]);
     if (!value || *value < 0) refuse(line, "'#  Rank  0 ...'");
     if (part_ != Part::before) refuse("a rank after the header of the table", "one test a file");
-    if (!ranks_.insert(*value).second) {
-      refuse("rank " + std::to_string(*value) + " a second time",
-             "each rank once (several processes that each say rank 0: nccl-tests was built without MPI, and each measured alone)");
+    NcclTestsRank rank;
+    rank.place = here();
+    rank.rank = *value;
+    rank.group = whole(after(words, "Group")).value_or(0);
+    rank.host = after(words, "on");
+    const std::size_t open = line.rfind('['), close = line.rfind(']');
+    if (open != std::string::npos && close != std::string::npos && open < close) {
+      rank.gpu = "device " + after(words, "device") + " " + line.substr(open, close + 1 - open);
+      const std::vector<std::string> card = words_of(line.substr(close + 1));
+      for (const std::string& word : card) rank.card += (rank.card.empty() ? "" : " ") + word;
     }
-    const std::size_t bracket = line.rfind(']');
-    if (bracket == std::string::npos || bracket + 2 > line.size()) return;
-    std::string card = line.substr(bracket + 1);
-    card.erase(0, card.find_first_not_of(" \t"));
-    card.erase(card.find_last_not_of(" \t") + 1);
-    if (!card.empty()) cards_.insert(card);
+    table_.add_rank(rank);
   }
 
   void header(const std::vector<std::string>& words) {
     if (!columns_.empty()) refuse("a second header", "one test a file");
     columns_.assign(words.begin() + 1, words.end());
-    const auto first = std::find_if(columns_.begin(), columns_.end(), [](const std::string& name) { return name == "time" || name == "cputime"; });
+    const auto first = std::find_if(columns_.begin(), columns_.end(),
+                                    [](const std::string& name) { return name == "time" || name == "cputime"; });
     if (*first == "cputime") refuse("cputime, the time of the host's calls (-C)", "time");
     leading_ = static_cast<std::size_t>(first - columns_.begin());
     for (std::size_t c = leading_; c < columns_.size(); ++c) {
       if (columns_[c] == "time") times_.push_back(c - leading_);
     }
-    const auto has = [&](const char* name) { return std::find(columns_.begin(), columns_.end(), name) != columns_.end(); };
-    if (times_.size() != 2 || !has("algbw") || !has("busbw")) refuse("columns without time algbw busbw twice", "size count type redop root time algbw busbw #wrong, the last four for out-of-place and in-place");
+    if (times_.size() != 2 || !has(columns_, "algbw") || !has(columns_, "busbw"))
+      refuse("columns without time algbw busbw twice",
+             "size count type redop root time algbw busbw #wrong, the last four for out-of-place and in-place");
     in_place_ = times_[1];
-    if (columns_.size() - leading_ < in_place_ + 3 || columns_[leading_ + in_place_ + 1] != "algbw" || columns_[leading_ + in_place_ + 2] != "busbw") {
+    if (columns_.size() - leading_ < in_place_ + 3 || columns_[leading_ + in_place_ + 1] != "algbw" ||
+        columns_[leading_ + in_place_ + 2] != "busbw") {
       refuse("other columns after the second time", "time algbw busbw");
     }
     header_line_ = line_;
@@ -209,12 +211,12 @@ class Reader {
     const auto count = [&](const char* unit) { return std::count(words.begin(), words.end(), unit); };
     if (count("(us)") < 2) refuse("no unit (us) for both times", "times in microseconds: (us)");
     if (count("(GB/s)") != 4) refuse("no unit (GB/s) for the rates", "(GB/s) for algbw and busbw");
-    part_ = Part::table;
+    part_ = Part::rows;
   }
 
   void footer(const std::vector<std::string>& words) {
-    if (std::find(words.begin(), words.end(), "FAILED") != words.end()) refuse("wrong results (FAILED)", "a test whose results are right");
-    if (part_ != Part::table) refuse("the end of a table without its beginning", "the header with its units before it");
+    if (has(words, "FAILED")) refuse("wrong results (FAILED)", "a test whose results are right");
+    if (part_ != Part::rows) refuse("the end of a table without its beginning", "the header with its units before it");
     part_ = Part::after;
   }
 
@@ -222,38 +224,20 @@ class Reader {
     const bool stamped = columns_.back() == "timestamp";  // a date and a time
     const std::size_t measured = columns_.size() - leading_ + (stamped ? 1 : 0);
     if (words.size() < measured + 3 || words.size() > measured + leading_) {
-      refuse(std::to_string(words.size()) + " columns", "a row of " + std::to_string(leading_ + measured) + " columns, as the header has it");
+      if (has(words, "NCCL")) refuse(kRowInLog, kLineOfItsOwn);
+      refuse(std::to_string(words.size()) + " columns",
+             "a row of " + std::to_string(leading_ + measured) + " columns, as the header has it");
     }
-    const auto bytes = whole(words[0]);
-    if (!bytes || *bytes < 0 || *bytes > kLargestBytes) refuse("size " + words[0], "a whole number of bytes, at most 2^60");
-    const auto count = whole(words[1]);
+    const auto bytes = whole(words[0]), count = whole(words[1]);
+    if (!bytes || *bytes < 0 || *bytes > kLargestBytes)
+      refuse("size " + words[0], "a whole number of bytes, at most 2^60");
     if (!count || *count < 0) refuse("count " + words[1], "a whole number of elements");
-    if (type_.empty()) type_ = words[2];
-    check_count(*bytes, *count, words[2]);
-    if (words[2] != type_) refuse("type " + words[2] + " after " + type_, "one type a file");
-    for (std::size_t c = 0; c + leading_ < columns_.size(); ++c) measure(columns_[leading_ + c], words[words.size() - measured + c]);
-    const auto cell = [&](std::size_t c) { return words[words.size() - measured + c]; };
-    if (*bytes == 0) {
-      ++tests_.rows_without_bytes;
-      return;
-    }
-    if (*bytes <= last_bytes_) {
-      refuse("size " + words[0] + " after " + std::to_string(last_bytes_), "sizes in ascending order, each once");
-    }
-    last_bytes_ = *bytes;
-    rows_.push_back({line_, *bytes, *number(cell(in_place_)), *number(cell(in_place_ + 1)), *number(cell(in_place_ + 2))});
-  }
-
-  /// Elements of the whole buffer, or of a rank's part of it.
-  void check_count(std::int64_t bytes, std::int64_t count, const std::string& type) const {
-    const std::optional<std::int64_t> each = bytes_of_type(type);
-    const std::int64_t parts = ranks_.empty() ? options_.ranks : static_cast<std::int64_t>(ranks_.size());
-    if (!each || parts == 0 || count > kLargestBytes / *each) return;
-    // A part is rounded down to whole elements, or to 16 bytes of them.
-    const auto near = [&](double all) { return std::abs(static_cast<double>(bytes) - all) < static_cast<double>(16 * parts); };
-    const double counted = static_cast<double>(count * *each);
-    if (near(counted) || near(counted * static_cast<double>(parts))) return;
-    refuse(std::to_string(count) + " elements of " + type + " for " + std::to_string(bytes) + " bytes", std::to_string(bytes / *each) + " of " + std::to_string(*each) + " bytes each");
+    for (std::size_t c = 0; c + leading_ < columns_.size(); ++c)
+      measure(columns_[leading_ + c], words[words.size() - measured + c]);
+    const auto cell = [&](std::size_t c) { return *number(words[words.size() - measured + c]); };
+    const bool reduces = words.size() == measured + leading_ && leading_ > 3 && columns_[3] == "redop";
+    table_.add_row({here(), *bytes, *count, words[2], reduces ? words[3] : "", cell(in_place_), cell(in_place_ + 1),
+                    cell(in_place_ + 2)});
   }
 
   /// One cell of a row, by the name of its column.
@@ -261,94 +245,39 @@ class Reader {
     const auto value = number(cell);
     const std::string found = column + " " + cell;
     if (column == "time" && (!value || !std::isfinite(*value) || *value <= 0)) refuse(found, "a positive, finite time");
-    if ((column == "algbw" || column == "busbw") && (!value || !std::isfinite(*value) || *value < 0)) refuse(found, "a finite rate, not negative");
+    if ((column == "algbw" || column == "busbw") && (!value || !std::isfinite(*value) || *value < 0))
+      refuse(found, "a finite rate, not negative");
     if (column == "#wrong") {
       if (cell == "N/A") return;  // measured with -c 0: results were not checked
       if (!value || *value != 0) refuse(found, "0 wrong results");
-      tests_.checked = true;
+      table_.results_were_checked();
     }
     // Older versions: the largest deviation. Whether it is too large is said at the end of the file.
-    if (column == "error" && cell != "N/A" && (!value || !std::isfinite(*value) || *value < 0)) refuse(found, "a finite deviation");
+    if (column == "error" && cell != "N/A" && (!value || !std::isfinite(*value) || *value < 0))
+      refuse(found, "a finite deviation");
   }
-
-  struct Row {
-    int line;
-    std::int64_t bytes;
-    double time_us;
-    double algorithm_gb_per_s;
-    double bus_gb_per_s;
-  };
 
   NcclTests finish() {
-    if (columns_.empty()) refuse_file("no table", "the output of nccl-tests: a header, size count type ... time, and rows");
-    if (part_ == Part::before) throw InputError(place_ + ": line " + std::to_string(header_line_ + 1), "no line of units after the header", "(B) (elements) ... (us) (GB/s) (GB/s)");
-    if (rows_.empty()) refuse_file("a header and no row with bytes", "at least one row of measurements");
-    if (part_ == Part::table) refuse_file("an end after " + std::to_string(rows_.size()) + " rows, without '# Out of bounds values'", "the whole output of the test");
-    if (tests_.collective.empty()) refuse_file("no name of a test, such as all_reduce_perf", "--collective " + nccl_tests_collectives().front() + ", or another of " + list_words(nccl_tests_collectives()));
-    settle_ranks();
-    if (cards_.size() == 1) tests_.card = *cards_.begin();
-    if (cards_.size() > 1) {
-      for (const std::string& card : cards_) tests_.card += (tests_.card.empty() ? "" : " and ") + card;
-    }
-    for (const Row& row : rows_) add(row);
-    return std::move(tests_);
-  }
-
-  void settle_ranks() {
-    const auto named = static_cast<std::int64_t>(ranks_.size());
-    if (named > 0 && *ranks_.rbegin() != named - 1) {
-      refuse_file(std::to_string(named) + " ranks, the last of them rank " + std::to_string(*ranks_.rbegin()), "all ranks from 0 on");
-    }
-    if (named > 0 && options_.ranks > 0 && named != options_.ranks) {
-      refuse_file(std::to_string(named) + " ranks", std::to_string(options_.ranks) + ", as --ranks says");
-    }
-    tests_.ranks = named > 0 ? named : options_.ranks;
-    if (tests_.ranks == 0) refuse_file("no lines '#  Rank  0 ...'", "--ranks N");
-    if (tests_.ranks == 1) refuse_file("a test of one rank", "at least 2 ranks: one exchanges nothing");
-  }
-
-  void add(const Row& row) {
-    line_ = row.line;
-    const double rate = static_cast<double>(row.bytes) / row.time_us / 1e3;
-    if (!agree(rate, row.algorithm_gb_per_s)) {
-      refuse("algbw " + to_text(row.algorithm_gb_per_s) + " for " + std::to_string(row.bytes) + " bytes in " + to_text(row.time_us) + " us",
-             "their quotient, " + to_text(std::round(rate * 100) / 100) + " GB/s (another unit of time?)");
-    }
-    const double bus = rate * bus_factor(tests_.collective, tests_.ranks);
-    if (!agree(bus, row.bus_gb_per_s)) {
-      refuse("busbw " + to_text(row.bus_gb_per_s), to_text(std::round(bus * 100) / 100) + ", for " + tests_.collective + " of " +
-                                                       std::to_string(tests_.ranks) + " ranks (another operation, or another number of ranks?)");
-    }
-    Sample sample;
-    sample.key.probe = Probe::collective;
-    sample.key.operation = tests_.collective;
-    sample.key.transport = "nccl";
-    sample.key.ranks = tests_.ranks;
-    sample.key.size = row.bytes;
-    sample.unit = "us";
-    sample.values = {row.time_us};
-    sample.calls_before = warmup_calls_;
-    sample.calls_a_value = calls_;
-    tests_.samples.push_back(std::move(sample));
+    if (columns_.empty())
+      refuse_file("no table", "the output of nccl-tests: a header, size count type ... time, and rows");
+    if (part_ == Part::before)
+      throw InputError(place_ + ": line " + std::to_string(header_line_ + 1), "no line of units after the header",
+                       "(B) (elements) ... (us) (GB/s) (GB/s)");
+    if (part_ == Part::rows && table_.rows() > 0)
+      refuse_file("an end after " + std::to_string(table_.rows()) + " rows, without '# Out of bounds values'",
+                  "the whole output of the test");
+    return table_.finish();
   }
 
   std::string place_;
-  NcclTestsOptions options_;
-  NcclTests tests_;
+  NcclTestsTable table_;
   Part part_ = Part::before;
   int line_ = 0;
   int header_line_ = 0;
-  std::set<std::int64_t> ranks_;
-  std::set<std::string> cards_;
   std::vector<std::string> columns_;
   std::vector<std::size_t> times_;
   std::size_t leading_ = 0;   // columns before the first time
   std::size_t in_place_ = 0;  // column of the second time, counted from the first
-  std::string type_;
-  std::int64_t last_bytes_ = 0;
-  std::int64_t warmup_calls_ = 0;
-  std::int64_t calls_ = 1;
-  std::vector<Row> rows_;
 };
 
 }  // namespace
@@ -359,6 +288,8 @@ const std::vector<std::string>& nccl_tests_collectives() {
 }
 
 NcclTests parse_nccl_tests(const std::string& text, const std::string& place, const NcclTestsOptions& options) {
+  const std::size_t begin = text.find_first_not_of("\xEF\xBB\xBF \t\r\n");  // behind a byte order mark
+  if (begin != std::string::npos && text[begin] == '{') return parse_nccl_tests_report(text, place, options);
   return Reader(place, options).read(text);
 }
 
@@ -378,24 +309,43 @@ void add_nccl_tests(const NcclTests& tests, const std::string& place, Samples& s
   nlohmann::json& read = environment["nccl_tests"];
   std::size_t rows = 0;
   const JsonPlace known(read, place + ": environment.nccl_tests of the samples");
-  for (std::size_t i = 0; i < read.size(); ++i) rows += static_cast<std::size_t>(known.at(i).at("rows").whole(0, kLargestBytes));
+  for (std::size_t i = 0; i < read.size(); ++i)
+    rows += static_cast<std::size_t>(known.at(i).at("rows").whole(0, kLargestBytes));
   if (samples.samples.size() == rows) {  // of a machine of which there is nothing else
     environment["device"] = "cuda";
     environment["count"] = std::max(environment.value("count", tests.ranks), tests.ranks);
     if (!tests.card.empty() && !environment.contains("card")) environment["card"] = tests.card;
   }
   if (!tests.card.empty() && environment.value("card", tests.card) != tests.card) {
-    throw InputError(place, "collectives of " + tests.card, "of " + environment.value("card", "") + ", as the other samples");
+    throw InputError(place, "collectives of " + tests.card,
+                     "of " + environment.value("card", "") + ", as the other samples");
   }
   read.push_back({{"collective", tests.collective},
                   {"ranks", tests.ranks},
+                  {"hosts", tests.hosts},
                   {"card", tests.card},
                   {"column", "in-place"},
                   {"rows", tests.samples.size()},
                   {"rows_without_bytes", tests.rows_without_bytes},
-                  {"results_checked", tests.checked}});
+                  {"results_checked", tests.checked},
+                  {"doubts", tests.doubts}});
   std::sort(read.begin(), read.end());  // whatever the order of the files
   samples.samples.insert(samples.samples.end(), tests.samples.begin(), tests.samples.end());
+}
+
+std::vector<std::string> nccl_tests_doubts(const nlohmann::json& environment) {
+  std::vector<std::string> texts;
+  if (!environment.contains("nccl_tests") || !environment["nccl_tests"].is_array()) return texts;
+  for (const nlohmann::json& tests : environment["nccl_tests"]) {
+    if (!tests.is_object() || !tests.contains("doubts") || !tests["doubts"].is_array()) continue;
+    for (const nlohmann::json& doubt : tests["doubts"]) {
+      if (!doubt.is_string()) continue;
+      const std::string text = "nccl-tests, " + tests.value("collective", "collective") + " of " +
+                               std::to_string(tests.value("ranks", 0)) + " ranks: " + doubt.get<std::string>();
+      if (std::find(texts.begin(), texts.end(), text) == texts.end()) texts.push_back(text);
+    }
+  }
+  return texts;
 }
 
 }  // namespace pdl

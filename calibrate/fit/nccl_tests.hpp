@@ -5,17 +5,23 @@
 //   #  Rank  0 Group  0 Pid   8756 on   node1 device  0 [0000:1b:00] NVIDIA H100 80GB HBM3
 //   #  Rank  1 ...
 //   #                                                       out-of-place                       in-place
-//   #       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong
-//   #        (B)    (elements)                               (us)  (GB/s)  (GB/s)            (us)  (GB/s)  (GB/s)
+//   #       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw
+//   #wrong #        (B)    (elements)                               (us)  (GB/s)  (GB/s)            (us)  (GB/s) (GB/s)
 //          1024           256     float     sum      -1    16.94    0.06    0.06      0    16.17    0.06    0.06      0
 //   # Out of bounds values : 0 OK
 //   # Avg bus bandwidth    : 0.06
 //
-// Source: NVIDIA/nccl-tests, src/util.cu (writeResultHeader, writeBenchmarkLineBody), and its older forms: without
-// "Collective test starting", without the column root, with a column error in the place of #wrong, with the prefix that
-// mpirun --tag-output puts before a line. Bytes are nccl-tests' own: of the whole buffer, the larger of what a rank
-// gives and what it gets. The time taken is the in-place one, as training calls its collectives. Units: us.
-// Not here: the sizes that the files do not hold, several data types or operations in one file (refused), JSON reports.
+// Source: NVIDIA/nccl-tests 2.19.6, src/util.cu (writeResultHeader, writeBenchmarkLineBody, jsonOutputInit),
+// src/common.cu, and its older forms: without "Collective test starting", without the column root, with a column error
+// in the place of #wrong, with rates of all_gather and reduce_scatter that count the other ranks' parts only
+// (before 2.1). Lines may have the tags of mpirun --tag-output, srun -l, or a host's name; a file may be the JSON
+// report of -J.
+//
+// Bytes are nccl-tests' own: of the whole buffer, the larger of what a rank gives and what it gets. The time taken is
+// the in-place one, as training calls its collectives. Several cycles (-N) are several values of a size. The hosts are
+// those that the lines of the ranks name. Ranks that were split into groups (NCCL_TESTS_SPLIT) are as many as one group
+// has. Units: us. Not here: the sizes that the files do not hold, several data types or operations in one file
+// (refused).
 #pragma once
 
 #include <string>
@@ -33,19 +39,24 @@ struct NcclTestsOptions {
 
 struct NcclTests {
   std::string collective;
-  std::int64_t ranks = 0;
+  std::int64_t ranks = 0;              // of a group, where they were split into several
+  std::int64_t hosts = 1;              // of these ranks, as their lines name them; 1 where there are no such lines
   std::string card;                    // as the lines of the ranks name it; empty: they do not
   std::int64_t rows_without_bytes = 0; // rows of 0 bytes (small sizes of all_gather), which measure nothing
   bool checked = false;                // results were verified (#wrong), not "N/A"
+  std::vector<std::string>
+      doubts;  // why its times are not those of a call as training makes it; repeated in predictions
   std::vector<Sample> samples;         // ascending bytes
 };
 
 /// all_reduce, all_gather, broadcast, reduce, reduce_scatter.
 const std::vector<std::string>& nccl_tests_collectives();
 
-/// Throws InputError that names `place` and the line, what was found and what was expected: no header, no unit, no row,
-/// a row that is cut off or in between other text, sizes not ascending, a time that is not positive and finite, a wrong
-/// result, rates that contradict the time, the ranks or the operation, an end without "Out of bounds values".
+/// Of a table or of a JSON report (it begins with '{'). Throws InputError that names `place` and the line, or the value
+/// of a report, what was found and what was expected: no header, no unit, no row, a row that is cut off or in between
+/// other text, sizes that neither ascend nor begin another cycle, a time that is not positive and finite, a wrong
+/// result, rates that contradict the time, the ranks or the operation, an end without "Out of bounds values", two ranks
+/// on one GPU, hosts or groups of different size, a test of something that no step calls (alltoall_perf).
 NcclTests parse_nccl_tests(const std::string& text, const std::string& place, const NcclTestsOptions& options = {});
 
 /// Reads a file of at most 64 MiB. Throws InputError as above, or if it cannot be read.
@@ -55,5 +66,8 @@ NcclTests load_nccl_tests(const std::string& path, const NcclTestsOptions& optio
 /// device, the card and the largest number of ranks as count too. The same whatever the order of the files. Throws
 /// InputError if the card is not the one of the samples.
 void add_nccl_tests(const NcclTests& tests, const std::string& place, Samples& samples);
+
+/// What the outputs say against themselves, from the environment of samples: "nccl-tests, all_reduce of 4: ...".
+std::vector<std::string> nccl_tests_doubts(const nlohmann::json& environment);
 
 }  // namespace pdl

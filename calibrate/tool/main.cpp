@@ -58,8 +58,8 @@ void add_flags(CLI::App& app, CommandLine& line) {
   app.add_option("--samples", line.samples, "write the raw measurements too")->type_name("FILE");
   app.add_option("--from", line.from, "fit these samples instead of measuring; needs no hardware")->type_name("FILE");
   app.add_option("--from-nccl-tests", line.nccl_tests,
-                 "outputs of nccl-tests (all_reduce_perf ...), a test a file: collectives of any number of ranks, alone or "
-                 "added to --from; their in-place times are taken")
+                 "outputs of nccl-tests (all_reduce_perf ..., printed or -J), a test a file: collectives of any number "
+                 "of ranks and hosts, alone or added to --from; their in-place times are taken")
       ->type_name("FILE ...");
   app.add_option("--collective", line.nccl_tests_options.collective,
                  "what those files measured, where they do not say: all_reduce, all_gather, broadcast, reduce, reduce_scatter")

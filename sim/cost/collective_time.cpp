@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "sim/cost/nccl_between_hosts.hpp"
 #include "sim/spec/error.hpp"
 #include "sim/spec/words.hpp"
 
@@ -27,18 +28,39 @@ Algorithm tree(const std::string& operation, double n) {
   return ring(operation, n);
 }
 
+/// "16 GPUs on 2 hosts"
+std::string on_hosts(std::int64_t gpus, std::int64_t hosts) {
+  return std::to_string(gpus) + " GPUs on " + (hosts == 1 ? "one host" : std::to_string(hosts) + " hosts");
+}
+
 }  // namespace
+
+std::int64_t hosts_of_profile(const CostProfile& profile, const std::string& transport, std::int64_t gpus) {
+  bool several = false;
+  std::int64_t gpus_a_host = 1;
+  for (const MeasuredCurve& measured : profile.of(Probe::collective)) {
+    if (measured.key.transport != transport) continue;
+    several = several || measured.key.hosts > 1;
+    gpus_a_host = std::max(gpus_a_host, measured.key.ranks / measured.key.hosts);
+  }
+  if (!several) return 1;
+  std::int64_t hosts = (gpus + gpus_a_host - 1) / gpus_a_host;
+  while (gpus % hosts != 0) ++hosts;
+  return hosts;
+}
 
 CollectiveTime CollectiveTimes::at(const Collective& collective) {
   if (collective.ranks <= 1 || collective.bytes == 0) return {};
+  const bool host_known = nearest_group(collective, false) != nullptr;
+  const MeasuredCurve* cluster = nearest_cluster(collective);
+  if (cluster && (collective.hosts > 1 || !host_known)) return of_cluster(collective, *cluster);
   const Parts inside = inside_hosts(collective);
-  if (collective.hosts <= 1) return {inside.latency_ns + inside.volume_ns, inside.blocks, inside.issue_ns};
-  const Parts between = between_hosts(collective, inside.volume_ns);
-  notices_.say("extrapolated: " + collective.operation + " over " + std::to_string(collective.hosts) + " hosts, of a network of " +
-               to_text(collective.network_bytes_per_s / 1e9) + " GB/s a host and " + to_text(collective.network_latency_ns / 1e3) +
-               " us (--network-gb-per-s, --network-latency-us: nobody has measured it)");
-  return {inside.latency_ns + between.latency_ns + std::max(inside.volume_ns, between.volume_ns), inside.blocks,
-          inside.issue_ns};
+  if (collective.hosts <= 1) return inside.time();
+  Parts between = collective.transport == "nccl" ? by_nccl(collective) : by_ring(collective, inside);
+  between = between.at_least(inside.total_ns());  // several hosts are never faster than one
+  between.blocks = inside.blocks;
+  between.issue_ns = inside.issue_ns;
+  return between.time();
 }
 
 const MeasuredCurve* CollectiveTimes::nearest_group(const Collective& collective, bool with_blocks) const {
@@ -48,7 +70,7 @@ const MeasuredCurve* CollectiveTimes::nearest_group(const Collective& collective
   };
   for (const MeasuredCurve& measured : profile_.of(Probe::collective)) {
     const MeasuredKey& key = measured.key;
-    if (key.operation != collective.operation || key.transport != collective.transport) continue;
+    if (key.hosts > 1 || key.operation != collective.operation || key.transport != collective.transport) continue;
     if (with_blocks && nearest_point(measured.curve, collective.bytes).kernels.empty()) continue;
     if (!nearest || far(measured) <= far(*nearest)) nearest = &measured;  // of equals the larger group
   }
@@ -107,7 +129,7 @@ CollectiveTimes::Neighbours CollectiveTimes::neighbours(const Collective& collec
   Neighbours known;
   for (const MeasuredCurve& measured : profile_.of(Probe::collective)) {
     const MeasuredKey& key = measured.key;
-    if (key.operation != collective.operation || key.transport != collective.transport) continue;
+    if (key.hosts > 1 || key.operation != collective.operation || key.transport != collective.transport) continue;
     const double ns = read(measured.curve, collective.bytes).time_ns;
     if (key.ranks < collective.ranks) {
       known.below = std::max(known.below, key.ranks);
@@ -137,17 +159,113 @@ CollectiveTimes::Parts CollectiveTimes::of_other_group(const Parts& measured, co
   return by_ring.total_ns() <= by_tree.total_ns() ? by_ring : by_tree;
 }
 
-CollectiveTimes::Parts CollectiveTimes::between_hosts(const Collective& collective, double inside_volume_ns) {
-  const auto parts = [&](const Algorithm& of_ranks, const Algorithm& of_hosts) {
-    return Parts{of_hosts.steps * collective.network_latency_ns,
-                 of_ranks.volume * static_cast<double>(collective.bytes) / collective.network_bytes_per_s * 1e9};
-  };
-  const auto ranks = static_cast<double>(collective.ranks), hosts = static_cast<double>(collective.hosts);
-  const Parts by_ring = parts(ring(collective.operation, ranks), ring(collective.operation, hosts));
-  const Parts by_tree = parts(tree(collective.operation, ranks), tree(collective.operation, hosts));
+CollectiveTimes::Parts CollectiveTimes::by_nccl(const Collective& collective) {
+  CollectiveBetweenHosts between;
+  between.operation = collective.operation;
+  between.card = profile_.host_description.card;
+  between.ranks = collective.ranks;
+  between.hosts = collective.hosts;
+  between.bytes = collective.bytes;
+  between.network_bytes_per_s = collective.network_bytes_per_s;
+  between.network_latency_ns = collective.network_latency_ns;
+  const MeasuredCurve& measured = *nearest_group(collective, false);
+  const std::int64_t largest = measured.curve.points.back().size;
+  const double volume = ring(collective.operation, static_cast<double>(measured.key.ranks)).volume;
+  between.link_bytes_per_s =
+      volume * static_cast<double>(largest) / std::max(1.0, parts_of(measured, largest).volume_ns) * 1e9;
+  Collective of_a_host = collective;
+  of_a_host.ranks = collective.ranks / collective.hosts;
+  of_a_host.hosts = 1;
+  Notices not_said;  // what is between hosts is said as a whole
+  if (of_a_host.ranks > 1) between.inside_ns = CollectiveTimes(profile_, not_said).inside_hosts(of_a_host).volume_ns;
+  const TimeBetweenHosts time = fastest_between_hosts(between);
+  say_network(collective, "by NCCL's " + time.algorithm);
+  return {time.latency_ns, time.transfer_ns};
+}
+
+CollectiveTimes::Parts CollectiveTimes::by_ring(const Collective& collective, const Parts& inside) {
+  const double steps = ring(collective.operation, static_cast<double>(collective.hosts)).steps;
+  const double volume = ring(collective.operation, static_cast<double>(collective.ranks)).volume;
+  const double network_ns = volume * static_cast<double>(collective.bytes) / collective.network_bytes_per_s * 1e9;
+  say_network(collective, "by a ring");
   // The network is at it while the links inside are: the longer of the two counts.
-  const auto beside_inside_ns = [&](const Parts& parts) { return parts.latency_ns + std::max(parts.volume_ns, inside_volume_ns); };
-  return beside_inside_ns(by_ring) <= beside_inside_ns(by_tree) ? by_ring : by_tree;
+  return {inside.latency_ns + steps * collective.network_latency_ns, std::max(inside.volume_ns, network_ns)};
+}
+
+void CollectiveTimes::say_network(const Collective& collective, const std::string& how) {
+  notices_.say("extrapolated: " + collective.operation + " of " + on_hosts(collective.ranks, collective.hosts) + " " +
+               how + ", over a network of " + to_text(collective.network_bytes_per_s / 1e9) + " GB/s a host and " +
+               to_text(collective.network_latency_ns / 1e3) +
+               " us (--network-gb-per-s, --network-latency-us: nobody has measured it)");
+}
+
+const MeasuredCurve* CollectiveTimes::nearest_cluster(const Collective& collective) const {
+  const MeasuredCurve* nearest = nullptr;
+  const auto far = [](std::int64_t a, std::int64_t b) {
+    return std::abs(std::log(static_cast<double>(a) / static_cast<double>(b)));
+  };
+  const auto distance = [&](const MeasuredKey& key) {
+    return std::pair(far(key.hosts, collective.hosts), far(key.ranks, collective.ranks));
+  };
+  for (const MeasuredCurve& measured : profile_.of(Probe::collective)) {
+    const MeasuredKey& key = measured.key;
+    if (key.hosts == 1 || key.operation != collective.operation || key.transport != collective.transport) continue;
+    if (!nearest || distance(key) < distance(nearest->key)) nearest = &measured;
+  }
+  return nearest;
+}
+
+CollectiveTime CollectiveTimes::of_cluster(const Collective& collective, const MeasuredCurve& measured) {
+  const CurveReading reading = read(measured.curve, collective.bytes);
+  if (reading.extrapolated()) {
+    notices_.extrapolated("bytes of " + collective.operation + " " + collective.transport, collective.bytes,
+                          measured.curve.least(), measured.curve.largest());
+  }
+  Parts parts = parts_of(measured, collective.bytes);
+  parts.blocks = blocks_of(collective);
+  const MeasuredKey& key = measured.key;
+  if (collective.network_given && collective.hosts > 1) {
+    notices_.say("not used: the network that was given; " + collective.operation + " was measured on " +
+                 std::to_string(key.hosts) + " hosts, with theirs");
+  }
+  if (key.ranks == collective.ranks && key.hosts == collective.hosts)
+    return {reading.time_ns, parts.blocks, parts.issue_ns};
+  const std::string what = "extrapolated: " + collective.operation + " of " +
+                           on_hosts(collective.ranks, collective.hosts) + " from " + on_hosts(key.ranks, key.hosts) +
+                           " measured";
+  if (collective.hosts == 1) {
+    notices_.say(what + ", with its network: what one host takes nobody has measured, hardly more than this");
+  } else {
+    notices_.say(what + ", by the byte counts of " +
+                 (collective.operation == "all_reduce" ? "a tree of hosts" : "a ring"));
+  }
+  return of_other_cluster(parts, collective, key).at_least(least_of_smaller_clusters(collective)).time();
+}
+
+double CollectiveTimes::least_of_smaller_clusters(const Collective& collective) {
+  double least_ns = 0;
+  for (const MeasuredCurve& measured : profile_.of(Probe::collective)) {
+    const MeasuredKey& key = measured.key;
+    if (key.operation != collective.operation || key.transport != collective.transport) continue;
+    if (key.hosts > collective.hosts || key.ranks > collective.ranks) continue;
+    least_ns = std::max(least_ns, read(measured.curve, collective.bytes).time_ns);
+  }
+  return least_ns;
+}
+
+CollectiveTimes::Parts CollectiveTimes::of_other_cluster(const Parts& measured, const Collective& collective,
+                                                         const MeasuredKey& key) {
+  const auto from = static_cast<double>(key.ranks), to = static_cast<double>(collective.ranks);
+  const double steps = tree(collective.operation, to).steps / tree(collective.operation, from).steps;
+  double volume = ring(collective.operation, to).volume / ring(collective.operation, from).volume;
+  if (collective.operation == "all_reduce" && collective.hosts > 1) {  // what a network carries in a tree of hosts
+    volume = ring(collective.operation, static_cast<double>(collective.hosts)).volume /
+             ring(collective.operation, static_cast<double>(key.hosts)).volume;
+  }
+  Parts parts = measured;
+  parts.latency_ns *= steps;
+  parts.volume_ns *= volume;
+  return parts;
 }
 
 }  // namespace pdl

@@ -3,21 +3,27 @@
 //   CollectiveTimes times(profile, notices);
 //   times.at({.operation = "all_reduce", .transport = "nccl", .ranks = 8, .bytes = 64 << 20})
 //
-// Groups that were measured: their curve over bytes, as it is. Between two of them: a straight line in the logarithms of ranks and
-// time. Others on one host: the nearest measured one, its latency L (its smallest time) and the rest V of its time scaled by the
-// counts of the algorithms, L from ring to ring or from tree to tree, V from the ring's (which large buffers take), whichever is
-// faster (NCCL chooses between them in the same way); fewer ranks: L as a tree, V as a ring. So of the groups that were not measured
-// a larger one never takes less time, nor less than a smaller one that was.
+// Groups that were measured: their curve over bytes, as it is. Between two of them: a straight line in the logarithms
+// of ranks and time. Others on one host: the nearest measured one, its latency L (its smallest time) and the rest V of
+// its time scaled by the counts of the algorithms, L from ring to ring or from tree to tree, V from the ring's (which
+// large buffers take), whichever is faster (NCCL chooses between them in the same way); fewer ranks: L as a tree, V as
+// a ring. So of the groups that were not measured a larger one never takes less time, nor less than a smaller one that
+// was.
 //
 //                              wire bytes of a rank, ring   steps, ring   wire bytes, tree   steps, tree
 //   all_reduce                 2 (n-1)/n x bytes            2 (n-1)       2 x bytes          2 log2 n
 //   broadcast, reduce          bytes                        n-1           bytes              log2 n
 //   all_gather, reduce_scatter (n-1)/n x bytes              n-1           -                  -
 //
-// (nccl-tests, doc/PERFORMANCE.md; NCCL 2.28's double binary trees.) Several hosts: the ring or tree goes over all ranks, so
-// every host's network carries the same wire bytes as a link inside; both go on at the same time, and the volumes take the
-// longer of the two. Beside the latency of as many ranks on one host there is the network's, once a step between hosts.
-// So several hosts are never faster than one. Every such time is marked as extrapolated.
+// (nccl-tests, doc/PERFORMANCE.md; NCCL 2.28's double binary trees.)
+//
+// Several hosts that were measured (nccl-tests over them): their curve, without another network. Other numbers of hosts
+// or ranks: the nearest measured cluster, latency by the steps of a tree (all_gather, reduce_scatter: of a ring),
+// volume by what a host's network carries, 2 (H-1)/H of the bytes for all_reduce in a tree of H hosts, else as the
+// ring; never less than a smaller cluster that was measured. One host of which nothing was measured: the same, the
+// network in it. Several hosts that were not: with NCCL sim/cost/nccl_between_hosts.hpp, with Gloo a ring over all
+// ranks; the links inside and the network go on at the same time, and the volumes take the longer of the two. Several
+// hosts are never faster than one. Every such time is marked as extrapolated.
 //
 // Thread blocks of a group that has none (imported from nccl-tests) are those of the nearest group that has.
 //
@@ -40,6 +46,7 @@ struct Collective {
   std::int64_t hosts = 1;  // divides ranks
   double network_bytes_per_s = 0;
   double network_latency_ns = 0;
+  bool network_given = false;  // by the user
 };
 
 struct CollectiveTime {
@@ -47,6 +54,10 @@ struct CollectiveTime {
   std::int64_t blocks = 0;  // multiprocessors that it holds; 0: not known
   double issue_ns = 0;      // by one host for all ranks, of each; of the nearest group that was measured
 };
+
+/// Hosts that so many GPUs are on where nobody says how many: as many as it takes with the GPUs a host that the
+/// profile's collectives by this transport were measured with, evenly. 1 if none was measured over several hosts.
+std::int64_t hosts_of_profile(const CostProfile& profile, const std::string& transport, std::int64_t gpus);
 
 class CollectiveTimes {
  public:
@@ -64,6 +75,8 @@ class CollectiveTimes {
     double issue_ns = 0;
 
     double total_ns() const { return latency_ns + volume_ns; }
+    CollectiveTime time() const { return {total_ns(), blocks, issue_ns}; }
+    Parts at_least(double ns) const { return total_ns() < ns ? scaled_to(ns) : *this; }
     Parts scaled_to(double ns) const { return {latency_ns * ns / total_ns(), volume_ns * ns / total_ns(), blocks, issue_ns}; }
   };
 
@@ -74,7 +87,7 @@ class CollectiveTimes {
     double above_ns = 0;
   };
 
-  /// Null if the profile has none.
+  /// On one host. Null if the profile has none.
   const MeasuredCurve* nearest_group(const Collective& collective, bool with_blocks) const;
   std::int64_t blocks_of(const Collective& collective);
   /// As if all ranks were on one host.
@@ -82,7 +95,16 @@ class CollectiveTimes {
   static Parts of_other_group(const Parts& measured, const Collective& collective, std::int64_t measured_ranks);
   Parts parts_of(const MeasuredCurve& measured, std::int64_t bytes) const;
   Neighbours neighbours(const Collective& collective) const;
-  static Parts between_hosts(const Collective& collective, double inside_volume_ns);
+  /// Over several hosts of which none was measured. `inside`: as if all ranks were on one.
+  Parts by_nccl(const Collective& collective);
+  Parts by_ring(const Collective& collective, const Parts& inside);
+  void say_network(const Collective& collective, const std::string& how);
+  /// Over several hosts, of which some were measured. Null if the profile has none.
+  const MeasuredCurve* nearest_cluster(const Collective& collective) const;
+  CollectiveTime of_cluster(const Collective& collective, const MeasuredCurve& measured);
+  static Parts of_other_cluster(const Parts& measured, const Collective& collective, const MeasuredKey& key);
+  /// What every measured group of no more hosts and ranks takes, at most.
+  double least_of_smaller_clusters(const Collective& collective);
 
   const CostProfile& profile_;
   Notices& notices_;

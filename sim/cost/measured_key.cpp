@@ -65,7 +65,9 @@ std::array<Description, kProbes> make_descriptions() {
         whole_field("in", &Key::in, 1, kLargestWidth), whole_field("out", &Key::out, 1, kLargestWidth),
         whole_field("layers", &Key::layers, 1, kMillion, Presence::optional)}},
       {"loss", "elements", {implementation, dtype}},
-      {"optimizer", "parameters", {implementation, text_field("optimizer", &Key::optimizer, {"sgd", "adam", "unscale"})}},
+      {"optimizer",
+       "parameters",
+       {implementation, text_field("optimizer", &Key::optimizer, {"sgd", "adam", "unscale"})}},
       {"zero_grad", "parameters", {implementation}},
       {"transfer",
        "bytes",
@@ -73,7 +75,8 @@ std::array<Description, kProbes> make_descriptions() {
         flag_field("bidirectional", &Key::bidirectional)}},
       {"collective",
        "bytes",
-       {text_field("operation", &Key::operation, {}), transport, whole_field("ranks", &Key::ranks, 2, kMillion)}},
+       {text_field("operation", &Key::operation, {}), transport, whole_field("ranks", &Key::ranks, 2, kMillion),
+        whole_field("hosts", &Key::hosts, 1, kMillion, Presence::optional)}},
       {"host",
        "",
        {text_field("name", &Key::name, {}),
@@ -88,9 +91,10 @@ std::array<Description, kProbes> make_descriptions() {
       {"bucket", "parameters", {text_field("operation", &Key::operation, {"copy_in", "copy_out", "join"})}},
       {"overlap",
        "bytes",
-       {text_field("name", &Key::name, {"compute", "communication", "compute_alone", "communication_alone"}), text_field("operation", &Key::operation, {}), transport,
-        whole_field("ranks", &Key::ranks, 2, kMillion), dtype, whole_field("in", &Key::in, 1, kLargestWidth),
-        whole_field("out", &Key::out, 1, kLargestWidth), whole_field("rows", &Key::rows, 1, kMillion)}},
+       {text_field("name", &Key::name, {"compute", "communication", "compute_alone", "communication_alone"}),
+        text_field("operation", &Key::operation, {}), transport, whole_field("ranks", &Key::ranks, 2, kMillion), dtype,
+        whole_field("in", &Key::in, 1, kLargestWidth), whole_field("out", &Key::out, 1, kLargestWidth),
+        whole_field("rows", &Key::rows, 1, kMillion)}},
       {"pause",
        "pause_ns",
        {text_field("operation", &Key::operation, {"forward", "backward", "optimizer"}),
@@ -105,6 +109,11 @@ const std::array<Description, kProbes>& descriptions() {
 
 const Description& description(Probe probe) {
   return descriptions()[static_cast<std::size_t>(probe)];
+}
+
+/// What is not said: 0, or one host.
+bool is_default(const Field& field, std::int64_t value) {
+  return value == MeasuredKey().*field.whole;
 }
 
 bool is_plain_word(const std::string& text) {
@@ -124,7 +133,7 @@ void check_text(const Field& field, const std::string& value, const std::string&
 }
 
 void check_whole(const Field& field, std::int64_t value, const std::string& place) {
-  if (value == 0 && field.presence == Presence::optional) return;
+  if (is_default(field, value) && field.presence == Presence::optional) return;
   if (value < field.least || value > field.largest) {
     throw InputError(place, std::to_string(value),
                      "a whole number from " + std::to_string(field.least) + " to " + std::to_string(field.largest));
@@ -151,6 +160,10 @@ void check_together(const MeasuredKey& key, const std::string& place) {
   }
   if (key.probe == Probe::transfer && key.from == key.to) {
     throw InputError(place, "a transfer from worker " + std::to_string(key.from) + " to itself", "two workers");
+  }
+  if (key.probe == Probe::collective && key.ranks % key.hosts != 0) {
+    throw InputError(place, std::to_string(key.ranks) + " ranks on " + std::to_string(key.hosts) + " hosts",
+                     "as many ranks on every host");
   }
 }
 
@@ -179,6 +192,7 @@ std::string describe(const MeasuredKey& key) {
     for (const Field& field : description(key.probe).fields) {
       if (field.text && !(key.*field.text).empty()) text += " " + key.*field.text;
       if (field.whole == &MeasuredKey::ranks) text += " of " + std::to_string(key.ranks);
+      if (field.whole == &MeasuredKey::hosts && key.hosts > 1) text += " on " + std::to_string(key.hosts) + " hosts";
       if (field.whole == &MeasuredKey::workers && key.workers > 0)
         text += " " + std::to_string(key.workers) + " workers";
     }
@@ -213,7 +227,8 @@ void check(const MeasuredKey& key, const std::string& place) {
 
 void write_key(const MeasuredKey& key, bool with_size, nlohmann::ordered_json& object) {
   for (const Field& field : description(key.probe).fields) {
-    const bool is_set = (field.text && !(key.*field.text).empty()) || (field.whole && key.*field.whole != 0);
+    const bool is_set =
+        (field.text && !(key.*field.text).empty()) || (field.whole && !is_default(field, key.*field.whole));
     if (field.presence == Presence::optional && !is_set) continue;
     if (field.text) object[field.name] = key.*field.text;
     if (field.flag) object[field.name] = key.*field.flag;

@@ -12,7 +12,7 @@
 //   optimizer   implementation optimizer ("unscale": GradScaler's unscale and check)  parameters
 //   zero_grad   implementation                                                        parameters
 //   transfer    transport from to bidirectional                                       bytes
-//   collective  operation transport ranks                                             bytes
+//   collective  operation transport ranks [hosts: 1 if it is not there]                bytes
 //   bucket      operation (copy_in, copy_out, join: several tensors into one)         parameters
 //   overlap     name (compute, communication: whose time, each beside the other; compute_alone, communication_alone)
 //               operation transport ranks, dtype in out rows of a layer's forward     bytes
@@ -58,6 +58,7 @@ struct MeasuredKey {
   std::int64_t from = 0;  // worker
   std::int64_t to = 0;    // worker
   std::int64_t ranks = 0;
+  std::int64_t hosts = 1;  // collective: that the ranks were spread over evenly
   std::int64_t workers = 0;  // 0: does not depend on it
   std::int64_t rows = 0;     // overlap: of the layer; elsewhere rows are the size
   std::int64_t size = 0;     // see the table above

@@ -29,7 +29,8 @@ const MeasuredCurve* copies_beside(const CostProfile& profile, MeasuredKey commu
 const MeasuredCurve* alone(const CostProfile& profile, const MeasuredKey& communication) {
   for (const MeasuredCurve& measured : profile.of(Probe::collective)) {
     const MeasuredKey& key = measured.key;
-    if (key.operation == "all_reduce" && key.transport == communication.transport && key.ranks == communication.ranks) {
+    if (key.operation == "all_reduce" && key.transport == communication.transport && key.ranks == communication.ranks &&
+        key.hosts == 1) {
       return &measured;
     }
   }

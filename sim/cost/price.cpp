@@ -117,6 +117,10 @@ class Pricer {
       }
     }
     check_total(priced.costs);
+    if (plan_.spec.hosts > 1 && !plan_.spec.hosts_given) {
+      notices_.say("hosts " + std::to_string(plan_.spec.hosts) + ": as profile " + profile_.name + " was measured, " +
+                   std::to_string(plan_.spec.gpus / plan_.spec.hosts) + " GPUs a host (--hosts says otherwise)");
+    }
     say_missing_and_fit_warnings();
     priced.warnings = notices_.texts();
     priced.step_overhead_ns = std::llround(step_overhead_ns_);
@@ -166,6 +170,7 @@ class Pricer {
     wanted.hosts = plan_.spec.hosts;
     wanted.network_bytes_per_s = plan_.spec.network_gb_per_s * 1e9;
     wanted.network_latency_ns = plan_.spec.network_latency_us * 1e3;
+    wanted.network_given = plan_.spec.network_given;
     const CollectiveTime time = collectives_.at(wanted);
     KernelList kernels;
     // DataParallel moves a chunk of several tensors as one (flatten_dense_tensors).

@@ -194,7 +194,13 @@ RunSpec read_spec(const JsonPlace& root) {
     if (!(file_model && key == "model")) settings.push_back({key, text, place.name()});
   }
   const auto schedule = read_schedule(root);
-  if (!file_model) return parse_run_spec(settings, schedule);
+  const auto of_run = [&] {  // its hosts are known, though one is not written
+    RunSpec spec = parse_run_spec(settings, schedule);
+    spec.hosts_given = true;
+    spec.network_given = false;  // every run of several hosts has one
+    return spec;
+  };
+  if (!file_model) return of_run();
   // The layers of a model file are in the run: the file itself need not be here.
   const JsonPlace layers = root.at("model").at("layers").array();
   Model model;
@@ -206,7 +212,7 @@ RunSpec read_spec(const JsonPlace& root) {
   if (model.layers.empty()) layers.refuse("at least one layer");
   settings.push_back({"depth", std::to_string(model.layers.size()), layers.name()});
   settings.push_back({"dim", std::to_string(model.layers.front().in_features), layers.name()});
-  RunSpec spec = parse_run_spec(settings, schedule);
+  RunSpec spec = of_run();
   spec.model_name = config.at("model").text();
   spec.model = std::move(model);
   return spec;

@@ -60,6 +60,8 @@ void read_sleeps(const Given& given, RunSpec& spec) {
 
 void read_network(const Given& given, RunSpec& spec) {
   read_whole(given, "hosts", spec.hosts, kMillion);
+  spec.hosts_given = find(given, "hosts") != nullptr;
+  spec.network_given = find(given, "network-gb-per-s") || find(given, "network-latency-us");
   if (spec.gpus % spec.hosts != 0) {
     const SettingValue* s = find(given, "hosts");
     throw InputError(s->place, std::to_string(spec.gpus) + " GPUs on " + s->value + " hosts", "as many GPUs on every host");

@@ -87,7 +87,9 @@ struct RunSpec {
   double loss_scale = 65536;  // amp-fp16: where GradScaler starts
   /// Equal shares of the GPUs, joined by a network of so many bytes per second a host and such a latency.
   std::int64_t hosts = 1;
-  double network_gb_per_s = 50;
+  bool hosts_given = false;    // by the user, or by a run: not for on_hosts_of_profile() to choose
+  bool network_given = false;  // by the user: said where a measured cluster makes it useless
+  double network_gb_per_s = 400;  // 8 ports of 400 Gb/s, one a GPU: DGX H100 and H200, AWS p5, Azure ND H100 v5
   double network_latency_us = 5;
   std::optional<SyntheticCosts> synthetic;
 };

@@ -1,4 +1,5 @@
 // What each task of a data-parallel step costs, from a profile whose times can be added up by hand.
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <optional>
@@ -397,4 +398,30 @@ TEST_CASE("a copy out that was recorded without a kernel holds the thread blocks
   const Priced ddp(builder, kDdp);
   CHECK(ddp.kernels_of(TaskKind::bucket_copy_out).front().blocks == 512);
   CHECK(ddp.kernels_of(TaskKind::bucket_copy_out).front().blocks_per_multiprocessor == 8);
+}
+
+TEST_CASE("hosts that nobody gave are those that the profile was measured on, and it is said", "[data_parallel]") {
+  DataParallelProfile builder;
+  for (CurvePoint& point : builder.collective("all_reduce", 8, "nccl", {{256, 60}, {33280, 200}}).points)
+    point.count = 1;
+  builder.profile.curves.back().key.hosts = 2;
+  const CostProfile profile = builder.done();
+  const std::string flags = "--strategy ddp --depth 2 --dim 64 --batch 32 --gpus ";
+  const auto warned = [](const RunResult& run, const std::string& text) {
+    return std::any_of(run.warnings.begin(), run.warnings.end(),
+                       [&](const std::string& warning) { return warning.find(text) != std::string::npos; });
+  };
+  const RunResult two = predict(spec(flags + "8"), &profile), given = predict(spec(flags + "8 --hosts 2"), &profile);
+  CHECK(two.spec.hosts == 2);
+  CHECK(warned(two, "hosts 2: as profile test was measured, 4 GPUs a host (--hosts says otherwise)"));
+  CHECK_FALSE(warned(given, "hosts 2"));
+  CHECK_FALSE(warned(two, "extrapolated: all_reduce"));
+  CHECK(two.step_time.median_ms == given.step_time.median_ms);
+  CHECK(predict(spec(flags + "16"), &profile).spec.hosts == 4);
+  CHECK(warned(predict(spec(flags + "16"), &profile),
+               "extrapolated: all_reduce of 16 GPUs on 4 hosts from 8 GPUs on 2 hosts measured"));
+  CHECK(predict(spec(flags + "4"), &profile).spec.hosts == 1);
+  CHECK(predict(spec(flags + "8 --hosts 1"), &profile).spec.hosts == 1);
+  CHECK(warned(predict(spec(flags + "8 --hosts 2 --network-gb-per-s 5"), &profile),
+               "not used: the network that was given"));
 }

@@ -1,6 +1,8 @@
 #include "calibrate/fit/nccl_tests.hpp"
 
 #include <cstdio>
+#include <fstream>
+#include <sstream>
 
 #include "calibrate/fit/fit.hpp"
 #include "sim/spec/error.hpp"
@@ -221,7 +223,10 @@ TEST_CASE("what cannot be: refused with file and line", "[nccl_tests]") {
            {with([](Output& o) { o.end = ""; }), "an end after 3 rows"},
            {with([](Output& o) { o.end = "# Out of bounds values : 8 FAILED\n"; }), "line 16: found wrong results"},
            {with([](Output& o) { o.rows[2].resize(60); }), "line 15: found"},
-           {with([](Output& o) { o.rows[1] = "Segmentation fault"; }), "line 14: found 2 columns"},
+           {with([](Output& o) { o.rows[1] = "node1: Segmentation fault (core dumped)"; }),
+            "line 14: found node1: Segmentation fault"},
+           {with([](Output& o) { o.rows[1].resize(o.rows[1].size() - 12); }), "line 14: found time -1"},
+           {with([](Output& o) { o.rows.push_back("[1,0]<stdout>:     8388608 "); }), "line 16: found 1 columns"},
            {with([](Output& o) { std::swap(o.rows[0], o.rows[1]); }), "line 14: found size 1024 after 1048576"},
            {with([](Output& o) { o.rows.push_back(o.rows[2]); }), "line 16: found size 4194304 after 4194304"},
            {with_row(1, "26.93", "nan"), "line 14: found time nan"},
@@ -233,11 +238,23 @@ TEST_CASE("what cannot be: refused with file and line", "[nccl_tests]") {
            {with_row(1, "      0", "     17"), "line 14: found #wrong 17"},
            {with_row(1, "1048576", "nan"), "line 14: found size nan"},
            {with_row(1, "float", "half"), "line 14: found type half"},
-           {with([](Output& o) { o.start = "# Collective test starting: alltoall_perf\n"; }), "alltoall_perf"},
+           {with([](Output& o) { o.start = "# Collective test starting: alltoall_perf\n"; }),
+            "line 1: found alltoall_perf, which no step that is predicted calls"},
+           {with([](Output& o) { o.start = "# Collective test starting: sendrecv_perf_mpi\n"; }),
+            "line 1: found sendrecv_perf_mpi, which no step"},
+           {with([](Output& o) {
+              o.header =
+                  "#      bytes             N    type      op     time  algbw  busbw      res     time  algbw  busbw   "
+                  "   res\n";
+            }),
+            "nccl-tests 1, whose times are in milliseconds"},
+           {with([](Output& o) { o.rows[2].replace(o.rows[2].find("sum"), 3, "max"); }),
+            "line 15: found redop max after sum"},
            {with([](Output& o) { o.start += "# Collective test starting: reduce_perf\n"; }), "found reduce_perf"},
            {with([](Output& o) { o.header.replace(o.header.find("   time"), 7, "cputime"); }), "cputime"},
            {with([](Output& o) { o.ranks.replace(o.ranks.find("Rank  1"), 7, "Rank  0"); }), "rank 0 a second time"},
-           {with([](Output& o) { o.ranks.replace(o.ranks.find("Rank  1"), 7, "Rank  2"); }), "2 ranks, the last of them rank 2"},
+           {with([](Output& o) { o.ranks.replace(o.ranks.find("Rank  1"), 7, "Rank  2"); }),
+            "2 ranks, the last of them rank 2"},
            {Output().text() + Output().text(), "one test a file"}}) {
     INFO(named);
     CHECK_THAT(refusal(text), ContainsSubstring("f.txt") && ContainsSubstring(named));
@@ -249,6 +266,256 @@ TEST_CASE("what cannot be: refused with file and line", "[nccl_tests]") {
 TEST_CASE("a file that is not there, or is no file", "[nccl_tests]") {
   CHECK_THROWS_AS(load_nccl_tests("none.txt"), InputError);
   CHECK_THROWS_AS(load_nccl_tests("/"), InputError);
+}
+
+std::string golden(const std::string& name) {
+  std::ifstream file(PDL_SOURCE_DIR "/tests/golden/" + name);
+  std::stringstream text;
+  text << file.rdbuf();
+  REQUIRE_FALSE(text.str().empty());
+  return text.str();
+}
+
+/// Eight lines of ranks, `rank` of them a host, in groups of `group`.
+std::string eight_ranks(int a_host, int a_group = 8) {
+  std::string lines = "# Using devices\n";
+  for (int rank = 0; rank < 8; ++rank) {
+    char line[200];
+    std::snprintf(line, sizeof line,
+                  "#  Rank %2d Group %2d Pid   %d on %10s device %2d [0000:%02x:00] NVIDIA H100 80GB HBM3\n", rank,
+                  rank / a_group, 1000 + rank, ("node" + std::to_string(rank / a_host)).c_str(), rank % a_host,
+                  rank % a_host);
+    lines += line;
+  }
+  return lines;
+}
+
+/// An all-reduce of `ranks` with these lines of ranks.
+Output of_ranks(const std::string& lines, int ranks) {
+  Output output;
+  output.ranks = lines;
+  output.rows.clear();
+  for (const double us : {100.0, 200.0}) {
+    char row[200];
+    const double bus = 10.24 * 2 * (ranks - 1) / ranks;
+    std::snprintf(row, sizeof row, "%ld %ld float sum -1 %.2f 10.24 %.2f 0 %.2f 10.24 %.2f 0", std::lround(us * 10240),
+                  std::lround(us * 2560), us, bus, us, bus);
+    output.rows.push_back(row);
+  }
+  return output;
+}
+
+/// Without a row's other columns, of the profile: its name, its warnings.
+CostProfile profile_of(const NcclTests& tests) {
+  Samples samples;
+  add_nccl_tests(tests, "f.txt", samples);
+  return fit(samples);
+}
+
+TEST_CASE("the hosts that the ranks were on are kept, from the text to the profile and back", "[nccl_tests]") {
+  for (const auto& [a_host, hosts] : {std::pair{8, 1}, {4, 2}, {1, 8}}) {
+    INFO(hosts);
+    const NcclTests tests = parse(of_ranks(eight_ranks(a_host), 8));
+    CHECK(tests.ranks == 8);
+    CHECK(tests.hosts == hosts);
+    const CostProfile profile = profile_of(tests);
+    CHECK(profile.curves.at(0).key.hosts == hosts);
+    CHECK(profile.warnings.empty());
+    const nlohmann::json written = nlohmann::json::parse(to_json(profile).dump());
+    CHECK(profile_from_json(written, "p.json").curves.at(0).key == profile.curves.at(0).key);
+    CHECK(written["collectives"][0].contains("hosts") == (hosts > 1));
+  }
+  std::string uneven = eight_ranks(4);
+  uneven.replace(uneven.rfind("node1"), 5, "node0");
+  uneven.replace(uneven.rfind("device  3 [0000:03:00]"), 22, "device  4 [0000:04:00]");
+  CHECK_THAT(refusal(of_ranks(uneven, 8).text()),
+             ContainsSubstring("f.txt: found hosts of different size: node0 has 5 of the ranks, node1 has 3"));
+}
+
+TEST_CASE("groups in one test: the ranks and hosts of one, with a doubt, groups of different size are refused",
+          "[nccl_tests]") {
+  const NcclTests tests = parse(of_ranks(eight_ranks(4, 4), 4));
+  CHECK(tests.ranks == 4);
+  CHECK(tests.hosts == 1);
+  CHECK_THAT(profile_of(tests).warnings.at(0),
+             ContainsSubstring("nccl-tests, all_reduce of 4 ranks: measured in 2 groups of 4 ranks at once"));
+  CHECK(parse(of_ranks(eight_ranks(2, 4), 4)).hosts == 2);
+  CHECK_THAT(refusal(of_ranks(eight_ranks(4, 5), 5).text()),
+             ContainsSubstring("f.txt: line 11: found a group 1 of 3 ranks beside group 0 of 5"));
+  CHECK_THAT(refusal(of_ranks(eight_ranks(4, 4), 8).text()),
+             ContainsSubstring("busbw"));  // rates of all eight contradict the groups
+}
+
+TEST_CASE("two ranks on one GPU: refused, the same device of other hosts is not", "[nccl_tests]") {
+  CHECK_THAT(refusal(golden("R03_two_ranks_one_gpu.txt")),
+             ContainsSubstring("f.txt: line 6: found ranks 0 and 1 on one GPU, device 0 [0000:00:00] of node0, "
+                               "expected a GPU for every rank"));
+  std::string of_two_hosts = golden("R03_two_ranks_one_gpu.txt");
+  of_two_hosts.replace(of_two_hosts.rfind("node0"), 5, "node1");
+  CHECK(parse_nccl_tests(of_two_hosts, "f.txt").hosts == 2);
+}
+
+TEST_CASE("CUDA graphs and blocking mode: a doubt in every prediction, none where neither was used", "[nccl_tests]") {
+  for (const auto& [name, text] :
+       {std::pair{"R04_cuda_graph.txt", "nccl-tests, all_reduce of 4 ranks: measured in CUDA graphs (-G 10)"},
+        {"R04_blocking.txt", "nccl-tests, all_reduce of 4 ranks: measured in blocking mode (-z)"}}) {
+    const NcclTests tests = parse_nccl_tests(golden(name), "f.txt");
+    CHECK(tests.samples.size() == 3);
+    CHECK_THAT(profile_of(tests).warnings.back(), ContainsSubstring(text));
+  }
+  std::string older = golden("R04_blocking.txt");
+  older.replace(older.find("# Blocking"), older.find('\n', older.find("# Blocking")) - older.find("# Blocking"),
+                "# Blocking Enabled: wait for completion and barrier after each collective ");
+  CHECK(parse_nccl_tests(older, "f.txt").doubts.size() == 1);
+  CHECK(parse_nccl_tests(golden("R12_two_cycles.txt"), "f.txt").doubts.empty());
+}
+
+TEST_CASE("several cycles are several values of a size", "[nccl_tests]") {
+  std::string text = golden("R12_two_cycles.txt");
+  text.replace(text.rfind("60.0   17.48"), 12, "62.0   16.91");
+  text.replace(text.rfind("26.21"), 5, "25.37");
+  const NcclTests tests = parse_nccl_tests(text, "f.txt");
+  REQUIRE(tests.samples.size() == 3);
+  CHECK(tests.samples[0].values == std::vector<double>{60, 62});
+  CHECK(tests.samples[2].values == std::vector<double>{250, 250});
+}
+
+TEST_CASE("all_gather before 2.1: rates of the other ranks' parts", "[nccl_tests]") {
+  const std::string text = golden("R07_old_all_gather.txt");
+  CHECK_THAT(refusal(text), ContainsSubstring("--collective all_reduce, or another of"));
+  for (const std::string collective : {"all_gather", "reduce_scatter"}) {
+    const NcclTests tests = parse_nccl_tests(text, "f.txt", {collective, 0});
+    REQUIRE(tests.samples.size() == 3);
+    CHECK(tests.samples[2].key.size == 4194304);
+    CHECK(tests.samples[2].values == std::vector<double>{117});
+    CHECK(tests.card == "GeForce RTX 2080 Ti");
+  }
+  // Of another operation these rates are none, and it is not the unit of time.
+  CHECK_THAT(refusal(text, {"all_reduce", 0}), ContainsSubstring("another operation?"));
+}
+
+TEST_CASE("names of programs: with _mpi, of a path, of Windows, words that name no test mean nothing", "[nccl_tests]") {
+  for (const std::string name : {"all_reduce_perf", "all_reduce_perf_mpi", "/opt/nccl-tests/build/all_reduce_perf_mpi",
+                                 "C:\\t\\all_reduce_perf.exe"}) {
+    Output output;
+    output.start = "# running ib_write_perf before it\n# Collective test starting: " + name + "\n";
+    output.end = "# Out of bounds values : 0 OK\n";
+    INFO(name);
+    CHECK(parse(output).collective == "all_reduce");
+  }
+}
+
+TEST_CASE(
+    "labels before lines: of srun, padded, of mpirun with a date, of pdsh, of MPICH; standard error is passed over",
+    "[nccl_tests]") {
+  for (const std::string label : {"0: ", "  0: ", "[1,0]<stdout>:", "[1,0]<stdout>: ",
+                                  "Thu Mar  1 10:00:00 2029[1,0]<stdout>:", "node1: ", "[0] ", "[0]\t"}) {
+    std::string tagged = "\xEF\xBB\xBF\n[1,3]<stderr>:     1048576        262144     float  a warning\n";
+    std::istringstream lines(Output().text());
+    for (std::string line; std::getline(lines, line);) tagged += label + line + "\r\n";
+    INFO(label);
+    const NcclTests tests = parse_nccl_tests(tagged, "f.txt");
+    CHECK(tests.samples.size() == 3);
+    CHECK(tests.ranks == 2);
+    CHECK(tests.card == "NVIDIA H100 80GB HBM3");
+  }
+}
+
+TEST_CASE("what others print between the rows is passed over, unless a row is in it", "[nccl_tests]") {
+  for (const std::string between : {"--------------------------------------------------------------------------",
+                                    "WARNING: No preset parameters were found for the device",
+                                    "[node1:2200] 3 more processes have sent help message help-mpi-btl-openib.txt",
+                                    "srun: job 17 has been allocated resources", "# a comment"}) {
+    Output output;
+    output.rows.insert(output.rows.begin() + 1, between);
+    INFO(between);
+    CHECK(parse(output).samples.size() == 3);
+    output.rows[1] = "[node1:2200] " + output.rows[2];
+    CHECK_THAT(refusal(output.text()),
+               ContainsSubstring("f.txt: line 14: found a row and what NCCL logged in one line"));
+  }
+}
+
+TEST_CASE("columns of single iterations (-I) and time stamps (-S) beside those that are read", "[nccl_tests]") {
+  Output output;
+  output.header =
+      "# size count type redop root time algbw busbw #wrong i_min i_max i_p99 i_cv% time algbw busbw #wrong i_min "
+      "i_max i_p99 i_cv% timestamp\n";
+  output.units =
+      "# (B) (elements) (us) (GB/s) (GB/s) (us) (us) (us) (%) (us) (GB/s) (GB/s) (us) (us) (us) (%) %Y-%m-%d "
+      "%H:%M:%S\n";
+  output.rows = {
+      "1048576 262144 float sum -1 27.37 38.31 38.31 0 27 28 28 1.5 26.93 38.94 38.94 0 26 28 28 1.5 2029-01-01 "
+      "10:00:00"};
+  const NcclTests tests = parse(output);
+  REQUIRE(tests.samples.size() == 1);
+  CHECK(tests.samples[0].values == std::vector<double>{26.93});
+}
+
+TEST_CASE("a JSON report is what its table is", "[nccl_tests]") {
+  const std::string text = golden("R12_json_report.json");
+  CHECK_THAT(refusal(text), ContainsSubstring("f.txt: found no name of a test") && ContainsSubstring("--collective"));
+  const NcclTests tests = parse_nccl_tests(text, "f.txt", {"all_reduce", 0});
+  CHECK(tests.ranks == 4);
+  CHECK(tests.checked);
+  REQUIRE(tests.samples.size() == 1);
+  CHECK(tests.samples[0].values == std::vector<double>{30});
+  CHECK(tests.samples[0].calls_before == 5);
+  CHECK(tests.samples[0].calls_a_value == 20);
+  // Two processes on two hosts, of 2 GPUs each, of which the report names the first.
+  std::string full = text;
+  full.replace(
+      full.find("\"ngpus\": 4,"), 11,
+      R"("ngpus": 2, "graph": 4, "blocking_collectives": "true", "devices": [{"rank": 0, "group": 0, "hostname": "a", "device_hex": "0000:01:00", "device_info": "NVIDIA H100"},)"
+      R"({"rank": 2, "group": 0, "hostname": "b", "device_hex": "0000:01:00", "device_info": "NVIDIA H100"}],)");
+  full.replace(
+      0, 1,
+      R"({"args": ["./build/all_reduce_perf_mpi", "-J", "f"], "out_of_bounds": {"count": 0, "okay": "true"}, "errors": [""], )");
+  const NcclTests cluster = parse_nccl_tests("\n " + full, "f.txt");
+  CHECK(cluster.collective == "all_reduce");
+  CHECK(cluster.ranks == 4);
+  CHECK(cluster.hosts == 2);
+  CHECK(cluster.card == "NVIDIA H100");
+  CHECK(cluster.doubts.size() == 2);
+}
+
+TEST_CASE("a JSON report that cannot be: refused with the value", "[nccl_tests]") {
+  const auto with = [](const std::string& from, const std::string& to) {
+    std::string text = golden("R12_json_report.json");
+    REQUIRE(text.find(from) != std::string::npos);
+    return text.replace(text.find(from), from.size(), to);
+  };
+  const std::string whole = golden("R12_json_report.json");
+  for (const auto& [text, named] : std::vector<std::pair<std::string, std::string>>{
+           {whole.substr(0, 150), "f.txt: found text that begins as JSON"},
+           {with("\"time\": 30.0", "\"time\": -30.0"), "f.txt: results[0].in_place.time"},
+           {with("\"time\": 30.0", "\"time\": 0"), "f.txt: results[0].in_place.time"},
+           {with("\"time\": 30.0", "\"time\": 0.03"), "f.txt: results[0]: found algbw 34.95"},
+           {with("\"time\"", "\"cpu_time\""), "f.txt: results[0].in_place.cpu_time"},
+           {with("\"nwrong\": 0", "\"nwrong\": 3"), "f.txt: results[0].in_place.nwrong"},
+           {with("\"ngpus\": 4", "\"ngpus\": 8"), "another number of ranks?"},
+           {with("\"results\"", "\"result\""), "results"},
+           {with("{\"version\"", "{\"args\": [\"alltoall_perf\"], \"version\""),
+            "f.txt: args[0]: found alltoall_perf, which no step"},
+           {with("{\"version\"", "{\"errors\": [\"unhandled system error\"], \"version\""), "f.txt: errors[0]"},
+           {with("{\"version\"", "{\"out_of_bounds\": {\"count\": 2, \"okay\": \"false\"}, \"version\""),
+            "f.txt: out_of_bounds"}}) {
+    INFO(named);
+    const bool names_it = text.find("\"args\"") != std::string::npos;
+    CHECK_THAT(refusal(text, {names_it ? "" : "all_reduce", 0}), ContainsSubstring(named));
+  }
+}
+
+TEST_CASE("thousands of rows", "[nccl_tests]") {
+  Output output;
+  output.rows.clear();
+  for (long bytes = 1024; bytes < 1024 * 5000; bytes += 1024) {
+    char row[200];
+    std::snprintf(row, sizeof row, "%ld %ld float sum -1 %.2f 1.02 1.02 0 %.2f 1.02 1.02 0", bytes, bytes / 4,
+                  static_cast<double>(bytes) / 1024, static_cast<double>(bytes) / 1024);
+    output.rows.push_back(row);
+  }
+  CHECK(parse(output).samples.size() == 4999);
 }
 
 }  // namespace
