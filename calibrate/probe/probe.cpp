@@ -95,19 +95,20 @@ class TimeLimit {
   std::atomic<double> fraction_ = 0;
 };
 
-/// In the order in which they are measured. Shares: seconds of a calibration of 2 x H200.
+/// In the order in which they are measured. Shares: seconds of a calibration of 2 x H200 (136 s; 2026-11-29).
 std::vector<ProbePart> parts_of(const ProbeOptions& options, const RuntimeOptions& runtime, const Pace& pace) {
   using Run = void (*)(const ProbeOptions&, const RuntimeOptions&, const Collect&, const Progress&);
   std::vector<ProbePart> parts;
   const auto add = [&](const char* name, double share, Run run) {
     parts.push_back({name, share, [=](const Collect& collect, const Progress& progress) { run(options, runtime, collect, progress); }});
   };
-  constexpr double kComputeShare = 75;
-  add("host", 2, probe_host);
+  constexpr double kComputeShare = 108;
+  const auto gpus = static_cast<double>(options.gpus);
+  add("host", 0.5, probe_host);
   add("host of data parallelism", 2, probe_data_parallel_host);
-  add("pauses", 4, probe_pauses);
-  add("transfers", 7, probe_transfers);
-  add("collectives", 7, probe_collectives);
+  add("pauses", 18, probe_pauses);
+  add("transfers", gpus * (gpus - 1), probe_transfers);
+  add("collectives", gpus - 1, probe_collectives);
   std::vector<ProbePart> compute = compute_parts(options, runtime, pace);
   double all = 0;
   for (const ProbePart& part : compute) all += part.share;
@@ -115,7 +116,7 @@ std::vector<ProbePart> parts_of(const ProbeOptions& options, const RuntimeOption
     part.share *= kComputeShare / all;
     parts.push_back(std::move(part));
   }
-  add("overlap", 3, probe_overlap);
+  add("overlap", 3.5, probe_overlap);
   return parts;
 }
 
