@@ -56,7 +56,7 @@ struct RunSpec {
   std::int64_t depth = 8;
   std::int64_t dim = 8192;
   std::int64_t batch = 2048;  // global: samples of one accumulation round, over all GPUs
-  std::int64_t microbatches = 8;
+  std::int64_t microbatches = 1;  // 8 by default where a pipeline has several workers
   std::int64_t gpus = 1;
   std::int64_t dp = 1;  // pp: replicas of the pipeline, of gpus / dp workers each
   Strategy strategy = Strategy::single;

@@ -16,7 +16,7 @@ const std::array<SettingInfo, 33> kSettings = {{
     {"depth", "L", "number of layers (default 8)"},
     {"dim", "D", "width of every layer (default 8192)"},
     {"batch", "B", "samples of a step (of each round with --accum), over all GPUs (default 2048)"},
-    {"microbatches", "M", "slices of the batch, of a replica's part of it (default 8; dp and ddp: 1)"},
+    {"microbatches", "M", "slices of the batch, of a replica's part of it (default 8 for a pipeline over several GPUs, else 1)"},
     {"gpus", "N", "number of GPUs (default 1)"},
     {"pp", "P", "GPUs of one pipeline (default: gpus / dp)"},
     {"dp", "R", "replicas of the pipeline, whose gradients are averaged (default: gpus / pp)"},
