@@ -116,22 +116,37 @@ std::optional<WithoutMeaning> without_meaning(const std::vector<SettingValue>& r
   return std::nullopt;
 }
 
+/// Beside a strategy without schedules "naive" may be said, and says nothing.
+bool says_nothing(const std::vector<SettingValue>& row) {
+  if (!find_setting(row, "schedule")) return false;
+  try {
+    return parse_run_spec(row).strategy != Strategy::pp;
+  } catch (const InputError&) {
+  } catch (const CannotRun&) {
+  }
+  return false;
+}
+
 /// A word that means nothing in some rows (a network where there is one host) is left out of them; rows that are then the
 /// same are one. Refuses a word that no row has a use for.
 void leave_out_words_without_meaning(std::vector<std::vector<SettingValue>>& rows) {
   std::map<std::string, std::string> refusals;  // word -> message
   std::set<std::string> kept;
+  bool left_out = false;
   for (std::vector<SettingValue>& row : rows) {
     while (const auto refusal = without_meaning(row)) {
       refusals.try_emplace(refusal->name, refusal->what());
       std::erase_if(row, [&](const SettingValue& s) { return s.name == refusal->name; });
     }
     for (const SettingValue& setting : row) kept.insert(setting.name);
+    if (!says_nothing(row)) continue;
+    left_out = true;
+    std::erase_if(row, [](const SettingValue& s) { return s.name == "schedule"; });
   }
   for (const auto& [name, message] : refusals) {
     if (!kept.contains(name)) throw InputError(message);
   }
-  if (refusals.empty()) return;
+  if (refusals.empty() && !left_out) return;
   std::set<std::string> known;
   std::erase_if(rows, [&](const std::vector<SettingValue>& row) {
     std::string words;
