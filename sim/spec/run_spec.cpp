@@ -334,6 +334,8 @@ RunSpec parse_run_spec(std::span<const SettingValue> values, std::shared_ptr<con
   check_precision(given, spec);
   read_exchange(given, spec);
   read_sleeps(given, spec);
+  if (const SettingValue* s = find(given, "seed")) spec.seed = parse_whole(s->place, s->value, 0, INT64_MAX);
+  read_whole(given, "repeat", spec.repeat, kMillion);
   read_network(given, spec);
   read_recompute(given, spec);
   read_overlap(given, spec);

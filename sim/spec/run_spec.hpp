@@ -85,6 +85,9 @@ struct RunSpec {
   double delay_ms = 0;        // the host sleeps before every backward
   std::optional<Straggler> straggler;
   double loss_scale = 65536;  // amp-fp16: where GradScaler starts
+  /// Of a measurement; a prediction is the same for every value.
+  std::int64_t seed = 0;    // fixes parameters and data
+  std::int64_t repeat = 1;  // which of several measurements with equal settings
   /// Equal shares of the GPUs, joined by a network of so many bytes per second a host and such a latency.
   std::int64_t hosts = 1;
   double network_gb_per_s = 50;
