@@ -158,10 +158,11 @@ int run_worker(Plan plan, RuntimeOptions options, const ProcessRank& process, co
 }
 
 int run_command(const RunFlags& flags, const std::vector<std::string>& arguments) {
-  const RuntimeOptions options = flags.runtime.options();
+  RuntimeOptions options = flags.runtime.options();
   limit_waiting(options);
   const std::optional<int> port = flags.runtime.port();
   const RunSpec spec = complete_spec(flags.settings.given(), options.device, port);
+  options.seed = static_cast<std::uint64_t>(spec.seed);
   const bool check = flags.check.on();
   const auto json = flags.json.value();
   const Plan plan = make_plan(spec);

@@ -96,8 +96,8 @@ std::string default_profile_name();
 /// A profile that the user did not name: why it was taken of `all`, with a warning for each of them that cannot be read.
 void say_chosen(CostProfile& profile, const std::string& reason, const std::vector<ProfileSummary>& all);
 
-/// That of default_profile_name(); where the specs need collectives or other data types than fp32, the first in the same
-/// order that has them. If none has, that profile all the same: pricing says what is missing. It is say_chosen().
+/// One profile for all of them: the first in the same order that can price every spec; where none can, the one that can
+/// price most, and pricing says of the others what is missing. It is say_chosen(). A spec that has no plan counts for none.
 CostProfile load_default_profile(std::span<const RunSpec> specs);
 
 }  // namespace pdl

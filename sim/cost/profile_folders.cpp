@@ -66,38 +66,6 @@ std::string known_profiles() {
                        : list_words(names) + ", or the path of a profile.json";
 }
 
-/// Replicas exchange gradients: with DDP and DataParallel on one GPU too, as far as the choice of a profile goes.
-bool exchanges_gradients(const RunSpec& spec) { return replica_count(spec) > 1 || is_data_parallel(spec); }
-
-/// Collectives where replicas exchange gradients, layers of the data type.
-bool has_what_is_needed(const CostProfile& profile, std::span<const RunSpec> specs) {
-  const auto layers = profile.of(Probe::layer);
-  return std::all_of(specs.begin(), specs.end(), [&](const RunSpec& spec) {
-    const std::string dtype = to_string(spec.dtype);
-    const auto of_dtype = [&](const MeasuredCurve& layer) { return layer.key.dtype == dtype; };
-    return (!exchanges_gradients(spec) || !profile.of(Probe::collective).empty()) &&
-           std::any_of(layers.begin(), layers.end(), of_dtype);
-  });
-}
-
-/// What the choice is by, beside the size of the host: "collectives", "collectives and layers in tf32"; empty for
-/// what every profile has.
-std::string needs_text(std::span<const RunSpec> specs) {
-  std::vector<std::string> needs;
-  const auto add = [&](const std::string& need) {
-    if (std::find(needs.begin(), needs.end(), need) == needs.end()) needs.push_back(need);
-  };
-  for (const RunSpec& spec : specs) {
-    if (exchanges_gradients(spec)) add("collectives");
-  }
-  for (const RunSpec& spec : specs) {
-    if (spec.dtype != Dtype::fp32) add("layers in " + to_string(spec.dtype));
-  }
-  std::string text;
-  for (const std::string& need : needs) text += (text.empty() ? "" : " and ") + need;
-  return text;
-}
-
 }  // namespace
 
 std::vector<std::string> profile_folders() {
@@ -153,24 +121,6 @@ void say_chosen(CostProfile& profile, const std::string& reason, const std::vect
     if (other.error.empty()) continue;
     first = 1 + profile.warnings.insert(first, "chosen by default, with " + other.name + " passed over, which cannot be read: " + other.error);
   }
-}
-
-CostProfile load_default_profile(std::span<const RunSpec> specs) {
-  const std::vector<ProfileSummary> all = list_profiles(), profiles = profiles_by_preference(all);
-  const std::string largest = "the largest host in data/", needs = needs_text(specs);
-  CostProfile chosen = load_profile(profiles.front().path);
-  std::string reason = needs.empty() ? largest : largest + " with " + needs;
-  if (!needs.empty() && !has_what_is_needed(chosen, specs)) {
-    bool found = false;
-    for (std::size_t i = 1; i < profiles.size() && !found; ++i) {
-      CostProfile profile = load_profile(profiles[i].path);
-      found = has_what_is_needed(profile, specs);
-      if (found) chosen = std::move(profile);
-    }
-    if (!found) reason = largest + "; none has " + needs;
-  }
-  say_chosen(chosen, reason, all);
-  return chosen;
 }
 
 CostProfile load_profile(const std::string& name_or_path) {

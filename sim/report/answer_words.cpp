@@ -115,6 +115,18 @@ std::vector<Rows> rows_by_model(const ScenarioTable& table) {
   return groups;
 }
 
+std::vector<Rows> rows_by_model_and_gpus(const ScenarioTable& table) {
+  std::vector<Rows> groups;
+  for (const Rows& rows : rows_by_model(table)) {
+    std::vector<Rows> own;
+    for (const ScenarioRow* row : rows) {
+      add_to_group(own, *row, [&](const ScenarioRow& other) { return other.spec.gpus == row->spec.gpus; });
+    }
+    groups.insert(groups.end(), own.begin(), own.end());
+  }
+  return groups;
+}
+
 std::string at_once_text(const EvaluatedRun& run) {
   const Concurrency at_once = concurrency(run.result);
   return "at most " + std::to_string(at_once.most) + " of " + count_of(run.result.spec.gpus, "GPU") +

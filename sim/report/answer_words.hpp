@@ -3,7 +3,8 @@
 //   time_against(51.2, 50.0)            "2.4 % more time"
 //   count_of(1, "GPU"), count_of(4, "GPU")    "1 GPU", "4 GPUs"
 //
-// What is compared in a sentence is of one kind, measured or predicted, and the sentence says which.
+// What is compared in a sentence is of one kind, measured or predicted, and the sentence says which. A table that is answered for
+// is measured in all rows or in none (answers.hpp).
 #pragma once
 
 #include <algorithm>
@@ -92,6 +93,9 @@ void add_to_group(std::vector<Rows>& groups, const ScenarioRow& row, Like like) 
 std::vector<Rows> rows_by_batch(const ScenarioTable& table);
 /// Rows with the same baseline_row(), in the order of the table.
 std::vector<Rows> rows_by_model(const ScenarioTable& table);
+
+/// The same, rows on other numbers of GPUs apart.
+std::vector<Rows> rows_by_model_and_gpus(const ScenarioTable& table);
 
 /// "at most 2 of 4 GPUs compute at once, 1.50 on average".
 std::string at_once_text(const EvaluatedRun& run);

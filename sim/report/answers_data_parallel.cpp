@@ -145,6 +145,53 @@ std::string change_of_speedups(const std::vector<ScalingPoint>& plain, const std
   return text;
 }
 
+/// The speed-up with one delay.
+struct DelayedSpeedup {
+  double delay_ms, speedup;
+};
+
+/// How much of the speed-up a further millisecond takes, at the first delays and at the last ones.
+std::string linearity_text(const std::vector<DelayedSpeedup>& points) {
+  const auto slope = [&](std::size_t to) {
+    return (points[to].speedup - points[to - 1].speedup) / (points[to].delay_ms - points[to - 1].delay_ms);
+  };
+  const auto each = [&](std::size_t to) {
+    return signed_fixed(slope(to), 4) + " for each ms from " + to_text(points[to - 1].delay_ms) + " to " + to_text(points[to].delay_ms) + " ms";
+  };
+  const auto [least, most] = std::minmax_element(points.begin(), points.end(), [](const auto& a, const auto& b) { return a.speedup < b.speedup; });
+  if (most->speedup / least->speedup - 1 < kTellable) return "It does not change, the delay is hidden";
+  constexpr double kAsSteep = 0.8;
+  const double first = std::abs(slope(1)), last = std::abs(slope(points.size() - 1));
+  const bool linear = std::min(first, last) >= kAsSteep * std::max(first, last);
+  return each(1) + ", " + each(points.size() - 1) + (linear ? ": nearly linear" : ": not linear") +
+         ". Of a delay that shows in full it is (T1 + d) / (Tn + d), which flattens as d grows";
+}
+
+/// Does the speed-up degrade linearly in the delay? A sentence for each number of GPUs. `rows`: differ in GPUs and delay.
+void say_speedups_by_delay(const Rows& rows, const std::vector<double>& delays, Sentences& out) {
+  std::vector<std::int64_t> counts;  // of GPUs
+  for (const ScenarioRow* row : rows) {
+    if (std::find(counts.begin(), counts.end(), row->spec.gpus) == counts.end()) counts.push_back(row->spec.gpus);
+  }
+  const Side side = side_of(rows);
+  for (const std::int64_t gpus : counts) {
+    std::vector<DelayedSpeedup> points;
+    std::vector<std::string> items;
+    std::int64_t fewest = gpus;
+    for (const double delay_ms : delays) {
+      for (const ScalingPoint& point : scaling_of(with_delay(rows, delay_ms), side)) {
+        if (point.row->spec.gpus != gpus) continue;
+        fewest = point.base->spec.gpus;
+        points.push_back({delay_ms, point.gain.speedup});
+        items.push_back(fixed(point.gain.speedup, 2) + " with " + to_text(delay_ms) + " ms");
+      }
+    }
+    if (points.size() < 3) continue;
+    out.push_back(model_text(rows.front()->spec) + ", " + count_of(gpus, "GPU") + " against " + std::to_string(fewest) + " (" + kind_text(rows, side) +
+                  "): " + listed(items) + " delay. Does the speed-up change linearly in the delay? " + linearity_text(points) + ".");
+  }
+}
+
 void answer_delay(const Rows& plain, const Rows& delayed, Sentences& out) {
   Rows both = plain;
   both.insert(both.end(), delayed.begin(), delayed.end());
@@ -242,15 +289,6 @@ void answer_batches(Rows rows, Side side, Sentences& out) {
                 (host_bound && above_two ? " More than 2 a doubling is noise of the host that bounds these steps, nothing that a batch can bring." : ""));
 }
 
-/// Of one kind: those that were measured, or all.
-Rows rows_of_side(const Rows& rows, Side side) {
-  Rows found;
-  for (const ScenarioRow* row : rows) {
-    if (side == Side::predicted || row->measured) found.push_back(row);
-  }
-  return found;
-}
-
 /// Of each batch against the fewest GPUs. `rows`: differ in batch and GPUs.
 std::vector<ScalingPoint> scaling_by_batch(Rows rows, Side side) {
   std::stable_sort(rows.begin(), rows.end(), [](auto* a, auto* b) { return a->spec.batch < b->spec.batch; });
@@ -316,15 +354,12 @@ Sentences dataparallel_ddp(const ScenarioTable& table) {
 Sentences artificial_delay(const ScenarioTable& table) {
   Sentences out;
   for (const Rows& rows : rows_alike(table, {"gpus", "delay-ms"})) {
-    const Rows plain = with_delay(rows, 0);
-    std::vector<double> delays;
-    for (const ScenarioRow* row : rows) {
-      const bool known = std::find(delays.begin(), delays.end(), row->spec.delay_ms) != delays.end();
-      if (row->spec.delay_ms > 0 && !known) delays.push_back(row->spec.delay_ms);
-    }
-    for (const double delay_ms : delays) {
-      if (!plain.empty()) answer_delay(plain, with_delay(rows, delay_ms), out);
-    }
+    std::vector<double> delays;  // ascending
+    for (const ScenarioRow* row : rows) delays.push_back(row->spec.delay_ms);
+    std::sort(delays.begin(), delays.end());
+    delays.erase(std::unique(delays.begin(), delays.end()), delays.end());
+    if (delays.size() > 2) say_speedups_by_delay(rows, delays, out);
+    if (delays.size() > 1 && delays.front() == 0) answer_delay(with_delay(rows, 0), with_delay(rows, delays.back()), out);
   }
   return out;
 }
@@ -337,12 +372,8 @@ Sentences batch_size(const ScenarioTable& table) {
     for (const ScenarioRow* row : rows) {
       if (row->spec.gpus == gpus) most.push_back(row);
     }
-    const Rows measured = rows_of_side(most, Side::measured);
-    if (measured.size() > 1) answer_batches(measured, Side::measured, out);
-    if (most.size() > 1 && measured.size() < most.size()) answer_batches(most, Side::predicted, out);
-    const std::vector<ScalingPoint> as_measured = scaling_by_batch(rows, Side::measured), as_predicted = scaling_by_batch(rows, Side::predicted);
-    say_speedups_by_batch(as_measured, out);
-    if (as_predicted.size() > as_measured.size()) say_speedups_by_batch(as_predicted, out);
+    if (most.size() > 1) answer_batches(most, side_of(most), out);
+    say_speedups_by_batch(scaling_by_batch(rows, side_of(rows)), out);
   }
   return out;
 }

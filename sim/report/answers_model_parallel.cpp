@@ -79,6 +79,7 @@ Sentences model_size(const ScenarioTable& table) {
     }
   }
   const ScenarioRow &least = *rows.front(), &most = *rows.back();
+  if (rows.size() == 1) return {"Step time (" + name(side) + "): " + times + "."};
   const double growth = step_ms(most, side) / step_ms(least, side);
   const double depth_growth = static_cast<double>(most.spec.depth) / static_cast<double>(least.spec.depth);
   return {"Step time (" + name(side) + "): " + times + ".",

@@ -17,35 +17,100 @@ namespace {
 
 // ---- HW1.1
 
+/// "8 layers of 8192, batch 64 on 2 GPUs, seed 1, repeat 2".
+std::string run_text(const RunSpec& spec) {
+  return work_text(spec) + " on " + count_of(spec.gpus, "GPU") + (spec.seed != 0 ? ", seed " + std::to_string(spec.seed) : "") +
+         (spec.repeat > 1 ? ", repeat " + std::to_string(spec.repeat) : "");
+}
+
+/// "490.3, 13.1, 13.1".
+std::string list_of_times(const std::vector<double>& times_ms, int digits) {
+  std::string text;
+  for (const double time_ms : times_ms) text += (text.empty() ? "" : ", ") + fixed(time_ms, digits);
+  return text;
+}
+
+double sum_of(const std::vector<double>& values) { return std::accumulate(values.begin(), values.end(), 0.0); }
+
+/// What a mean over all steps would be: exact where every step was kept, else as if the others all took the median.
+struct MeanOfAll {
+  double ms = 0;
+  bool exact = false;
+};
+MeanOfAll mean_of_all(const RunResult& run, const MeasuredFacts& facts) {
+  const bool exact = !facts.steps_ms.empty();
+  const double others = exact ? static_cast<double>(facts.steps_ms.size()) : static_cast<double>(run.step_time.n.value_or(1));
+  const double others_ms = exact ? sum_of(facts.steps_ms) : others * run.step_time.median_ms;
+  return {(sum_of(facts.warmup_ms) + others_ms) / (static_cast<double>(facts.warmup_ms.size()) + others), exact};
+}
+
 std::string warmup_of(const ScenarioRow& row) {
   if (!row.measured) return "";
   const MeasuredFacts facts = measured_facts(row.measured->result);
   if (facts.warmup_ms.empty()) return "";
   const double median_ms = row.measured->result.step_time.median_ms;
-  std::string first;
-  for (const double time_ms : facts.warmup_ms) first += (first.empty() ? "" : ", ") + fixed(time_ms, 1);
-  double sum_ms = 0;
-  for (const double time_ms : facts.warmup_ms) sum_ms += time_ms;
-  const auto warmup = static_cast<double>(facts.warmup_ms.size());
-  const double steps = static_cast<double>(row.measured->result.step_time.n.value_or(1)), mean_ms = (sum_ms + steps * median_ms) / (warmup + steps);
-  return work_text(row.spec) + " on " + gpus_of(row) + ": the first " + count_of(static_cast<std::int64_t>(facts.warmup_ms.size()), "step") + " took " +
-         first + " ms, the median of the others is " + ms(median_ms) + "; the very first is " + fixed(facts.warmup_ms.front() / median_ms, 1) +
-         " times as long. A mean that kept them would be about " + ms(mean_ms) + ", " + time_against(mean_ms, median_ms) + " than a step takes.";
+  const MeanOfAll mean = mean_of_all(row.measured->result, facts);
+  return run_text(row.spec) + ": the first " + count_of(static_cast<std::int64_t>(facts.warmup_ms.size()), "step") + " took " +
+         list_of_times(facts.warmup_ms, 1) + " ms, the median of the others is " + ms(median_ms) + "; the very first is " +
+         fixed(facts.warmup_ms.front() / median_ms, 1) + " times as long. A mean that kept them would be " + (mean.exact ? "" : "about ") + ms(mean.ms) + ", " +
+         time_against(mean.ms, median_ms) + " than a step takes.";
 }
 
-/// The largest difference of first losses in a group of rows, relative to the first row's.
+/// The list that the exercise asks for.
+std::string steps_of(const ScenarioRow& row) {
+  if (!row.measured) return "";
+  const MeasuredFacts facts = measured_facts(row.measured->result);
+  if (facts.steps_ms.empty()) return "";
+  return run_text(row.spec) + ", each of the " + count_of(static_cast<std::int64_t>(facts.steps_ms.size()), "step") + " after the warm-up, ms: " + list_of_times(facts.steps_ms, 2) + ".";
+}
+
+std::vector<double> losses_of(const ScenarioRow& row) {
+  return row.measured ? measured_facts(row.measured->result).losses : std::vector<double>{};
+}
+
+/// The largest difference of first losses in a group of rows with one seed, relative to the first row's.
 std::string seeds_of(const Rows& rows) {
   std::vector<double> first;
   for (const ScenarioRow* row : rows) {
-    if (!row->measured) continue;
-    const auto losses = measured_facts(row->measured->result).losses;
-    if (!losses.empty()) first.push_back(losses.front());
+    const auto losses = losses_of(*row);
+    if (!losses.empty() && row->spec.seed == rows.front()->spec.seed) first.push_back(losses.front());
   }
   if (first.size() < 2) return "";
   double most = 0;
   for (const double loss : first) most = std::max(most, std::abs(loss / first.front() - 1));
   return work_text(rows.front()->spec) + ": the loss of the first step is " + to_text(first.front()) + " in the first of " +
          count_of(static_cast<std::int64_t>(first.size()), "run") + ", and differs by at most " + fixed(1e6 * most, 1) + " millionths in the others.";
+}
+
+/// Losses of two runs step by step: how many are equal to the last digit, and the largest difference relative to the first run's.
+std::string losses_against(const std::vector<double>& losses, const std::vector<double>& other) {
+  const std::size_t steps = std::min(losses.size(), other.size());
+  std::size_t equal = 0;
+  double most = 0;
+  for (std::size_t i = 0; i < steps; ++i) {
+    equal += losses[i] == other[i] ? 1 : 0;
+    most = std::max(most, std::abs(other[i] / losses[i] - 1));
+  }
+  if (equal == steps) return "all " + std::to_string(steps) + " losses are equal, to the last digit";
+  return std::to_string(equal) + " of " + std::to_string(steps) + " losses are equal; at most they differ by " + fixed(1e6 * most, 1) + " millionths, in the first step " +
+         to_text(other.front()) + " against " + to_text(losses.front());
+}
+
+/// The same run again, and with another seed, each against the first row that differs from it in nothing else.
+void compare_seeds(const ScenarioTable& table, Sentences& out) {
+  for (const Rows& rows : rows_alike(table, {"seed", "repeat"})) {
+    const ScenarioRow& first = *rows.front();
+    const std::vector<double> losses = losses_of(first);
+    for (const ScenarioRow* row : rows) {
+      const std::vector<double> other = losses_of(*row);
+      if (row == &first || losses.empty() || other.empty()) continue;
+      const bool same_seed = row->spec.seed == first.spec.seed;
+      out.push_back("Seeds: " + work_text(first.spec) + " on " + gpus_of(first) + ", " +
+                    (same_seed ? "two runs with seed " + std::to_string(first.spec.seed)
+                               : "seed " + std::to_string(row->spec.seed) + " against seed " + std::to_string(first.spec.seed)) +
+                    ": " + losses_against(losses, other) + "; a step takes " + ms(step_ms(*row, Side::measured)) + " and " + ms(step_ms(first, Side::measured)) + ".");
+    }
+  }
 }
 
 constexpr double kLinearEfficiency = 0.9;
@@ -161,6 +226,9 @@ Sentences reproducible_benchmark(const ScenarioTable& table) {
     if (const std::string text = warmup_of(row); !text.empty()) out.push_back("Warm-up: " + text);
   }
   if (out.empty()) out.push_back("Warm-up: no run here was measured with the times of its first steps; a prediction is of a step as it is after them.");
+  for (const ScenarioRow& row : table.rows) {
+    if (const std::string text = steps_of(row); !text.empty()) out.push_back("Steps: " + text);
+  }
   out.push_back("Why warm-up matters: the first steps create what later ones use again: the CUDA context, the handles and workspaces of cuBLAS and NCCL, the "
                 "allocator's blocks.");
   std::size_t compared = 0;
@@ -170,12 +238,13 @@ Sentences reproducible_benchmark(const ScenarioTable& table) {
     out.push_back("Seeds: " + text);
     ++compared;
   }
+  compare_seeds(table, out);
   out.push_back(compared > 0 ? "Because parameters and data come from the same seed, runs on more GPUs train the same model on the same samples, and their times may be compared."
                              : "Seeds: with the same seed every run begins with the same parameters and data, so that losses can be compared number by number and times are those of "
                                "the same work.");
   for (const ScenarioRow& row : table.rows) {
     if (!row.measured || !row.measured->result.step_time.p25_ms) continue;
-    out.push_back("Spread: " + work_text(row.spec) + " on " + gpus_of(row) + ": " + spread_text(row) + " of the median from p25 to p75, over " +
+    out.push_back("Spread: " + run_text(row.spec) + ": " + spread_text(row) + " of the median from p25 to p75, over " +
                   count_of(row.measured->result.step_time.n.value_or(0), "step") + ".");
   }
   return out;
@@ -184,19 +253,14 @@ Sentences reproducible_benchmark(const ScenarioTable& table) {
 Sentences strong_scaling(const ScenarioTable& table) {
   Sentences out;
   for (const Rows& rows : rows_by_model(table)) {
-    const std::vector<std::vector<ScalingPoint>> series = series_of(rows);
-    if (series.empty()) continue;
-    bool linear = true, slower = false;
-    std::string text;
-    for (const std::vector<ScalingPoint>& points : series) {
-      linear = linear && std::all_of(points.begin(), points.end(), [](const ScalingPoint& p) { return p.gain.efficiency >= kLinearEfficiency; });
-      slower = slower || std::any_of(points.begin(), points.end(), [](const ScalingPoint& p) { return p.gain.speedup < 1; });
-      text += (text.empty() ? "" : " All rows as predicted: ") + speedups_text(points) + ".";
-    }
-    out.push_back(work_text(rows.front()->spec) + ": is it linear? " + (linear ? "Nearly: " : "No: ") + text + (slower ? " Below 1 more GPUs make the step longer." : "") +
-                  disagreement_text(rows));
-    out.push_back(drop_text(series.front()));
-    for (const std::vector<ScalingPoint>& points : series) out.push_back(communication_of_series(points));
+    const std::vector<ScalingPoint> points = scaling_of(rows, side_of(rows));
+    if (points.empty()) continue;
+    const bool linear = std::all_of(points.begin(), points.end(), [](const ScalingPoint& p) { return p.gain.efficiency >= kLinearEfficiency; });
+    const bool slower = std::any_of(points.begin(), points.end(), [](const ScalingPoint& p) { return p.gain.speedup < 1; });
+    out.push_back(work_text(rows.front()->spec) + ": is it linear? " + (linear ? "Nearly: " : "No: ") + speedups_text(points) + "." +
+                  (slower ? " Below 1 more GPUs make the step longer." : "") + disagreement_text(rows));
+    out.push_back(drop_text(points));
+    out.push_back(communication_of_series(points));
   }
   return out;
 }

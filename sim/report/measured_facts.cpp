@@ -24,6 +24,10 @@ void read_fact(const RunResult& run, const char* key, Value& into) {
 MeasuredFacts measured_facts(const RunResult& run) {
   MeasuredFacts facts;
   if (!run.measured) return facts;
+  for (const MeasuredStep& step : run.steps) {
+    (step.warmup ? facts.warmup_ms : facts.steps_ms).push_back(step.step_time_ms);
+    if (step.loss) facts.losses.push_back(*step.loss);
+  }
   read_fact(run, "losses", facts.losses);
   read_fact(run, "warmup_ms", facts.warmup_ms);
   read_fact(run, "skipped", facts.skipped);
@@ -41,6 +45,15 @@ MeasuredFacts measured_facts(const RunResult& run) {
   read_fact(run, "skipped_steps", skipped);
   if (skipped >= 0) facts.skipped_steps = skipped;
   return facts;
+}
+
+std::string other_card_text(const nlohmann::json& measured, const nlohmann::json& profile) {
+  const auto host = [](const nlohmann::json& environment) {
+    const std::string card = environment.value("card", std::string("unknown"));
+    return environment.value("device", std::string("cuda")) == "cpu" ? card + " (CPU)" : card;
+  };
+  if (!measured.is_object() || host(measured) == host(profile)) return "";
+  return "measured on " + host(measured) + ", predicted from " + host(profile);
 }
 
 std::optional<double> unusual_recording(const RunResult& run) {

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "sim/report/run_result.hpp"
@@ -15,6 +16,7 @@ namespace pdl {
 struct MeasuredFacts {
   std::vector<double> losses;     // one a step, warm-up and recorded steps included
   std::vector<double> warmup_ms;  // of each warm-up step
+  std::vector<double> steps_ms;   // of each step after them; empty in runs from before steps were kept one by one
   std::optional<double> step_time_stddev_ms;
   std::optional<std::int64_t> skipped_steps;  // amp-fp16: of the measured steps
   std::vector<std::int64_t> skipped;          // amp-fp16: all of them, by their place in `losses`
@@ -24,6 +26,9 @@ struct MeasuredFacts {
 
 /// What the run does not say is empty. Throws InputError naming a key whose value is of another kind.
 MeasuredFacts measured_facts(const RunResult& run);
+
+/// "measured on NVIDIA H200, predicted from NVIDIA H100 80GB HBM3" where the two environments name other cards; else nothing.
+std::string other_card_text(const nlohmann::json& measured, const nlohmann::json& profile);
 
 /// How much longer (shorter: negative) the recorded step was than the median one, where that is more than
 /// kRecordingTolerance; nothing of predictions and of runs that do not say it.

@@ -26,6 +26,7 @@ constexpr std::array<const char*, kTaskKinds> kKinds = {"forward",      "backwar
                                                 "bucket_copy_out", "loss", "sleep"};
 constexpr double kLargestMs = 1e13;
 constexpr double kLargestUs = 1e16;
+constexpr double kLargestLoss = 1e38;  // of a float
 constexpr std::int64_t kLargestBytes = std::int64_t{1} << 62;
 
 double to_ms(std::int64_t ns) {
@@ -98,6 +99,13 @@ ordered_json step_time_to_json(const StepTime& time) {
   return out;
 }
 
+ordered_json step_to_json(const MeasuredStep& step) {
+  ordered_json out = {{"step_time_ms", step.step_time_ms}};
+  if (step.loss) out["loss"] = *step.loss;
+  if (step.warmup) out["warmup"] = true;
+  return out;
+}
+
 /// The rows of a schedule's file, so that the run can be read without it.
 ordered_json schedule_to_json(const ScheduleFile& file) {
   ordered_json rows = ordered_json::array();
@@ -126,6 +134,7 @@ ordered_json without_spans(const RunResult& run) {
   if (run.spec.schedule_file) out["schedule_rows"] = schedule_to_json(*run.spec.schedule_file);
   out["measured"] = run.measured;
   out["step_time_ms"] = step_time_to_json(run.step_time);
+  for (const MeasuredStep& step : run.steps) out["steps"].push_back(step_to_json(step));
   if (run.bound_ms) out["bound_ms"] = *run.bound_ms;
   out["throughput_samples_per_s"] = metrics.throughput_samples_per_s;
   out["bubble_fraction"] = metrics.bubble_fraction;
@@ -161,7 +170,7 @@ void write_json_lines(std::ostream& out, const RunResult& run) {
   for (const auto& [key, value] : document.items()) {
     out << (first ? "{\n" : ",\n") << " " << ordered_json(key).dump() << ": ";
     first = false;
-    if (key == "gpus" || key == "stages" || key == "schedule_rows") {
+    if (key == "gpus" || key == "stages" || key == "steps" || key == "schedule_rows") {
       out << "[";
       write_list(out, value);
       out << "]";
@@ -226,6 +235,24 @@ StepTime read_step_time(const JsonPlace& place) {
   if (place.has("p75")) time.p75_ms = place.at("p75").number(time.median_ms, kLargestMs);
   if (place.has("n")) time.n = place.at("n").whole(1, INT64_MAX);
   return time;
+}
+
+/// Warm-up steps are the first ones.
+std::vector<MeasuredStep> read_steps(const JsonPlace& root, bool measured) {
+  std::vector<MeasuredStep> steps;
+  if (!root.has("steps")) return steps;
+  if (!measured) root.at("steps").refuse("none: a predicted run has no steps that were measured");
+  const JsonPlace list = root.at("steps").array();
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    const JsonPlace in = list.at(i);
+    MeasuredStep step{in.at("step_time_ms").number(0, kLargestMs), std::nullopt, false};
+    if (step.step_time_ms == 0) in.at("step_time_ms").refuse("a time above 0");
+    if (in.has("loss")) step.loss = in.at("loss").number(-kLargestLoss, kLargestLoss);
+    if (in.has("warmup")) step.warmup = in.at("warmup").boolean();
+    if (step.warmup && !steps.empty() && !steps.back().warmup) in.at("warmup").refuse("false: a step before it is not of the warm-up");
+    steps.push_back(step);
+  }
+  return steps;
 }
 
 std::vector<Stage> read_stages(const JsonPlace& place, const RunSpec& spec) {
@@ -423,6 +450,7 @@ RunResult run_from_json(const nlohmann::json& document, const std::string& place
   run.spec = read_spec(root);
   run.measured = root.at("measured").boolean();
   run.step_time = read_step_time(root.at("step_time_ms"));
+  run.steps = read_steps(root, run.measured);
   if (root.has("bound_ms")) run.bound_ms = root.at("bound_ms").number(0, kLargestMs);
   run.stages = read_stages(root.at("stages"), run.spec);
   run.replica_rows = read_replica_rows(root, run.spec);

@@ -3,6 +3,7 @@
 //   {"config": {"model": "mlp", "depth": 8, ...},          every setting: reading gives back the RunSpec
 //    "measured": false,
 //    "step_time_ms": {"median": 24.0},                      measured: also p25, p75, n
+//    "steps": [{"step_time_ms": 512.3, "loss": 1.0013, "warmup": true}, ...],    measured: every step, as it came
 //    "throughput_samples_per_s": 85333.3, "bubble_fraction": 0.875,
 //    "model": {"parameters": 536936448}, "transfers": {"count": 14, "bytes": 939524096, "each_bytes": [...]},
 //    "collectives": {"count": 0, "bytes": 0},

@@ -62,6 +62,8 @@ std::string run_name(const RunSpec& spec) {
   if (spec.delay_ms > 0) name += "_delay" + in_name(spec.delay_ms);
   if (spec.straggler) name += "_straggler" + std::to_string(spec.straggler->rank) + "-" + in_name(spec.straggler->ms);
   if (spec.loss_scale != usual_spec.loss_scale) name += "_scale" + in_name(spec.loss_scale);
+  if (spec.seed != usual_spec.seed) name += "_seed" + std::to_string(spec.seed);
+  if (spec.repeat != usual_spec.repeat) name += "_repeat" + std::to_string(spec.repeat);
   if (spec.hosts > 1) name += "_hosts" + std::to_string(spec.hosts);
   const Schedule* schedule = named_schedule(spec);
   const bool usually_overlap = schedule && schedule->steps_overlap;

@@ -25,6 +25,13 @@ struct StepTime {
   std::optional<std::int64_t> n;
 };
 
+/// One step of a measured run, as it came.
+struct MeasuredStep {
+  double step_time_ms = 0;
+  std::optional<double> loss;  // nothing: the program did not know it
+  bool warmup = false;         // one of the first, which are in no median
+};
+
 struct RunResult {
   RunSpec spec;
   std::vector<Stage> stages;
@@ -33,6 +40,7 @@ struct RunResult {
   std::vector<LiveActivations> live;  // by GPU; empty in runs written before it was known
   bool measured = false;
   StepTime step_time;
+  std::vector<MeasuredStep> steps;  // all of a measured run, warm-up first; empty in predictions and in older runs
   Timeline timeline;                            // of the predicted step, or of the measured step nearest to the median
   std::vector<std::int64_t> transfer_bytes;     // of every transfer of the step, in the order of the plan
   std::vector<std::int64_t> collective_bytes;   // of every collective of the step, once however many GPUs take part

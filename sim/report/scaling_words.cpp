@@ -38,20 +38,11 @@ std::vector<ScalingPoint> scaling_of(Rows rows, Side side) {
   std::stable_sort(rows.begin(), rows.end(), [](auto* a, auto* b) { return a->spec.gpus < b->spec.gpus; });
   const ScenarioRow& base = *rows.front();
   std::vector<ScalingPoint> points;
-  if (side == Side::measured && !base.measured) return points;
   for (const ScenarioRow* row : rows) {
-    if (row->spec.gpus == base.spec.gpus || (side == Side::measured && !row->measured)) continue;
+    if (row->spec.gpus == base.spec.gpus) continue;
     points.push_back({row, &base, side, speedup_against({step_ms(base, side), base.spec.gpus}, {step_ms(*row, side), row->spec.gpus})});
   }
   return points;
-}
-
-std::vector<std::vector<ScalingPoint>> series_of(const Rows& rows) {
-  std::vector<std::vector<ScalingPoint>> series;
-  const auto measured = scaling_of(rows, Side::measured), predicted = scaling_of(rows, Side::predicted);
-  if (!measured.empty()) series.push_back(measured);
-  if (predicted.size() > measured.size()) series.push_back(predicted);
-  return series;
 }
 
 std::string speedups_text(const std::vector<ScalingPoint>& points) {
@@ -65,6 +56,7 @@ std::string speedups_text(const std::vector<ScalingPoint>& points) {
 
 std::string disagreement_text(const Rows& rows) {
   std::vector<std::string> items;
+  if (side_of(rows) == Side::predicted) return "";
   const auto predicted = scaling_of(rows, Side::predicted);
   for (const ScalingPoint& own : scaling_of(rows, Side::measured)) {
     const auto other = std::find_if(predicted.begin(), predicted.end(), [&](const ScalingPoint& p) { return p.row == own.row; });

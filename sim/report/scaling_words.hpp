@@ -35,12 +35,9 @@ struct ScalingPoint {
   Speedup gain;
 };
 
-/// Of each row of a group against the one with the fewest GPUs, which is not among them. All of one kind; measured: of the rows
-/// that were, none if the one with the fewest GPUs was not.
+/// Of each row of a group against the one with the fewest GPUs, which is not among them. All of one kind; measured: the rows
+/// were.
 std::vector<ScalingPoint> scaling_of(Rows rows, Side side);
-/// The measured series of a group, and the predicted one where that has more rows: a series of both kinds would show a trend
-/// that is only their difference.
-std::vector<std::vector<ScalingPoint>> series_of(const Rows& rows);
 
 /// `points`: one at least, all of one kind.
 std::string speedups_text(const std::vector<ScalingPoint>& points);

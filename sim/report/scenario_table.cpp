@@ -233,17 +233,20 @@ std::string warnings_text(const ScenarioTable& table, std::size_t width) {
 }
 
 std::string answer_text(const ScenarioTable& table, std::size_t width) {
-  if (table.scenario.answer.empty()) return "";
-  std::string text = "\n";
-  for (const std::string& sentence : find_answer(table.scenario.answer)->sentences(table))
-    text += wrap(sentence, width);
-  return text;
+  std::string text;
+  for (const std::string& sentence : answer_sentences(table)) text += wrap(sentence, width);
+  return text.empty() ? "" : "\n" + text;
 }
 
 }  // namespace
 
 bool ScenarioTable::has_measurements() const {
   return std::any_of(rows.begin(), rows.end(), [](const ScenarioRow& row) { return row.measured.has_value(); });
+}
+
+ScenarioTable measured_rows(ScenarioTable table) {
+  std::erase_if(table.rows, [](const ScenarioRow& row) { return !row.measured; });
+  return table;
 }
 
 std::int32_t most_live(const RunResult& run) {
@@ -276,8 +279,9 @@ ForwardTransfers forward_transfers(const RunResult& run) {
 
 std::string scenario_text(const ScenarioTable& table, std::size_t width) {
   const Scenario& scenario = table.scenario;
-  std::string out = scenario.source.empty() ? scenario.title + "\n" : scenario.source + ": " + scenario.title + "\n";
-  if (!scenario.question.empty()) out += wrap("question: " + scenario.question, width, 2);
+  std::string out = scenario.source.empty() ? scenario.title : scenario.source + ": " + scenario.title;
+  out += table.of_further_machine ? "; the rows that a further machine has measured\n" : "\n";
+  if (!scenario.question.empty() && !table.of_further_machine) out += wrap("question: " + scenario.question, width, 2);
   out += wrap(describe_source(table.rows.front().predicted.result), width, 2) +
          common_settings_text(settings_of_rows(table), width);
   if (!table.has_measurements())

@@ -43,9 +43,14 @@ struct ScenarioTable {
   Scenario scenario;
   std::string profile_name;
   std::vector<ScenarioRow> rows;
+  /// Beside the table of another machine: only the rows that this one has measured.
+  bool of_further_machine = false;
 
   bool has_measurements() const;
 };
+
+/// The rows that were measured.
+ScenarioTable measured_rows(ScenarioTable table);
 
 /// What one cell is computed from. `side` picks predicted or measured; `gpu` counts in columns of GPUs only.
 struct CellPlace {

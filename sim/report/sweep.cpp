@@ -75,6 +75,20 @@ std::optional<std::size_t> least(const Sweep& sweep, double (*value)(const Sweep
   return best;
 }
 
+/// The rows with what was given for each.
+Sweep rows_to_predict(std::span<const SettingValue> given, const SweepOptions& options) {
+  Sweep sweep;
+  sweep.memory_limit_bytes = options.memory_limit_bytes;
+  Combinations combinations = combine_settings(given);
+  sweep.varying = std::move(combinations.varying);
+  for (std::vector<SettingValue>& settings : combinations.rows) {
+    sweep.rows.emplace_back();
+    sweep.rows.back().given = std::move(settings);
+  }
+  begin_scaling(options.scaling, sweep);
+  return sweep;
+}
+
 }  // namespace
 
 bool Sweep::can_win(const SweepRow& row) const {
@@ -101,16 +115,20 @@ std::optional<std::size_t> Sweep::least_memory() const {
   return least(*this, [](const SweepResult& result) { return static_cast<double>(result.peak_memory_bytes); });
 }
 
-Sweep run_sweep(std::span<const SettingValue> given, const CostProfile* profile, const SweepOptions& options) {
-  Sweep sweep;
-  sweep.memory_limit_bytes = options.memory_limit_bytes;
-  Combinations combinations = combine_settings(given);
-  sweep.varying = std::move(combinations.varying);
-  for (std::vector<SettingValue>& settings : combinations.rows) {
-    sweep.rows.emplace_back();
-    sweep.rows.back().given = std::move(settings);
+std::vector<RunSpec> specs_of_sweep(std::span<const SettingValue> given, const SweepOptions& options) {
+  std::vector<RunSpec> specs;
+  for (const SweepRow& row : rows_to_predict(given, options).rows) {
+    try {
+      specs.push_back(parse_run_spec(row.given));
+    } catch (const InputError&) {  // told when the row is predicted
+    } catch (const CannotRun&) {
+    }
   }
-  begin_scaling(options.scaling, sweep);
+  return specs;
+}
+
+Sweep run_sweep(std::span<const SettingValue> given, const CostProfile* profile, const SweepOptions& options) {
+  Sweep sweep = rows_to_predict(given, options);
   std::vector<std::string> sources(sweep.rows.size());
   std::vector<std::exception_ptr> bugs(sweep.rows.size());
   std::atomic<std::size_t> next = 0, done = 0;

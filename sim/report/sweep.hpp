@@ -56,7 +56,7 @@ struct SweepResult {
 enum class Scaling { strong, weak };
 std::string to_string(Scaling scaling);
 
-/// Against the row with the fewest GPUs that can run and has the same other settings.
+/// Against the row with the fewest GPUs that can run and does the same work (sim/report/sweep_scaling.hpp).
 struct ScalingResult {
   std::size_t base_row = 0;
   double speedup = 0;     // strong: its step time / that of this row; weak: throughput of this row / its throughput
@@ -71,7 +71,7 @@ struct SweepRow {
   std::string refusal;                 // why it cannot run
   int exit_code = 0;                   // that pdl-sim would have for this configuration alone
   std::size_t series = 0;  // equal: rows that differ in their GPUs (weak scaling: and in the batch with them)
-  std::optional<ScalingResult> scaling;  // where the GPUs vary and another row of its series can run
+  std::optional<ScalingResult> scaling;  // where the GPUs vary, and the row is on one GPU or has another to compare with
 };
 
 struct Sweep {
@@ -97,6 +97,10 @@ struct SweepOptions {
   std::int64_t threads = 1;
   std::function<void(std::size_t done, std::size_t of)> progress;  // called by the calling thread; may be empty
 };
+
+/// What run_sweep() will predict, for the choice of a profile: without the rows that are refused whatever it is. Throws as
+/// run_sweep().
+std::vector<RunSpec> specs_of_sweep(std::span<const SettingValue> given, const SweepOptions& options);
 
 /// `profile`: nullptr if costs are synthetic. The same result for any number of threads. Throws InputError for values
 /// that no configuration could have (an unknown schedule, 0 GPUs), for more than 100,000 configurations, and as

@@ -62,6 +62,19 @@ void set_batch(SweepRow& row, std::int64_t batch) {
   row.given.insert(after, value);
 }
 
+/// Rows with the same text do the same work: settings that were given, samples of a step (of weak scaling: they grow with the
+/// GPUs), and, of synthetic costs, micro-batches: there a micro-batch is the unit of work, however many samples it has.
+std::string work_of(const Sweep& sweep, const SweepRow& row) {
+  std::string work = std::to_string(row.series);
+  const auto add = [&](const char* name) {
+    const SettingValue* setting = find_setting(row.settings, name);
+    work += std::string(" ") + name + " " + (setting ? setting->value : "");
+  };
+  if (*sweep.scaling == Scaling::strong) add("batch");
+  if (find_setting(row.settings, "tf")) add("microbatches");
+  return work;
+}
+
 void grow_batch(SweepRow& row, std::int64_t fewest) {
   const SettingValue* given = find_setting(row.given, "batch");
   const std::int64_t batch = given ? parse_whole(given->place, given->value, 1, kLargestNumber) : RunSpec().batch;
@@ -97,16 +110,19 @@ void begin_scaling(const std::optional<Scaling>& asked, Sweep& sweep) {
 
 void compare_with_fewest_gpus(Sweep& sweep) {
   if (!sweep.scaling) return;
-  std::map<std::size_t, std::size_t> fewest, members;  // series -> row, number of rows
+  std::map<std::string, std::size_t> fewest, members;  // work -> row, number of rows
   for (std::size_t r = 0; r < sweep.rows.size(); ++r) {
     if (!sweep.rows[r].result) continue;
-    ++members[sweep.rows[r].series];
-    const auto [known, added] = fewest.try_emplace(sweep.rows[r].series, r);
+    const std::string work = work_of(sweep, sweep.rows[r]);
+    ++members[work];
+    const auto [known, added] = fewest.try_emplace(work, r);
     if (gpus_of(sweep.rows[r]) < gpus_of(sweep.rows[known->second])) known->second = r;
   }
   for (SweepRow& row : sweep.rows) {
-    if (!row.result || members.at(row.series) == 1) continue;
-    const std::size_t base_row = fewest.at(row.series);
+    if (!row.result) continue;
+    const std::string work = work_of(sweep, row);
+    if (members.at(work) == 1 && gpus_of(row) > 1) continue;
+    const std::size_t base_row = fewest.at(work);
     const auto time_of = [&](const SweepRow& of) {
       return TimeOnGpus{*sweep.scaling == Scaling::strong ? of.result->step_time_ms : 1 / of.result->throughput_samples_per_s, gpus_of(of)};
     };

@@ -137,7 +137,7 @@ std::string scaling_text(const Sweep& sweep, std::size_t width) {
   const bool strong = *sweep.scaling == Scaling::strong;
   std::string text = strong ? "scaling: strong: the global batch is held" + held_batch(sweep, false) + ", more GPUs share it; speed-up: step time of "
                             : "scaling: weak: the batch of a GPU is held" + held_batch(sweep, true) + ", the global batch grows with the GPUs; speed-up: throughput / that of ";
-  text += "the fewest GPUs with otherwise equal settings" + std::string(strong ? " / that of the row" : "") +
+  text += "the row with the fewest GPUs and otherwise equal settings" + std::string(strong ? " / that of the row" : "") +
           "; efficiency: speed-up / (GPUs / fewest GPUs)";
   const auto alone = [](const SweepRow& row) { return row.result && !row.scaling; };
   if (std::any_of(sweep.rows.begin(), sweep.rows.end(), alone)) text += "; -: there is no other row with otherwise equal settings";
@@ -195,6 +195,24 @@ std::string less_than(double value, double other) {
   return less < 0.05 ? "as much as" : fixed(less, 1) + " % less than";
 }
 
+/// "Of 12 rows, 4 could not be predicted (why: row 1, 2, 3, 4 above); the verdict is about the other 8. ", or nothing.
+std::string not_compared_text(const Sweep& sweep) {
+  std::string rows;
+  std::size_t refused = 0, above = 0;
+  for (std::size_t r = 0; r < sweep.rows.size(); ++r) {
+    const SweepRow& row = sweep.rows[r];
+    above += row.result && !sweep.can_win(row) ? 1 : 0;
+    if (row.result) continue;
+    ++refused;
+    rows += (rows.empty() ? "row " : ", ") + std::to_string(r + 1);
+  }
+  if (refused + above == 0) return "";
+  std::string text = "Of " + std::to_string(sweep.rows.size()) + " rows, ";
+  if (refused > 0) text += std::to_string(refused) + " could not be predicted (why: " + rows + " above)";
+  if (above > 0) text += (refused > 0 ? ", " : "") + std::to_string(above) + (above == 1 ? " needs" : " need") + " more memory than allowed";
+  return text + "; the verdict is about the other " + std::to_string(sweep.rows.size() - refused - above) + ". ";
+}
+
 std::string winners_text(const Sweep& sweep) {
   const auto fastest = sweep.fastest(), smallest = sweep.least_memory();
   if (!fastest) return "";
@@ -240,7 +258,7 @@ std::string sweep_text(const Sweep& sweep, std::size_t width) {
   out += common_settings_text(settings, width) + "\n" + table_text(sweep) + legend(sweep, width) + scaling_text(sweep, width) +
          notes_text(sweep, width) + warnings.text(width);
   const std::string winners = winners_text(sweep);
-  return winners.empty() ? out : out + "\n" + wrap(winners, width);
+  return winners.empty() ? out : out + "\n" + wrap(not_compared_text(sweep) + winners, width);
 }
 
 }  // namespace pdl

@@ -22,7 +22,7 @@ constexpr const char* kRangeForms = "FROM:TO, FROM:TO:STEP or FROM:TO:xFACTOR";
 constexpr std::array kWholeSettings = {"depth", "dim", "batch", "microbatches", "gpus", "pp", "dp", "chunks", "accum", "hosts"};
 constexpr std::array kCostSettings = {"tf", "tb", "tw", "tcomm"};
 /// Numbers with a fraction whose values are listed, not given as a range.
-constexpr std::array kOtherNumbers = {"bucket-mb", "first-bucket-mb", "delay-ms", "loss-scale", "network-gb-per-s", "network-latency-us"};
+constexpr std::array kOtherNumbers = {"bucket-mb", "first-bucket-mb", "delay-ms", "loss-scale", "seed", "repeat", "network-gb-per-s", "network-latency-us"};
 
 template <std::size_t N>
 bool is_one_of(const std::array<const char*, N>& names, const std::string& name) {
@@ -116,22 +116,37 @@ std::optional<WithoutMeaning> without_meaning(const std::vector<SettingValue>& r
   return std::nullopt;
 }
 
+/// Beside a strategy without schedules "naive" may be said, and says nothing.
+bool says_nothing(const std::vector<SettingValue>& row) {
+  if (!find_setting(row, "schedule")) return false;
+  try {
+    return parse_run_spec(row).strategy != Strategy::pp;
+  } catch (const InputError&) {
+  } catch (const CannotRun&) {
+  }
+  return false;
+}
+
 /// A word that means nothing in some rows (a network where there is one host) is left out of them; rows that are then the
 /// same are one. Refuses a word that no row has a use for.
 void leave_out_words_without_meaning(std::vector<std::vector<SettingValue>>& rows) {
   std::map<std::string, std::string> refusals;  // word -> message
   std::set<std::string> kept;
+  bool left_out = false;
   for (std::vector<SettingValue>& row : rows) {
     while (const auto refusal = without_meaning(row)) {
       refusals.try_emplace(refusal->name, refusal->what());
       std::erase_if(row, [&](const SettingValue& s) { return s.name == refusal->name; });
     }
     for (const SettingValue& setting : row) kept.insert(setting.name);
+    if (!says_nothing(row)) continue;
+    left_out = true;
+    std::erase_if(row, [](const SettingValue& s) { return s.name == "schedule"; });
   }
   for (const auto& [name, message] : refusals) {
     if (!kept.contains(name)) throw InputError(message);
   }
-  if (refusals.empty()) return;
+  if (refusals.empty() && !left_out) return;
   std::set<std::string> known;
   std::erase_if(rows, [&](const std::vector<SettingValue>& row) {
     std::string words;

@@ -24,9 +24,14 @@ std::vector<std::string> words_where(Wanted wanted) {
   return words;
 }
 
+/// Only pipelines have a schedule and chunks. `--schedule naive` may be given beside mp, whose order that is.
+bool is_of_pipelines(const std::string& name) { return name == "schedule" || name == "chunks"; }
+
 }  // namespace
 
 std::string word_of(const SweepRow& row, const std::string& name) {
+  const SettingValue* strategy = find_setting(row.settings, "strategy");
+  if (strategy && strategy->value != "pp" && is_of_pipelines(name)) return "-";
   if (const SettingValue* given = find_setting(row.given, name)) return given->value;
   if (const SettingValue* own = find_setting(row.settings, name)) return own->value;
   return left_out(row, name);

@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "sim/report/host_bound.hpp"
+#include "sim/report/measured_facts.hpp"
 #include "sim/report/number_text.hpp"
 #include "sim/report/predict.hpp"
 #include "sim/report/run_json.hpp"
@@ -74,13 +75,8 @@ ValidatedRun validate_run(const std::string& path, const CostProfile& profile, R
     throw CannotRun(path + ": " + error.what());
   }
   check_is_of_its_plan(path, measured, run.predicted);
-  const auto host = [](const nlohmann::json& environment) {
-    const std::string card = environment.value("card", std::string("unknown"));
-    return environment.value("device", std::string("cuda")) == "cpu" ? card + " (CPU)" : card;
-  };
-  if (measured.environment.is_object() && host(measured.environment) != host(profile.environment)) {
-    run.predicted.warnings.push_back("measured on " + host(measured.environment) + ", predicted from " + host(profile.environment));
-  }
+  const std::string other_card = other_card_text(measured.environment, profile.environment);
+  if (!other_card.empty()) run.predicted.warnings.push_back(other_card);
   run.error_percent = 100 * (run.predicted.step_time.median_ms / measured.step_time.median_ms - 1);
   for (std::size_t g = 0; g < measured.peak_memory_bytes.size(); ++g) {
     const auto real = static_cast<double>(measured.peak_memory_bytes[g]);

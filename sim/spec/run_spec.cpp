@@ -143,6 +143,15 @@ std::string default_schedule(const Given& given, Strategy strategy) {
   return workers && workers->value == "one" ? "gpipe" : "1f1b";
 }
 
+/// A batch is cut for workers of a pipeline to take turns. Where nothing takes turns a cut only makes products smaller:
+/// whole, or in as few micro-batches as the schedule can do with (dualpipe-v on one GPU: 2).
+std::int64_t default_microbatches(const RunSpec& spec) {
+  constexpr std::int64_t kOfPipeline = 8;
+  if (spec.strategy == Strategy::pp && pipeline_workers(spec) > 1) return kOfPipeline;
+  const Schedule* known = named_schedule(spec);
+  return known && known->refusal(shape_of(spec, 1)) ? stage_count(spec) : 1;
+}
+
 void read_strategy(const Given& given, RunSpec& spec) {
   const SettingValue* strategy = find(given, "strategy");
   const SettingValue* schedule = find(given, "schedule");
@@ -159,10 +168,9 @@ void read_strategy(const Given& given, RunSpec& spec) {
     if (find(given, "gpus")) throw WithoutMeaning(s->place, found, expected, name);
     throw InputError(s->place, found, expected);
   }
-  // A replica takes its part of the batch whole.
-  if (is_data_parallel(spec) && !find(given, "microbatches")) spec.microbatches = 1;
   spec.schedule = default_schedule(given, spec.strategy);
   read_schedule(given, spec);
+  if (!find(given, "microbatches") && !spec.schedule_file) spec.microbatches = default_microbatches(spec);
   if (schedule && spec.strategy != Strategy::pp && schedule->value != "naive") {
     throw WithoutMeaning(schedule->place, schedule->value + " with strategy " + to_string(spec.strategy),
                          "strategy pp, which has schedules", "schedule");
@@ -326,6 +334,8 @@ RunSpec parse_run_spec(std::span<const SettingValue> values, std::shared_ptr<con
   check_precision(given, spec);
   read_exchange(given, spec);
   read_sleeps(given, spec);
+  if (const SettingValue* s = find(given, "seed")) spec.seed = parse_whole(s->place, s->value, 0, INT64_MAX);
+  read_whole(given, "repeat", spec.repeat, kMillion);
   read_network(given, spec);
   read_recompute(given, spec);
   read_overlap(given, spec);

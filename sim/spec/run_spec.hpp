@@ -56,7 +56,7 @@ struct RunSpec {
   std::int64_t depth = 8;
   std::int64_t dim = 8192;
   std::int64_t batch = 2048;  // global: samples of one accumulation round, over all GPUs
-  std::int64_t microbatches = 8;
+  std::int64_t microbatches = 1;  // 8 by default where a pipeline has several workers
   std::int64_t gpus = 1;
   std::int64_t dp = 1;  // pp: replicas of the pipeline, of gpus / dp workers each
   Strategy strategy = Strategy::single;
@@ -85,6 +85,9 @@ struct RunSpec {
   double delay_ms = 0;        // the host sleeps before every backward
   std::optional<Straggler> straggler;
   double loss_scale = 65536;  // amp-fp16: where GradScaler starts
+  /// Of a measurement; a prediction is the same for every value.
+  std::int64_t seed = 0;    // fixes parameters and data
+  std::int64_t repeat = 1;  // which of several measurements with equal settings
   /// Equal shares of the GPUs, joined by a network of so many bytes per second a host and such a latency.
   std::int64_t hosts = 1;
   bool hosts_given = false;    // by the user, or by a run: not for on_hosts_of_profile() to choose

@@ -41,6 +41,8 @@ std::vector<SettingValue> to_settings(const RunSpec& spec) {
   if (spec.delay_ms > 0) add("delay-ms", to_text(spec.delay_ms));
   if (spec.straggler) add("straggler", std::to_string(spec.straggler->rank) + ":" + to_text(spec.straggler->ms));
   if (spec.loss_scale != usual.loss_scale) add("loss-scale", to_text(spec.loss_scale));
+  if (spec.seed != usual.seed) add("seed", std::to_string(spec.seed));
+  if (spec.repeat != usual.repeat) add("repeat", std::to_string(spec.repeat));
   if (spec.hosts > 1) {
     add("hosts", std::to_string(spec.hosts));
     add("network-gb-per-s", to_text(spec.network_gb_per_s));

@@ -11,12 +11,12 @@ std::string schedule_names() {
   return names;
 }
 
-const std::array<SettingInfo, 33> kSettings = {{
+const std::array<SettingInfo, 35> kSettings = {{
     {"model", "mlp|FILE.json", "the model: a stack of Linear+ReLU blocks, or a file with a list of layers"},
     {"depth", "L", "number of layers (default 8)"},
     {"dim", "D", "width of every layer (default 8192)"},
     {"batch", "B", "samples of a step (of each round with --accum), over all GPUs (default 2048)"},
-    {"microbatches", "M", "slices of the batch, of a replica's part of it (default 8; dp and ddp: 1)"},
+    {"microbatches", "M", "slices of the batch, of a replica's part of it (default 8 for a pipeline over several GPUs, else 1)"},
     {"gpus", "N", "number of GPUs (default 1)"},
     {"pp", "P", "GPUs of one pipeline (default: gpus / dp)"},
     {"dp", "R", "replicas of the pipeline, whose gradients are averaged (default: gpus / pp)"},
@@ -41,6 +41,8 @@ const std::array<SettingInfo, 33> kSettings = {{
     {"delay-ms", "MS", "the host sleeps before every backward (default 0)"},
     {"straggler", "RANK:MS", "the host of this GPU sleeps at the start of every step"},
     {"loss-scale", "X", "amp-fp16: the scale that GradScaler starts with (default 65536)"},
+    {"seed", "N", "fixes the parameters and the data of a measured run; predictions do not depend on it (default 0)"},
+    {"repeat", "N", "which of several measured runs with equal settings this is; predictions do not depend on it (default 1)"},
     {"hosts", "H", "hosts that the GPUs are spread over evenly (default: as the profile was measured, else 1)"},
     {"network-gb-per-s", "GB", "bandwidth of a host's network each way, 1e9 bytes a second (default 400: 8 ports of 400 Gb/s)"},
     {"network-latency-us", "US", "latency that the network adds to each of NCCL's messages between hosts (default 5)"},

@@ -43,9 +43,9 @@ void print_scenarios(const ScenarioFlags& flags) {
   const auto given = flags.profile.value();
   std::string text;
   for (const Scenario& scenario : scenarios) {
-    const ScenarioTable table =
-        given ? evaluate_scenario(scenario, *given) : evaluate_on_best_measured_machine(scenario);
-    text += (text.empty() ? "" : "\n\n") + scenario_text(table, screen_width());
+    const std::vector<ScenarioTable> tables =
+        given ? std::vector{evaluate_scenario(scenario, *given)} : evaluate_on_measured_machines(scenario);
+    for (const ScenarioTable& table : tables) text += (text.empty() ? "" : "\n\n") + scenario_text(table, screen_width());
   }
   std::cout << text;
 }

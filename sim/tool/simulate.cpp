@@ -70,7 +70,7 @@ void add_simulate(CLI::App& app) {
   flags->settings = std::make_unique<SettingFlags>(app);
   flags->profile =
       std::make_unique<OnceFlag>(app, "--profile", "NAME|FILE",
-                                 "costs measured on a machine (default: the largest in data/; see `pdl-sim profiles`)");
+                                 "costs measured on a machine (default: the largest in data/ that has measured what this needs; see `pdl-sim profiles`)");
   flags->json = std::make_unique<OnceFlag>(app, "--json", "FILE|-",
                                            "write the run as JSON; -: to standard output, without tables");
   flags->schedule_csv = std::make_unique<OnceFlag>(app, "--schedule-csv", "FILE|-",

@@ -23,7 +23,7 @@ constexpr std::int64_t kMostThreads = 1024;
 
 struct SweepFlags {
   explicit SweepFlags(CLI::App& app)
-      : profile(app, "--profile", "NAME|FILE", "costs measured on a machine (default: the largest in data/)"),
+      : profile(app, "--profile", "NAME|FILE", "costs measured on a machine, for all rows (default: the largest in data/ that has measured what they need)"),
         memory(app, "--memory", "BYTES", "what needs more on a GPU is shown and cannot win: 40GiB, 80GB"),
         json(app, "--json", "FILE|-", "write the table as JSON; -: to standard output, without the table"),
         csv(app, "--csv", "FILE|-", "write the table as CSV; -: to standard output, without the table"),
@@ -35,26 +35,8 @@ struct SweepFlags {
   SettingFlags settings;
 };
 
-/// What a profile must have: one spec for each value of strategy, dp and dtype; a value that cannot be is refused later.
-std::vector<RunSpec> specs_of(const std::vector<SettingValue>& given) {
-  std::vector<RunSpec> specs;
-  for (const SettingValue& setting : given) {
-    for (const SettingValue& value : expand_setting(setting)) {
-      RunSpec spec;
-      if (value.name == "strategy" && value.value == "ddp") spec.strategy = Strategy::ddp;
-      if (value.name == "strategy" && value.value == "dp") spec.strategy = Strategy::dp;
-      if (value.name == "dp" && value.value != "1") spec.gpus = spec.dp = 2;
-      for (const Dtype dtype : {Dtype::tf32, Dtype::amp_fp16, Dtype::amp_bf16}) {
-        if (value.name == "dtype" && value.value == to_string(dtype)) spec.dtype = dtype;
-      }
-      specs.push_back(spec);
-    }
-  }
-  return specs;
-}
-
 /// Nothing if the user gives costs.
-std::optional<CostProfile> costs_of(const SweepFlags& flags, const std::vector<SettingValue>& given) {
+std::optional<CostProfile> costs_of(const SweepFlags& flags, const std::vector<SettingValue>& given, const SweepOptions& options) {
   const auto profile = flags.profile.value();
   const bool synthetic = std::any_of(given.begin(), given.end(), [](const SettingValue& s) {
     return s.name == "tf" || s.name == "tb" || s.name == "tw" || s.name == "tcomm";
@@ -63,7 +45,7 @@ std::optional<CostProfile> costs_of(const SweepFlags& flags, const std::vector<S
     throw InputError("--profile", *profile + " beside synthetic costs", "either a profile or --tf and --tb");
   }
   if (synthetic) return std::nullopt;
-  return profile ? load_profile(*profile) : load_default_profile(specs_of(given));
+  return profile ? load_profile(*profile) : load_default_profile(specs_of_sweep(given, options));
 }
 
 SweepOptions options_of(const SweepFlags& flags) {
@@ -104,7 +86,7 @@ void sweep_as_asked(const SweepFlags& flags) {
   if (json && json != "-" && json == csv) throw InputError("--csv", *csv + ", the file of --json too", "a file of its own");
   const std::vector<SettingValue> given = flags.settings.given();
   SweepOptions options = options_of(flags);
-  const std::optional<CostProfile> costs = costs_of(flags, given);
+  const std::optional<CostProfile> costs = costs_of(flags, given, options);
   Sweep sweep;
   {
     ProgressBar bar;
