@@ -149,9 +149,12 @@ ordered_json without_spans(const RunResult& run) {
   return out;
 }
 
+/// A name that is no UTF-8 has replacement characters.
+std::string line_of(const ordered_json& value) { return value.dump(-1, ' ', false, ordered_json::error_handler_t::replace); }
+
 /// A list of objects has one line each, everything else a line of its own: small files, readable diffs.
 void write_list(std::ostream& out, const ordered_json& list) {
-  for (std::size_t i = 0; i < list.size(); ++i) out << (i == 0 ? "\n  " : ",\n  ") << list[i].dump();
+  for (std::size_t i = 0; i < list.size(); ++i) out << (i == 0 ? "\n  " : ",\n  ") << line_of(list[i]);
 }
 
 void write_json_lines(std::ostream& out, const RunResult& run) {
@@ -159,7 +162,7 @@ void write_json_lines(std::ostream& out, const RunResult& run) {
   const std::vector<bool> several = holds_several_stages(run);
   bool first = true;
   for (const auto& [key, value] : document.items()) {
-    out << (first ? "{\n" : ",\n") << " " << ordered_json(key).dump() << ": ";
+    out << (first ? "{\n" : ",\n") << " " << line_of(key) << ": ";
     first = false;
     if (key == "gpus" || key == "stages" || key == "schedule_rows") {
       out << "[";
@@ -169,11 +172,11 @@ void write_json_lines(std::ostream& out, const RunResult& run) {
       out << "[";
       for (std::size_t i = 0; i < run.timeline.spans.size(); ++i) {
         const Span& span = run.timeline.spans[i];
-        out << (i == 0 ? "\n  " : ",\n  ") << span_to_json(run, span, several[static_cast<std::size_t>(span.worker)]).dump();
+        out << (i == 0 ? "\n  " : ",\n  ") << line_of(span_to_json(run, span, several[static_cast<std::size_t>(span.worker)]));
       }
       out << "]";
     } else {
-      out << value.dump();
+      out << line_of(value);
     }
   }
   out << "\n}\n";

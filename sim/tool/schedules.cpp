@@ -115,7 +115,7 @@ void add_schedules(CLI::App& app) {
                                          "write the table as JSON; -: to standard output, without the table");
   command->callback([json] {
     const auto path = json->value();
-    if (path) write_output(*path, [](std::ostream& out) { out << schedules_json().dump(1) << "\n"; });
+    if (path) write_json(*path, schedules_json());
     if (path != "-") std::cout << schedules_text(screen_width());
   });
 }

@@ -114,7 +114,7 @@ void sweep_as_asked(const SweepFlags& flags) {
     };
     sweep = run_sweep(given, costs ? &*costs : nullptr, options);
   }
-  if (json) write_output(*json, [&](std::ostream& out) { out << sweep_json(sweep).dump(1) << "\n"; });
+  if (json) write_json(*json, sweep_json(sweep));
   if (csv) write_output(*csv, [&](std::ostream& out) { out << sweep_csv(sweep); });
   if (json != "-" && csv != "-") std::cout << sweep_text(sweep, screen_width());
   if (!sweep.fastest()) refuse_all(sweep);
