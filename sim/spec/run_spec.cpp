@@ -31,8 +31,7 @@ std::optional<SyntheticCosts> read_synthetic(const Given& given) {
   const SettingValue* tcomm = find(given, "tcomm");
   if (!tf && !tb && !tw && !tcomm) return std::nullopt;
   if (!tf || !tb) {
-    const SettingValue* first = tf ? tf : tb ? tb : tw ? tw : tcomm;
-    throw InputError(first->place, std::string("no ") + (tf ? "tb" : "tf"), "tf and tb together: synthetic costs");
+    throw InputError(place_of(given, {"tf", "tb", "tw", "tcomm"}), std::string("no ") + (tf ? "tb" : "tf"), "tf and tb together: synthetic costs");
   }
   const auto cost = [](const SettingValue& s) {
     const double ms = parse_number(s.place, s.value, 0, kLargestCostMs);
@@ -53,10 +52,8 @@ void check_cells(const Given& given, const RunSpec& spec) {
   double cells = static_cast<double>(stage_count(spec)) * static_cast<double>(spec.microbatches);
   cells *= static_cast<double>(replica_count(spec)) * static_cast<double>(spec.accum);
   if (cells <= kMostCells) return;
-  for (const char* name : {"microbatches", "accum", "chunks", "gpus", "dp", "pp", "schedule"}) {
-    const SettingValue* s = find(given, name);
-    if (s) throw InputError(s->place, to_text(cells) + " stages x micro-batches x rounds", "at most " + to_text(kMostCells));
-  }
+  throw InputError(place_of(given, {"microbatches", "accum", "chunks", "gpus", "dp", "pp", "schedule"}),
+                   to_text(cells) + " stages x micro-batches x rounds", "at most " + to_text(kMostCells));
 }
 
 void read_model(const Given& given, RunSpec& spec) {
@@ -100,9 +97,8 @@ void take_shape_of_file(const Given& given, RunSpec& spec) {
     into = of_file;
   };
   std::int64_t workers = pipeline_workers(spec);
-  const bool named = find(given, "gpus") || find(given, "pp");
   const SettingValue* s = find(given, "pp") ? find(given, "pp") : find(given, "gpus");
-  if (named && workers != shape.workers) {
+  if (s && workers != shape.workers) {
     throw InputError(s->place, s->value + " beside the schedule " + spec.schedule,
                      std::to_string(shape.workers) + (spec.dp > 1 ? " GPUs a replica" : "") + ", as in the schedule");
   }
@@ -130,7 +126,7 @@ void read_schedule(const Given& given, RunSpec& spec) {
   }
   if (!chunks) spec.chunks = known->default_chunks;
   if (spec.chunks < known->least_chunks || spec.chunks > known->most_chunks) {
-    throw InputError(chunks->place, chunks->value + " with schedule " + spec.schedule,
+    throw InputError(place_of(given, {"chunks", "schedule"}), std::to_string(spec.chunks) + " with schedule " + spec.schedule,
                      known->least_chunks == known->most_chunks ? std::to_string(known->least_chunks)
                                                                : "at most " + std::to_string(known->most_chunks));
   }
@@ -168,7 +164,7 @@ void read_strategy(const Given& given, RunSpec& spec) {
                          "strategy pp, which has schedules", "schedule");
   }
   if (spec.strategy == Strategy::single && spec.gpus > 1) {
-    throw InputError(strategy->place, "single with " + std::to_string(spec.gpus) + " GPUs", "gpus 1, or strategy mp, pp, dp or ddp");
+    throw InputError(place_of(given, {"strategy"}), "single with " + std::to_string(spec.gpus) + " GPUs", "gpus 1, or strategy mp, pp, dp or ddp");
   }
 }
 
@@ -176,16 +172,16 @@ void read_strategy(const Given& given, RunSpec& spec) {
 void check_shape(const Given& given, const RunSpec& spec) {
   const auto layers = static_cast<std::int64_t>(spec.model.layers.size());
   if (layers < stage_count(spec)) {
-    const SettingValue* s = find(given, spec.chunks > 1 && find(given, "chunks") ? "chunks" : "gpus");
-    if (!s) s = find(given, "schedule");
-    throw InputError(s->place, std::to_string(stage_count(spec)) + " stages for " + std::to_string(layers) + " layers",
+    const bool chunked = spec.chunks > 1 && find(given, "chunks");
+    throw InputError(place_of(given, {chunked ? "chunks" : "pp", "pp", "gpus", "schedule", "depth", "model"}),
+                     std::to_string(stage_count(spec)) + (stage_count(spec) == 1 ? " stage for " : " stages for ") +
+                         std::to_string(layers) + (layers == 1 ? " layer" : " layers"),
                      "at least one layer for every stage");
   }
   const Schedule* known = named_schedule(spec);
   const auto refusal = known ? known->refusal(shape_of(spec, spec.microbatches)) : std::nullopt;
   if (!refusal) return;
-  const SettingValue* s = find(given, "microbatches") ? find(given, "microbatches") : find(given, "schedule");
-  throw InputError(s ? s->place : "microbatches", refusal->found + " with schedule " + spec.schedule, refusal->expected);
+  throw InputError(place_of(given, {"microbatches", "schedule"}), refusal->found + " with schedule " + spec.schedule, refusal->expected);
 }
 
 void read_overlap(const Given& given, RunSpec& spec) {
@@ -259,13 +255,11 @@ void read_workers(const Given& given, RunSpec& spec) {
   }
   read_transport(given, spec);
   if (spec.workers == Workers::process && spec.transport == Transport::copy && spec.gpus > 1) {
-    const SettingValue* s = find(given, "transport") ? find(given, "transport") : find(given, "workers");
-    throw InputError(s->place, "copy between processes", "transport nccl (on CPU gloo), or --workers thread");
+    throw InputError(place_of(given, {"transport", "workers"}), "copy between processes", "transport nccl (on CPU gloo), or --workers thread");
   }
   const Schedule* known = named_schedule(spec);
   if (spec.workers == Workers::one && !(known && known->same_on_every_worker)) {
-    const SettingValue* schedule = find(given, "schedule");
-    throw InputError(schedule->place, schedule->value + " with one thread for all GPUs",
+    throw InputError(place_of(given, {"schedule", "workers"}), spec.schedule + " with one thread for all GPUs",
                      "naive, gpipe or option-c: one thread gives every GPU the same order (or workers thread or process)");
   }
   spec.p2p = spec.transport == Transport::copy ? PointToPoint::eager : PointToPoint::rendezvous;
@@ -283,7 +277,7 @@ void read_workers(const Given& given, RunSpec& spec) {
 /// place, of one number format (runtime/model/pipeline_stage.hpp).
 void check_precision(const Given& given, const RunSpec& spec) {
   if (!is_amp(spec.dtype) || is_data_parallel(spec) || spec.workers == Workers::one) return;
-  throw InputError(find(given, "dtype")->place, to_string(spec.dtype) + " for a pipeline with a worker a GPU",
+  throw InputError(place_of(given, {"dtype"}), to_string(spec.dtype) + " for a pipeline with a worker a GPU",
                    "fp32 or tf32, or a program of autograd (--workers one, --strategy ddp, dp or mp)");
 }
 
@@ -297,8 +291,7 @@ void check_totals(const Given& given, RunSpec& spec) {
     const double ms = spec.synthetic->tf_ms + spec.synthetic->tb_ms + spec.synthetic->tw_ms.value_or(0) +
                       2 * spec.synthetic->tcomm_ms;
     if (tasks * ms * 1e6 > kLargestTotal) {
-      const SettingValue& tf = *find(given, "tf");
-      throw InputError(tf.place, to_text(tasks * ms) + " ms of work in all", "at most 4e12 ms");
+      throw InputError(place_of(given, {"tf"}), to_text(tasks * ms) + " ms of work in all", "at most 4e12 ms");
     }
   }
 }

@@ -91,6 +91,13 @@ const SettingValue* find(const Given& given, const char* name) {
   return found == given.end() ? nullptr : &found->second;
 }
 
+std::string place_of(const Given& given, std::initializer_list<const char*> names) {
+  for (const char* name : names) {
+    if (const SettingValue* s = find(given, name)) return s->place;
+  }
+  return *names.begin();
+}
+
 void read_whole(const Given& given, const char* name, std::int64_t& into, std::int64_t largest) {
   if (const SettingValue* s = find(given, name)) into = parse_whole(s->place, s->value, 1, largest);
 }

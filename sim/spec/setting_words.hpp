@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <initializer_list>
 #include <map>
 #include <span>
 #include <string>
@@ -60,6 +61,10 @@ Given collect(std::span<const SettingValue> values);
 
 /// nullptr if it was not given.
 const SettingValue* find(const Given& given, const char* name);
+
+/// The place of the first of these words that was given; where none was, the first word itself. For refusals of values
+/// that may come from any of several words, or from a default.
+std::string place_of(const Given& given, std::initializer_list<const char*> names);
 
 /// A whole number from 1 on, if it was given.
 void read_whole(const Given& given, const char* name, std::int64_t& into, std::int64_t largest);
