@@ -122,7 +122,7 @@ void read_schedule(const Given& given, RunSpec& spec) {
     std::vector<std::string> names;
     for (const Schedule& s : schedules()) names.emplace_back(s.name);
     names.emplace_back(kAutoSchedule);
-    refuse_word(schedule->place, schedule->value, names);
+    refuse_word({"schedule", spec.schedule, place_of(given, {"schedule"})}, names);
   }
   if (!chunks) spec.chunks = known->default_chunks;
   if (spec.chunks < known->least_chunks || spec.chunks > known->most_chunks) {

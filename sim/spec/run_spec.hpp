@@ -111,6 +111,10 @@ struct SettingInfo {
 };
 std::span<const SettingInfo> setting_infos();
 
+/// What the field knows by this value of a setting and this simulator does not: not_modelled("strategy", "tp") is "tensor
+/// parallelism is not modelled yet". Empty: nothing is known of it.
+std::string not_modelled(const std::string& setting, const std::string& word);
+
 /// Checks each word and all of them together. Throws InputError naming the place: unknown word (with the nearest known
 /// one), not a number, out of range, given twice, words that contradict (--strategy mp with --schedule gpipe; more
 /// stages than layers; --schedule with one GPU is fine); WithoutMeaning where leaving one word out would do.

@@ -50,9 +50,43 @@ const std::array<SettingInfo, 33> kSettings = {{
     {"tcomm", "MS", "synthetic cost: one transfer between stages, one exchange of all parameters or gradients (default 0)"},
 }};
 
+/// Words of the field that a user may well try.
+struct NotModelled {
+  const char* setting;
+  const char* word;
+  const char* text;
+};
+constexpr const char* kTensorParallel = "tensor parallelism is not modelled yet";
+constexpr const char* kFullySharded = "fully sharded data parallelism is not modelled yet";
+constexpr const char* kSequenceParallel = "sequence and context parallelism are not modelled yet";
+constexpr const char* kExpertParallel = "expert parallelism is not modelled yet";
+constexpr const char* kAdamW = "AdamW is not modelled yet; adam is torch.optim.Adam, without weight decay";
+constexpr std::array kNotModelled = {
+    NotModelled{"strategy", "tp", kTensorParallel},
+    NotModelled{"strategy", "fsdp", kFullySharded},
+    NotModelled{"strategy", "fsdp2", kFullySharded},
+    NotModelled{"strategy", "hsdp", kFullySharded},
+    NotModelled{"strategy", "zero", kFullySharded},
+    NotModelled{"strategy", "cp", kSequenceParallel},
+    NotModelled{"strategy", "sp", kSequenceParallel},
+    NotModelled{"strategy", "ep", kExpertParallel},
+    NotModelled{"dtype", "bf16", "bf16 weights are not modelled; amp-bf16 is autocast"},
+    NotModelled{"dtype", "fp16", "fp16 weights are not modelled; amp-fp16 is autocast"},
+    NotModelled{"dtype", "fp8", "fp8 is not modelled yet"},
+    NotModelled{"dtype", "fp64", "fp64 is not modelled yet"},
+    NotModelled{"optimizer", "adamw", kAdamW},
+    NotModelled{"transport", "mpi", "MPI's messages are not modelled yet"},
+    NotModelled{"schedule", "dualpipe", "DualPipe keeps two copies of the parameters, which is not modelled yet; dualpipe-v keeps one"},
+};
+
 }  // namespace
 
 std::span<const SettingInfo> setting_infos() { return kSettings; }
+
+std::string not_modelled(const std::string& setting, const std::string& word) {
+  const auto known = std::find_if(kNotModelled.begin(), kNotModelled.end(), [&](const NotModelled& n) { return setting == n.setting && word == n.word; });
+  return known == kNotModelled.end() ? "" : known->text;
+}
 
 std::string to_string(Strategy value) { return setting_words::text_of(setting_words::kStrategies, value); }
 std::string to_string(Dtype value) { return setting_words::text_of(setting_words::kDtypes, value); }
@@ -63,10 +97,11 @@ std::string to_string(Workers value) { return setting_words::text_of(setting_wor
 
 namespace setting_words {
 
-void refuse_word(const std::string& place, const std::string& found, std::span<const std::string> known) {
-  const std::string nearest = nearest_word(found, known);
-  throw InputError(place, found.empty() ? "nothing" : found,
-                   list_words(known) + (nearest.empty() ? "" : " (did you mean " + nearest + "?)"));
+void refuse_word(const SettingValue& setting, std::span<const std::string> known) {
+  const std::string missing = not_modelled(setting.name, setting.value), nearest = nearest_word(setting.value, known);
+  const std::string hint = !missing.empty() ? missing : !nearest.empty() ? "did you mean " + nearest + "?" : "";
+  throw InputError(setting.place, setting.value.empty() ? "nothing" : setting.value,
+                   list_words(known) + (hint.empty() ? "" : " (" + hint + ")"));
 }
 
 Given collect(std::span<const SettingValue> values) {

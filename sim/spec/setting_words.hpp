@@ -41,7 +41,9 @@ std::string text_of(const std::array<Word<Enum>, N>& words, Enum value) {
   return std::find_if(words.begin(), words.end(), [&](const auto& word) { return word.value == value; })->text;
 }
 
-[[noreturn]] void refuse_word(const std::string& place, const std::string& found, std::span<const std::string> known);
+/// "--strategy: found tp, expected single, mp, pp, dp or ddp (tensor parallelism is not modelled yet)", or with the known word
+/// that it is a slip of.
+[[noreturn]] void refuse_word(const SettingValue& setting, std::span<const std::string> known);
 
 template <typename Enum, std::size_t N>
 Enum parse_word(const std::array<Word<Enum>, N>& words, const SettingValue& setting) {
@@ -50,7 +52,7 @@ Enum parse_word(const std::array<Word<Enum>, N>& words, const SettingValue& sett
     if (word.text == setting.value) return word.value;
     known.push_back(word.text);
   }
-  refuse_word(setting.place, setting.value, known);
+  refuse_word(setting, known);
 }
 
 /// The words given, by name.
