@@ -64,10 +64,9 @@ void read_model(const Given& given, RunSpec& spec) {
   if (spec.model_name == "mlp") {
     // Textbook costs are per GPU: the depth does not matter, there must only be a layer for every stage.
     if (spec.synthetic && !find(given, "depth")) spec.depth = std::max(spec.depth, stage_count(spec));
-    if (static_cast<double>(spec.depth) * static_cast<double>(spec.dim) * static_cast<double>(spec.dim) * 16 >
-        kLargestTotal) {
-      const SettingValue* s = find(given, "dim") ? find(given, "dim") : find(given, "depth") ? find(given, "depth") : find(given, "gpus");
-      throw InputError(s->place, s->value, "a model of fewer than 2.5e17 parameters");
+    if (static_cast<double>(spec.depth) * static_cast<double>(spec.dim) * static_cast<double>(spec.dim) > kMostParameters) {
+      throw InputError(place_of(given, {"dim", "depth", "gpus", "pp", "chunks"}),
+                       std::to_string(spec.depth) + " layers of width " + std::to_string(spec.dim), "a model of fewer than 2.5e17 parameters");
     }
     spec.model = mlp(spec.depth, spec.dim);
     return;
@@ -281,6 +280,16 @@ void check_precision(const Given& given, const RunSpec& spec) {
                    "fp32 or tf32, or a program of autograd (--workers one, --strategy ddp, dp or mp)");
 }
 
+/// Bytes of all activations of a step, had it them all at once.
+void check_activations(const Given& given, const RunSpec& spec) {
+  double width = static_cast<double>(spec.model.layers.front().in_features);
+  for (const Layer& layer : spec.model.layers) width += static_cast<double>(layer.out_features);
+  const double bytes = 4 * width * static_cast<double>(spec.batch) * static_cast<double>(spec.accum);
+  if (bytes <= kLargestTotal) return;
+  throw InputError(place_of(given, {"batch", "accum", "model", "dim", "depth"}), to_text(bytes) + " bytes of activations in a step",
+                   "at most " + to_text(kLargestTotal));
+}
+
 void check_totals(const Given& given, RunSpec& spec) {
   if (!find(given, "batch") && spec.synthetic) {
     const std::int64_t slices = spec.microbatches * replica_count(spec);
@@ -323,6 +332,7 @@ RunSpec parse_run_spec(std::span<const SettingValue> values, std::shared_ptr<con
   read_recompute(given, spec);
   read_overlap(given, spec);
   check_totals(given, spec);
+  check_activations(given, spec);
   check_replicas(given, spec);
   return spec;
 }

@@ -1,5 +1,6 @@
 #include "sim/spec/setting_words.hpp"
 
+#include "sim/spec/printable_text.hpp"
 #include "sim/spec/schedule.hpp"
 
 namespace pdl {
@@ -12,7 +13,7 @@ std::string schedule_names() {
 }
 
 const std::array<SettingInfo, 33> kSettings = {{
-    {"model", "mlp|FILE.json", "the model: a stack of Linear+ReLU blocks, or a file with a list of layers"},
+    {"model", "mlp|FILE.json", "the model: a stack of Linear+ReLU blocks (--depth, --dim), or a file with a list of layers (docs/formats-model.md)"},
     {"depth", "L", "number of layers (default 8)"},
     {"dim", "D", "width of every layer (default 8192)"},
     {"batch", "B", "samples of a step (of each round with --accum), over all GPUs (default 2048)"},
@@ -114,6 +115,7 @@ Given collect(std::span<const SettingValue> values) {
       throw InputError(setting.place, "an unknown setting " + setting.name,
                        nearest.empty() ? "one of " + list_words(known) : nearest);
     }
+    if (!is_utf8(setting.value)) throw InputError(setting.place, setting.value + ", which is no UTF-8", "a value in UTF-8: JSON is written in it");
     if (!given.emplace(setting.name, setting).second) {
       throw InputError(setting.place, setting.name + " given twice", "one value");
     }
