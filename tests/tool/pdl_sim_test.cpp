@@ -204,9 +204,9 @@ TEST_CASE("a sweep: table, files, the codes of what cannot run") {
   CHECK(scaling.exit_code == 0);
   CHECK_THAT(scaling.out, ContainsSubstring("\n256,4,ddp,1,2,3,3,"));  // batch, GPUs
   CHECK(nlohmann::json::parse(read_text(folder / "a.json"))["rows"][0]["config"]["schedule"] == "gpipe");
-  const Process refused = sim(textbook + "--schedule interleaved --microbatches 5,6", folder);
+  const Process refused = sim(textbook + "--schedule interleaved --microbatches 9,11", folder);
   CHECK(refused.exit_code == 2);
-  CHECK_THAT(refused.err, ContainsSubstring("none of the 2 configurations can run; the first: --microbatches: found 5"));
+  CHECK_THAT(refused.err, ContainsSubstring("none of the 2 configurations can run; the first: --microbatches: found 9"));
   const Process small = sim(textbook + "--memory 1kB", folder);
   CHECK(small.exit_code == 3);
   CHECK_THAT(small.err, ContainsSubstring("out of memory: no configuration needs"));

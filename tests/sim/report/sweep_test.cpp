@@ -115,16 +115,16 @@ TEST_CASE("rows whose steps differ in samples are compared by samples a second, 
 }
 
 TEST_CASE("what cannot run is a row with its reason") {
-  const Sweep sweep = textbook("schedule interleaved,1f1b microbatches 6 gpus 4");
+  const Sweep sweep = textbook("schedule interleaved,1f1b microbatches 9 gpus 4");
   REQUIRE(sweep.rows.size() == 2);
   CHECK_FALSE(sweep.rows[0].result);
   CHECK(sweep.rows[0].exit_code == kExitInput);
-  CHECK_THAT(sweep.rows[0].refusal, ContainsSubstring("6 micro-batches on 4 GPUs with schedule interleaved"));
+  CHECK_THAT(sweep.rows[0].refusal, ContainsSubstring("9 micro-batches on 4 GPUs, 2 groups with schedule interleaved"));
   CHECK(sweep.fastest() == 1);
   const std::string text = sweep_text(sweep, 100);
   CHECK_THAT(text, ContainsSubstring("refused\n"));
-  CHECK_THAT(text, ContainsSubstring("row 1: --microbatches: found 6 micro-batches"));
-  CHECK_THAT(sweep_csv(sweep), ContainsSubstring("0,\"--microbatches: found 6 micro-batches"));
+  CHECK_THAT(text, ContainsSubstring("row 1: --microbatches: found 9 micro-batches"));
+  CHECK_THAT(sweep_csv(sweep), ContainsSubstring("0,\"--microbatches: found 9 micro-batches"));
   CHECK(sweep_json(sweep)["rows"][0]["refused"]["exit_code"] == 2);
 }
 
