@@ -447,7 +447,6 @@ class Planner {
     const std::int32_t stage = sends ? from_stage : to_stage;
     const StreamRole role = sends ? (forward ? StreamRole::send_forward : StreamRole::send_backward)
                                   : (forward ? StreamRole::receive_forward : StreamRole::receive_backward);
-    const bool pure_delay = spec_.synthetic && spec_.p2p == PointToPoint::eager;
     std::uint32_t group = kNone;
     if (spec_.p2p == PointToPoint::rendezvous) {
       // The boundary below the higher stage, the micro-batch and the direction name the pair.
@@ -457,10 +456,17 @@ class Planner {
       if (of_pair == kNone) of_pair = builder_.add_group();
       group = of_pair;
     }
-    // The lane is that of the lower stage of the boundary, at both ends.
-    const std::uint32_t stream = stream_of(worker_of(stage), role, chunk_of(std::min(from_stage, to_stage)));
-    return builder_.add_task({transfer_work(kind, from_stage, to_stage, microbatch), pure_delay ? kNone : stream, host, group,
+    // The lane is that of the lower stage of the boundary, at both ends. A textbook's message, which nobody waits to send,
+    // takes its link in the order in which its GPU has made the messages: no GPU waits, and none can overtake.
+    const bool textbook = spec_.synthetic && spec_.p2p == PointToPoint::eager;
+    const std::uint32_t stream = textbook ? link(worker_of(from_stage), worker_of(to_stage)) : stream_of(worker_of(stage), role, chunk_of(std::min(from_stage, to_stage)));
+    return builder_.add_task({transfer_work(kind, from_stage, to_stage, microbatch), stream, host, group,
                               worker_of(stage), stage, microbatch, kind});
+  }
+
+  std::uint32_t link(std::int32_t from_worker, std::int32_t to_worker) const {
+    const auto workers = static_cast<std::int32_t>(pipeline_workers(spec_));
+    return link_of(from_worker, to_worker, from_worker / workers * workers, workers);
   }
 
   void add_joined_copy(std::int32_t from_stage, std::int32_t to_stage, std::int32_t microbatch) {

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <map>
+#include <numeric>
 
 #include "sim/spec/data_parallel_words.hpp"
 #include "sim/spec/error.hpp"
@@ -24,6 +25,25 @@ constexpr double kMostCells = 2e7;
 /// Makespans and byte counts stay below this, so that no 64-bit integer overflows.
 constexpr double kLargestTotal = 4e18;
 
+double read_cost(const std::string& place, const std::string& text) {
+  const double ms = parse_number(place, text, 0, kLargestCostMs);
+  if (ms > 0 && ms < 1e-6) throw InputError(place, text, "0, or at least 0.000001 (one nanosecond)");
+  return ms;
+}
+
+/// "1", or a value a stage: "1,1,2,1", or "1/1/2/1", which a sweep can tell from a list of its own values.
+std::vector<double> read_costs(const SettingValue& s) {
+  const bool commas = s.value.find(',') != std::string::npos, slashes = s.value.find('/') != std::string::npos;
+  if (commas && slashes) throw InputError(s.place, s.value, "the times of the stages with commas between them, or with slashes");
+  std::vector<double> costs;
+  for (const std::string& value : split_at(s.value, slashes ? '/' : ',')) costs.push_back(read_cost(s.place, value));
+  return costs;
+}
+
+double sum_of(const std::vector<double>& costs) { return std::accumulate(costs.begin(), costs.end(), 0.0); }
+
+double largest_of(const std::vector<double>& costs) { return *std::max_element(costs.begin(), costs.end()); }
+
 std::optional<SyntheticCosts> read_synthetic(const Given& given) {
   const SettingValue* tf = find(given, "tf");
   const SettingValue* tb = find(given, "tb");
@@ -33,18 +53,27 @@ std::optional<SyntheticCosts> read_synthetic(const Given& given) {
   if (!tf || !tb) {
     throw InputError(place_of(given, {"tf", "tb", "tw", "tcomm"}), std::string("no ") + (tf ? "tb" : "tf"), "tf and tb together: synthetic costs");
   }
-  const auto cost = [](const SettingValue& s) {
-    const double ms = parse_number(s.place, s.value, 0, kLargestCostMs);
-    if (ms > 0 && ms < 1e-6) throw InputError(s.place, s.value, "0, or at least 0.000001 (one nanosecond)");
-    return ms;
-  };
-  SyntheticCosts costs{cost(*tf), cost(*tb), std::nullopt, 0};
-  if (tw) costs.tw_ms = cost(*tw);
-  if (tcomm) costs.tcomm_ms = cost(*tcomm);
-  if (costs.tf_ms + costs.tb_ms + costs.tw_ms.value_or(0) <= 0) {
+  SyntheticCosts costs{read_costs(*tf), read_costs(*tb), std::nullopt, 0};
+  if (tw) costs.tw_ms = read_costs(*tw);
+  if (tcomm) costs.tcomm_ms = read_cost(tcomm->place, tcomm->value);
+  if (sum_of(costs.tf_ms) + sum_of(costs.tb_ms) + (costs.tw_ms ? sum_of(*costs.tw_ms) : 0) <= 0) {
     throw InputError(tf->place, "tf, tb and tw all 0", "a step that computes something");
   }
   return costs;
+}
+
+/// A list of times has one for every stage.
+void check_stage_costs(const Given& given, const RunSpec& spec) {
+  if (!spec.synthetic) return;
+  const auto check = [&](const char* name, const std::vector<double>& costs) {
+    const auto count = static_cast<std::int64_t>(costs.size());
+    if (count == 1 || count == stage_count(spec)) return;
+    throw InputError(place_of(given, {name}), std::to_string(count) + " times for " + std::to_string(stage_count(spec)) + (stage_count(spec) == 1 ? " stage" : " stages"),
+                     "one for all stages, or one for each");
+  };
+  check("tf", spec.synthetic->tf_ms);
+  check("tb", spec.synthetic->tb_ms);
+  if (spec.synthetic->tw_ms) check("tw", *spec.synthetic->tw_ms);
 }
 
 /// Before anything is made of that size.
@@ -62,7 +91,7 @@ void read_model(const Given& given, RunSpec& spec) {
   const SettingValue* model = find(given, "model");
   if (model) spec.model_name = model->value;
   if (spec.model_name == "mlp") {
-    // Textbook costs are per GPU: the depth does not matter, there must only be a layer for every stage.
+    // Textbook costs are those of a stage: the depth does not matter, there must only be a layer for every stage.
     if (spec.synthetic && !find(given, "depth")) spec.depth = std::max(spec.depth, stage_count(spec));
     if (static_cast<double>(spec.depth) * static_cast<double>(spec.dim) * static_cast<double>(spec.dim) > kMostParameters) {
       throw InputError(place_of(given, {"dim", "depth", "gpus", "pp", "chunks"}),
@@ -297,8 +326,8 @@ void check_totals(const Given& given, RunSpec& spec) {
   }
   const double tasks = static_cast<double>(stage_count(spec) * spec.accum) * static_cast<double>(spec.microbatches);
   if (spec.synthetic) {
-    const double ms = spec.synthetic->tf_ms + spec.synthetic->tb_ms + spec.synthetic->tw_ms.value_or(0) +
-                      2 * spec.synthetic->tcomm_ms;
+    const SyntheticCosts& costs = *spec.synthetic;
+    const double ms = largest_of(costs.tf_ms) + largest_of(costs.tb_ms) + (costs.tw_ms ? largest_of(*costs.tw_ms) : 0) + 2 * costs.tcomm_ms;
     if (tasks * ms * 1e6 > kLargestTotal) {
       throw InputError(place_of(given, {"tf"}), to_text(tasks * ms) + " ms of work in all", "at most 4e12 ms");
     }
@@ -322,6 +351,7 @@ RunSpec parse_run_spec(std::span<const SettingValue> values, std::shared_ptr<con
   check_cells(given, spec);
   read_model(given, spec);
   check_shape(given, spec);
+  check_stage_costs(given, spec);
   read_precision(given, spec);
   if (const SettingValue* s = find(given, "optimizer")) spec.optimizer = parse_word(kOptimizers, *s);
   read_workers(given, spec);

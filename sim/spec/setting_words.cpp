@@ -45,10 +45,12 @@ const std::array<SettingInfo, 33> kSettings = {{
     {"hosts", "H", "hosts that the GPUs are spread over evenly (default 1)"},
     {"network-gb-per-s", "GB", "bandwidth of a host's network each way, 1e9 bytes a second (default 50)"},
     {"network-latency-us", "US", "latency of the network (default 5)"},
-    {"tf", "MS", "synthetic cost: forward of a stage and micro-batch, milliseconds"},
-    {"tb", "MS", "synthetic cost: whole backward, or the input gradient alone if --tw is given"},
-    {"tw", "MS", "synthetic cost: weight gradient"},
-    {"tcomm", "MS", "synthetic cost: one transfer between stages, one exchange of all parameters or gradients (default 0)"},
+    {"tf", "MS|MS,MS...", "synthetic cost, milliseconds: forward of one micro-batch on one stage, of which a GPU has as many as --chunks; "
+     "a list has one time a stage (1,1,2,1 or 1/1/2/1)", false, true},
+    {"tb", "MS|MS,MS...", "synthetic cost: the same of the whole backward, or of the input gradient alone if --tw is given", false, true},
+    {"tw", "MS|MS,MS...", "synthetic cost: the same of the weight gradient", false, true},
+    {"tcomm", "MS", "synthetic cost: one message between two GPUs, one after the other on the link from one to the other; one exchange of "
+     "all parameters or gradients (default 0)"},
 }};
 
 /// Words of the field that a user may well try.

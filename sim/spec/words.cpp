@@ -107,6 +107,18 @@ std::string nearest_word(std::string_view word, std::span<const std::string> kno
   return nearest;
 }
 
+std::vector<std::string> split_at(std::string_view text, char separator) {
+  std::vector<std::string> parts = {""};
+  for (const char c : text) {
+    if (c == separator) {
+      parts.emplace_back();
+    } else {
+      parts.back().push_back(c);
+    }
+  }
+  return parts;
+}
+
 std::string list_words(std::span<const std::string> words) {
   std::string text;
   for (std::size_t i = 0; i < words.size(); ++i) {

@@ -10,6 +10,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace pdl {
 
@@ -28,6 +29,9 @@ std::string to_text(double number);
 /// neighbours exchanged), at most one for every three letters of the shorter word; upper case counts as lower case. Empty if
 /// there is none: no hint is better than a wrong one.
 std::string nearest_word(std::string_view word, std::span<const std::string> known);
+
+/// The parts between the separators, empty ones too: split_at("1,,2", ',') is "1", "", "2".
+std::vector<std::string> split_at(std::string_view text, char separator);
 
 /// "a, b or c"
 std::string list_words(std::span<const std::string> words);

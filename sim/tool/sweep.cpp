@@ -126,6 +126,7 @@ void add_sweep(CLI::App& app) {
   CLI::App* command = app.add_subcommand("sweep", "every combination of lists and ranges of settings, in one table");
   command->footer(
       "A value may be a list (4,8) and, if it is a number, a range (2:8, 2:8:2, 1024:8192:x2).\n"
+      "The times of the stages of one value are written with slashes: --tf 1/1/2/1,2/2/1/1 is two values.\n"
       "Example: pdl-sim sweep --gpus 4 --depth 16 --schedule gpipe,1f1b,zb-v --microbatches 4:16:x2 --memory 40GiB\n"
       "Scaling: pdl-sim sweep --gpus 1,2,4,8 --strategy ddp --dim 8192 --depth 8 --batch 64");
   auto flags = std::make_shared<SweepFlags>(*command);

@@ -36,13 +36,12 @@ void for_every_shape(const std::function<void(const Schedule&, const ScheduleSha
 
 const std::vector<SlowCosts> kCosts = {{1, 1, 1, 0}, {2, 3, 1, 0}, {3, 2, 5, 0}, {2, 3, 1, 4}};
 
-/// The spec of a shape: costs of a worker in milliseconds, a layer a stage.
+/// The spec of a shape: costs of a stage in milliseconds, a layer a stage.
 RunSpec spec_of(const Schedule& s, const ScheduleShape& shape, const SlowCosts& costs) {
-  const auto worker_ms = [&](std::int64_t cost) { return std::to_string(cost * shape.chunks); };
   return spec("--strategy pp --schedule " + std::string(s.name) + " --gpus " + std::to_string(shape.workers) + " --chunks " +
               std::to_string(shape.chunks) + " --depth " + std::to_string(shape.stages()) + " --microbatches " +
               std::to_string(shape.microbatches) + " --batch " + std::to_string(8 * shape.microbatches) + " --tf " +
-              worker_ms(costs.forward) + " --tb " + worker_ms(costs.input) + " --tw " + worker_ms(costs.weight) +
+              std::to_string(costs.forward) + " --tb " + std::to_string(costs.input) + " --tw " + std::to_string(costs.weight) +
               " --tcomm " + std::to_string(costs.transfer));
 }
 

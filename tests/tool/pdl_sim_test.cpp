@@ -149,7 +149,7 @@ TEST_CASE("nonsense is refused by name") {
       {"--tf -1 --tb 2", "--tf: found -1"},
       {"--tf nan --tb 2", "--tf: found nan"},
       {"--tf inf --tb 2", "--tf: found inf"},
-      {"--tf 1,5 --tb 2", "--tf: found 1,5"},
+      {"--tf 1,5 --tb 2", "--tf: found 2 times for 1 stage"},
       {"--tf 1", "--tf: found no tb"},
       {"--schedule gpip --tf 1 --tb 2", "did you mean gpipe?"},
       {"--strategy single --gpus 2 --tf 1 --tb 2", "--strategy: found single with 2 GPUs"},

@@ -41,6 +41,7 @@ TEST_CASE("defaults are the contract's") {
 TEST_CASE("a spec reads back from its own settings") {
   for (const char* flags : {"", "--gpus 4 --depth 30 --schedule gpipe --microbatches 3", "--gpus 2 --strategy mp --dtype tf32",
                             "--gpus 8 --tf 0.1 --tb 0.2 --tw 0.30000000000000004 --tcomm 0 --p2p rendezvous",
+                            "--gpus 2 --schedule zb-v --tf 0.1,1,2,3 --tb 0.2 --tw 4,3,2,1e-05 --tcomm 0",
                             "--gpus 3 --schedule 1f1b --transport gloo --workers process --optimizer adam",
                             "--gpus 2 --schedule zb-h2 --overlap-steps 0"}) {
     check_that_settings_survive(flags);
