@@ -21,6 +21,7 @@
 #include "sim/report/progress_bar.hpp"
 #include "sim/report/text_table.hpp"
 #include "sim/spec/error.hpp"
+#include "sim/spec/printable_text.hpp"
 #include "sim/spec/words.hpp"
 
 namespace pdl {
@@ -292,13 +293,13 @@ int main(int argc, char** argv) {
     pdl::run_command_line(argc, argv);
     return pdl::kExitFine;
   } catch (const pdl::InputError& error) {
-    std::cerr << "pdl-calibrate: " << error.what() << "\n";
+    std::cerr << "pdl-calibrate: " << pdl::printable(error.what()) << "\n";
     return pdl::kExitInput;
   } catch (const pdl::CannotRun& error) {
-    std::cerr << "pdl-calibrate: " << error.what() << "\n";
+    std::cerr << "pdl-calibrate: " << pdl::printable(error.what()) << "\n";
     return pdl::kExitCannotRun;
   } catch (const std::exception& error) {
-    std::cerr << "pdl-calibrate: a bug of pdl-calibrate: " << error.what() << "\n";
+    std::cerr << "pdl-calibrate: a bug of pdl-calibrate: " << pdl::printable(error.what()) << "\n";
     return pdl::kExitBug;
   }
 }

@@ -4,6 +4,7 @@
 #include "runtime/tool/commands.hpp"
 #include "runtime/tool/launch.hpp"
 #include "sim/spec/error.hpp"
+#include "sim/spec/printable_text.hpp"
 #include "sim/tool/flags.hpp"
 
 namespace {
@@ -42,13 +43,13 @@ int main(int argc, char** argv) {
   try {
     return run_command_line(argc, argv);
   } catch (const pdl::InputError& error) {
-    std::cerr << "pdl-run: " << error.what() << "\n";
+    std::cerr << "pdl-run: " << pdl::printable(error.what()) << "\n";
     return pdl::kExitInput;
   } catch (const pdl::CannotRun& error) {
-    std::cerr << "pdl-run: " << error.what() << "\n";
+    std::cerr << "pdl-run: " << pdl::printable(error.what()) << "\n";
     return pdl::kExitCannotRun;
   } catch (const std::exception& error) {
-    std::cerr << "pdl-run: a bug of pdl-run: " << error.what() << "\n";
+    std::cerr << "pdl-run: a bug of pdl-run: " << pdl::printable(error.what()) << "\n";
     return pdl::kExitBug;
   }
 }

@@ -17,6 +17,7 @@
 #include "sim/report/run_json.hpp"
 #include "sim/report/terminal.hpp"
 #include "sim/spec/error.hpp"
+#include "sim/spec/printable_text.hpp"
 #include "sim/tool/flags.hpp"
 
 namespace pdl {
@@ -133,7 +134,7 @@ int run_worker(Plan plan, RuntimeOptions options, const ProcessRank& process, co
   const int device = options.device == DeviceKind::cuda && gpu_count() == 1 ? 0 : process.local_rank;
   options.device_indices.assign(static_cast<std::size_t>(process.world_size), device);
   const auto fail = [&](const std::exception& error, int code) {
-    std::cerr << "pdl-run: worker " + std::to_string(process.rank) + ": " + error.what() + "\n";
+    std::cerr << "pdl-run: worker " + std::to_string(process.rank) + ": " + printable(error.what()) + "\n";
     std::cerr.flush();
     std::_Exit(code);
   };

@@ -16,6 +16,7 @@
 #include "sim/report/run_json.hpp"
 #include "sim/report/run_name.hpp"
 #include "sim/spec/error.hpp"
+#include "sim/spec/printable_text.hpp"
 #include "sim/spec/words.hpp"
 #include "sim/tool/flags.hpp"
 
@@ -102,12 +103,12 @@ int measure_scenario(const ScenarioFlags& flags) {
     }
     const std::string reason = measure_into(spec, options, port, path);
     if (reason.empty()) continue;
-    std::cout << "  not measured: " << reason << "\n";
+    std::cout << "  not measured: " << printable(reason) << "\n";
     missing.push_back(name + ": " + reason);
   }
   if (missing.empty()) return kExitFine;
   std::cerr << "pdl-run: " << missing.size() << " of " << number << " runs of " << scenario.id << " were not measured\n";
-  for (const std::string& line : missing) std::cerr << "  " << line << "\n";
+  for (const std::string& line : missing) std::cerr << "  " << printable(line) << "\n";
   return kExitCannotRun;
 }
 

@@ -9,8 +9,8 @@
 namespace pdl {
 namespace {
 
-std::int64_t synthetic_ns(double ms, double share) {
-  const double ns = ms * 1e6 / share;
+std::int64_t synthetic_ns(double ms) {
+  const double ns = ms * 1e6;
   if (!(ns >= 0) || ns > kLongestStep_ns) {
     throw InputError("synthetic costs", to_text(ms) + " ms", "a time from 0 to 4e12 ms");
   }
@@ -19,10 +19,33 @@ std::int64_t synthetic_ns(double ms, double share) {
 
 std::int64_t part_of(std::int64_t ns, double share) { return std::llround(static_cast<double>(ns) * share); }
 
+/// Of one stage; the weight gradient is half of a backward whose parts are not given.
+struct StageTimes {
+  StageTimes(const SyntheticCosts& costs, std::size_t stage)
+      : forward_ns(synthetic_ns(of_stage(costs.tf_ms, stage))), backward_ns(synthetic_ns(of_stage(costs.tb_ms, stage))) {
+    weight_ns = costs.tw_ms ? synthetic_ns(of_stage(*costs.tw_ms, stage)) : backward_ns / 2;
+    input_ns = costs.tw_ms ? backward_ns : backward_ns - weight_ns;
+    backward_ns = input_ns + weight_ns;
+  }
+  std::int64_t forward_ns, backward_ns, input_ns = 0, weight_ns = 0;
+};
+
+/// By layer: the times of the stage that it is in.
+std::vector<std::uint32_t> stages_of_layers(const Plan& plan) {
+  std::vector<std::uint32_t> stages;
+  for (const Stage& stage : plan.stages) {
+    if (stage.replica > 0) break;
+    stages.insert(stages.end(), static_cast<std::size_t>(stage.layer_count), static_cast<std::uint32_t>(&stage - plan.stages.data()));
+  }
+  return stages;
+}
+
 }  // namespace
 
 std::vector<TaskCost> price_synthetic(const Plan& plan, const SyntheticCosts& costs) {
-  const double stages = static_cast<double>(plan.stages.size());
+  const std::vector<std::uint32_t> stage_of_layer = stages_of_layers(plan);
+  std::vector<StageTimes> times;
+  for (std::size_t stage = 0; stage <= stage_of_layer.back(); ++stage) times.emplace_back(costs, stage);
   const auto layers = static_cast<double>(plan.spec.model.layers.size());
   // The parts of a backward add up to it, to the nanosecond.
   const auto of_layers = [&](const Work& work, std::int64_t ns) {
@@ -30,28 +53,23 @@ std::vector<TaskCost> price_synthetic(const Plan& plan, const SyntheticCosts& co
   };
   const double all_bytes = static_cast<double>(parameters(plan.spec.model) * kBytesPerNumber);
   const bool data_parallel = is_data_parallel(plan.spec);
-  const double workers = static_cast<double>(plan.graph.workers);
-  const double share = workers > 0 && stages > workers ? stages / workers : 1;
-  const std::int64_t forward_ns = synthetic_ns(costs.tf_ms, share);
-  const std::int64_t backward_ns = synthetic_ns(costs.tb_ms, share);
-  const std::int64_t weight_ns = costs.tw_ms ? synthetic_ns(*costs.tw_ms, share) : backward_ns / 2;
-  const std::int64_t input_ns = costs.tw_ms ? backward_ns : backward_ns - weight_ns;
-  const std::int64_t transfer_ns = synthetic_ns(costs.tcomm_ms, 1);
+  const std::int64_t transfer_ns = synthetic_ns(costs.tcomm_ms);
   std::vector<TaskCost> priced;
   for (const Work& work : plan.graph.works) {
+    const StageTimes& stage = times[stage_of_layer[static_cast<std::size_t>(work.first_layer)]];
     switch (work.kind) {
       case TaskKind::forward:
       case TaskKind::recompute:
-        priced.push_back(device_only(forward_ns));
+        priced.push_back(device_only(stage.forward_ns));
         break;
       case TaskKind::backward:
-        priced.push_back(device_only(data_parallel ? of_layers(work, input_ns + weight_ns) : input_ns + weight_ns));
+        priced.push_back(device_only(data_parallel ? of_layers(work, stage.backward_ns) : stage.backward_ns));
         break;
       case TaskKind::backward_input:
-        priced.push_back(device_only(input_ns));
+        priced.push_back(device_only(stage.input_ns));
         break;
       case TaskKind::backward_weight:
-        priced.push_back(device_only(weight_ns));
+        priced.push_back(device_only(stage.weight_ns));
         break;
       case TaskKind::optimizer:
       case TaskKind::loss:

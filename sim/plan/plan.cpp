@@ -45,6 +45,14 @@ std::vector<Stage> make_stages(const RunSpec& spec, Placement placement) {
   return stages;
 }
 
+std::vector<std::vector<std::int32_t>> stages_by_worker(const Plan& plan) {
+  std::vector<std::vector<std::int32_t>> stages(static_cast<std::size_t>(plan.spec.gpus));
+  for (std::size_t s = 0; s < plan.stages.size(); ++s) {
+    stages[static_cast<std::size_t>(plan.stages[s].worker)].push_back(static_cast<std::int32_t>(s));
+  }
+  return stages;
+}
+
 /// The same for every round and for every replica: stages and micro-batches are counted on, workers follow each other.
 PipelineOrder for_rounds_and_replicas(const PipelineOrder& order, const RunSpec& spec) {
   PipelineOrder all = order;
@@ -101,15 +109,12 @@ std::int64_t activation_bytes(const Plan& plan, const Operation& operation) {
 /// to the last backward of that one too.
 class Buffers {
  public:
-  explicit Buffers(Plan& plan) : plan_(plan), states_(plan.stages.size()) {
+  explicit Buffers(Plan& plan) : plan_(plan), states_(plan.stages.size()), live_(plan.stages.size(), 0) {
     plan_.slots.assign(plan.stages.size(), std::vector<std::int32_t>(plan.microbatch_rows.size(), 0));
   }
 
-  void assign(const std::vector<Operation>& order, std::int32_t worker) {
-    std::vector<std::int32_t> own;
-    for (std::int32_t s = 0; s < std::ssize(plan_.stages); ++s) {
-      if (plan_.stages[static_cast<std::size_t>(s)].worker == worker) own.push_back(s);
-    }
+  /// `own`: the stages of the worker.
+  void assign(const std::vector<Operation>& order, std::int32_t worker, const std::vector<std::int32_t>& own) {
     count_live(order, worker);
     walk(order);  // how many are held at once
     for (const std::int32_t s : own) {
@@ -133,7 +138,6 @@ class Buffers {
   State& state(std::int32_t stage) { return states_[static_cast<std::size_t>(stage)]; }
 
   void count_live(const std::vector<Operation>& order, std::int32_t worker) {
-    std::vector<std::int32_t> of_stage(plan_.stages.size(), 0);
     std::int64_t bytes = 0;
     std::int32_t count = 0;
     LiveActivations& most = plan_.live[static_cast<std::size_t>(worker)];
@@ -141,11 +145,11 @@ class Buffers {
       const auto s = static_cast<std::size_t>(operation.stage);
       if (operation.kind == OperationKind::forward) {
         Stage& stage = plan_.stages[s];
-        stage.live_microbatches = std::max(stage.live_microbatches, ++of_stage[s]);
+        stage.live_microbatches = std::max(stage.live_microbatches, ++live_[s]);
         bytes += activation_bytes(plan_, operation);
         most = {std::max(most.count, ++count), std::max(most.bytes, bytes)};
       } else if (is_last_backward(operation.kind)) {
-        --of_stage[s];
+        --live_[s];
         --count;
         bytes -= activation_bytes(plan_, operation);
       }
@@ -192,6 +196,7 @@ class Buffers {
 
   Plan& plan_;
   std::vector<State> states_;
+  std::vector<std::int32_t> live_;  // by stage: micro-batches whose activations are kept
 };
 
 /// The tasks of one step, from the operations in their order.
@@ -215,6 +220,7 @@ class Planner {
     needs_backward_.assign(cells, kNone);
     builder_.reserve(4 * cells, 5 * cells);
     const auto workers = static_cast<std::int32_t>(order_.workers.size());
+    const std::vector<std::vector<std::int32_t>> stages_of = stages_by_worker(plan_);
     for (std::int32_t worker = 0; worker < workers; ++worker) {
       previous_ = kNone;
       const std::vector<Operation>& operations = order_.workers[static_cast<std::size_t>(worker)];
@@ -225,9 +231,7 @@ class Planner {
         is_transfer(task_kind(operation.kind)) ? add_explicit_transfer(operation) : add_operation(operation);
         if (exchanges[i]) add_all_reduce(operation, static_cast<std::uint32_t>(worker));
       }
-      for (std::int32_t stage = 0; stage < stages_; ++stage) {
-        if (worker_of(stage) == worker) add_optimizer(stage, static_cast<std::uint32_t>(worker));
-      }
+      for (const std::int32_t stage : stages_of[static_cast<std::size_t>(worker)]) add_optimizer(stage, static_cast<std::uint32_t>(worker));
     }
     join(feeds_forward_, needs_forward_);
     join(feeds_backward_, needs_backward_);
@@ -264,15 +268,15 @@ class Planner {
   bool is_last(std::int32_t stage) const { return is_last_stage(plan_.stages, static_cast<std::size_t>(stage)); }
 
   /// For each operation: after it a stage has all its gradients of a round in which replicas exchange them.
-  std::vector<bool> gradients_complete(const std::vector<Operation>& operations) const {
+  std::vector<bool> gradients_complete(const std::vector<Operation>& operations) {
     std::vector<bool> complete(operations.size(), false);
     if (spec_.dp == 1) return complete;
     const std::int32_t in_round = microbatches_of_a_round(plan_);
-    std::vector<std::int32_t> still_to_come(plan_.stages.size(), in_round);
+    still_to_come_.resize(plan_.stages.size(), in_round);
     for (std::size_t i = 0; i < operations.size(); ++i) {
       const Operation& operation = operations[i];
       if (operation.kind != OperationKind::backward && operation.kind != OperationKind::backward_weight) continue;
-      std::int32_t& left = still_to_come[static_cast<std::size_t>(operation.stage)];
+      std::int32_t& left = still_to_come_[static_cast<std::size_t>(operation.stage)];
       if (--left > 0) continue;
       left = in_round;
       complete[i] = exchanges_in_round(spec_, operation.microbatch / in_round);
@@ -443,7 +447,6 @@ class Planner {
     const std::int32_t stage = sends ? from_stage : to_stage;
     const StreamRole role = sends ? (forward ? StreamRole::send_forward : StreamRole::send_backward)
                                   : (forward ? StreamRole::receive_forward : StreamRole::receive_backward);
-    const bool pure_delay = spec_.synthetic && spec_.p2p == PointToPoint::eager;
     std::uint32_t group = kNone;
     if (spec_.p2p == PointToPoint::rendezvous) {
       // The boundary below the higher stage, the micro-batch and the direction name the pair.
@@ -453,10 +456,17 @@ class Planner {
       if (of_pair == kNone) of_pair = builder_.add_group();
       group = of_pair;
     }
-    // The lane is that of the lower stage of the boundary, at both ends.
-    const std::uint32_t stream = stream_of(worker_of(stage), role, chunk_of(std::min(from_stage, to_stage)));
-    return builder_.add_task({transfer_work(kind, from_stage, to_stage, microbatch), pure_delay ? kNone : stream, host, group,
+    // The lane is that of the lower stage of the boundary, at both ends. A textbook's message, which nobody waits to send,
+    // takes its link in the order in which its GPU has made the messages: no GPU waits, and none can overtake.
+    const bool textbook = spec_.synthetic && spec_.p2p == PointToPoint::eager;
+    const std::uint32_t stream = textbook ? link(worker_of(from_stage), worker_of(to_stage)) : stream_of(worker_of(stage), role, chunk_of(std::min(from_stage, to_stage)));
+    return builder_.add_task({transfer_work(kind, from_stage, to_stage, microbatch), stream, host, group,
                               worker_of(stage), stage, microbatch, kind});
+  }
+
+  std::uint32_t link(std::int32_t from_worker, std::int32_t to_worker) const {
+    const auto workers = static_cast<std::int32_t>(pipeline_workers(spec_));
+    return link_of(from_worker, to_worker, from_worker / workers * workers, workers);
   }
 
   void add_joined_copy(std::int32_t from_stage, std::int32_t to_stage, std::int32_t microbatch) {
@@ -485,6 +495,7 @@ class Planner {
   // By stage: the last task that wrote its gradients in this step; their exchange since then.
   std::vector<TaskId> last_gradient_, reduced_;
   std::vector<std::uint32_t> reduce_groups_;  // by stage of a replica, and round
+  std::vector<std::int32_t> still_to_come_;   // by stage: backwards of the round that is being added
   TaskId previous_ = kNone;    // of the worker whose operations are being added: its last operation or given message
   TaskGraphBuilder builder_;
   // By stage and micro-batch: what brings the input (a transfer, or the stage before on the same worker), the task that
@@ -569,9 +580,10 @@ Plan make_plan(const RunSpec& spec) {
     const std::vector<std::string>& of_file = spec.schedule_file->warnings;
     plan.warnings.insert(plan.warnings.end(), of_file.begin(), of_file.end());
   }
+  const std::vector<std::vector<std::int32_t>> stages_of = stages_by_worker(plan);
   Buffers buffers(plan);
   for (std::int32_t worker = 0; worker < std::ssize(order.workers); ++worker) {
-    buffers.assign(order.workers[static_cast<std::size_t>(worker)], worker);
+    buffers.assign(order.workers[static_cast<std::size_t>(worker)], worker, stages_of[static_cast<std::size_t>(worker)]);
   }
   Planner planner(plan, order);
   plan.graph = spec.workers == Workers::one ? planner.one_thread() : planner.one_worker_a_gpu();

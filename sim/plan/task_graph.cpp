@@ -6,6 +6,12 @@
 #include "sim/spec/schedule.hpp"
 
 namespace pdl {
+namespace {
+
+// Of a worker's streams: compute, the transfers, collectives, links.
+constexpr std::uint32_t kCollectivePlace = 1 + kTransferRoles * kLanes;
+
+}  // namespace
 
 bool is_compute(TaskKind kind) { return is_useful(kind) || kind == TaskKind::recompute; }
 
@@ -42,6 +48,7 @@ std::string to_string(StreamRole role) {
     case StreamRole::receive_forward: return "receive forward";
     case StreamRole::receive_backward: return "receive backward";
     case StreamRole::collective: return "collective";
+    case StreamRole::link: return "link";
     case StreamRole::none: return "none";
   }
   return "";
@@ -50,13 +57,19 @@ std::string to_string(StreamRole role) {
 std::uint32_t stream_of(std::int32_t worker, StreamRole role, std::int32_t chunk) {
   const std::uint32_t first = static_cast<std::uint32_t>(worker) * kStreamsPerWorker;
   if (role == StreamRole::compute) return first;
-  if (role == StreamRole::collective) return first + kStreamsPerWorker - 1;
+  if (role == StreamRole::collective) return first + kCollectivePlace;
   return first + static_cast<std::uint32_t>(role) + kTransferRoles * (static_cast<std::uint32_t>(chunk) % kLanes);
+}
+
+std::uint32_t link_of(std::int32_t from_worker, std::int32_t to_worker, std::int32_t ring_first, std::int32_t workers) {
+  const bool to_next = (from_worker - ring_first + 1) % workers == to_worker - ring_first;
+  return static_cast<std::uint32_t>(from_worker) * kStreamsPerWorker + kCollectivePlace + (to_next ? 1 : 2);
 }
 
 StreamRole role_of_stream(std::uint32_t stream) {
   const std::uint32_t place = stream % kStreamsPerWorker;
-  if (place == kStreamsPerWorker - 1) return StreamRole::collective;
+  if (place > kCollectivePlace) return StreamRole::link;
+  if (place == kCollectivePlace) return StreamRole::collective;
   return place == 0 ? StreamRole::compute : static_cast<StreamRole>((place - 1) % kTransferRoles + 1);
 }
 

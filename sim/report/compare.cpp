@@ -7,6 +7,7 @@
 #include "sim/report/metrics.hpp"
 #include "sim/report/number_text.hpp"
 #include "sim/report/text_table.hpp"
+#include "sim/spec/printable_text.hpp"
 
 namespace pdl {
 namespace {
@@ -164,11 +165,11 @@ std::string compare_text(const RunResult& a, const std::string& name_a, const Ru
   std::string out;
   for (const auto* side : {&a, &b}) {
     const bool first = side == &a;
-    out += std::string(first ? "A: " : "B: ") + (first ? name_a : name_b) + "\n" +
+    out += std::string(first ? "A: " : "B: ") + printable(first ? name_a : name_b) + "\n" +
            wrap("   " + describe(side->spec), width, 3) + wrap("   " + describe_source(*side), width, 3);
   }
   for (const SettingDifference& d : settings_that_differ(a.spec, b.spec)) {
-    out += "differs: " + d.name + " is " + d.a + " in A, " + d.b + " in B\n";
+    out += printable("differs: " + d.name + " is " + d.a + " in A, " + d.b + " in B") + "\n";
   }
   out += "\n" + whole_table(whole_run(a, ma, b, mb), a, b) + "\n" + gpu_table(a, ma, b, mb, style.gantt.most_rows);
   if (style.with_gantt)

@@ -1,9 +1,11 @@
 // The JSON of a run: to_json() and run_from_json() go through the keys in the same order.
 #include "sim/report/run_json.hpp"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <optional>
 #include <ostream>
 
 #include "sim/report/metrics.hpp"
@@ -38,7 +40,7 @@ double to_us(std::int64_t ns) {
 
 ordered_json config_to_json(const RunSpec& spec) {
   ordered_json config = ordered_json::object();
-  for (const SettingValue& setting : to_settings(spec)) config[setting.name] = setting_to_json(setting.value);
+  for (const SettingValue& setting : to_settings(spec)) config[setting.name] = setting_to_json(setting);
   return config;
 }
 
@@ -158,9 +160,12 @@ ordered_json without_spans(const RunResult& run) {
   return out;
 }
 
+/// A name that is no UTF-8 has replacement characters.
+std::string line_of(const ordered_json& value) { return value.dump(-1, ' ', false, ordered_json::error_handler_t::replace); }
+
 /// A list of objects has one line each, everything else a line of its own: small files, readable diffs.
 void write_list(std::ostream& out, const ordered_json& list) {
-  for (std::size_t i = 0; i < list.size(); ++i) out << (i == 0 ? "\n  " : ",\n  ") << list[i].dump();
+  for (std::size_t i = 0; i < list.size(); ++i) out << (i == 0 ? "\n  " : ",\n  ") << line_of(list[i]);
 }
 
 void write_json_lines(std::ostream& out, const RunResult& run) {
@@ -168,7 +173,7 @@ void write_json_lines(std::ostream& out, const RunResult& run) {
   const std::vector<bool> several = holds_several_stages(run);
   bool first = true;
   for (const auto& [key, value] : document.items()) {
-    out << (first ? "{\n" : ",\n") << " " << ordered_json(key).dump() << ": ";
+    out << (first ? "{\n" : ",\n") << " " << line_of(key) << ": ";
     first = false;
     if (key == "gpus" || key == "stages" || key == "steps" || key == "schedule_rows") {
       out << "[";
@@ -178,29 +183,44 @@ void write_json_lines(std::ostream& out, const RunResult& run) {
       out << "[";
       for (std::size_t i = 0; i < run.timeline.spans.size(); ++i) {
         const Span& span = run.timeline.spans[i];
-        out << (i == 0 ? "\n  " : ",\n  ") << span_to_json(run, span, several[static_cast<std::size_t>(span.worker)]).dump();
+        out << (i == 0 ? "\n  " : ",\n  ") << line_of(span_to_json(run, span, several[static_cast<std::size_t>(span.worker)]));
       }
       out << "]";
     } else {
-      out << value.dump();
+      out << line_of(value);
     }
   }
   out << "\n}\n";
 }
 
+/// None if the text is not exactly what a number prints as.
+std::optional<ordered_json> number_to_json(const std::string& text) {
+  const char* end = text.data() + text.size();
+  std::int64_t whole = 0;
+  if (std::from_chars(text.data(), end, whole).ptr == end && std::to_string(whole) == text) return whole;
+  double number = 0;
+  const bool read = std::from_chars(text.data(), end, number).ptr == end && std::isfinite(number);
+  return read && to_text(number) == text ? std::optional<ordered_json>(number) : std::nullopt;
+}
+
 // ---- reading
+
+bool has_value_a_stage(const std::string& name) {
+  const auto infos = setting_infos();
+  return std::any_of(infos.begin(), infos.end(), [&](const SettingInfo& info) { return info.name == name && info.by_stage; });
+}
+
+std::string number_text(const JsonPlace& place, const char* expected) {
+  if (!place.json().is_number()) place.refuse(expected);
+  return place.json().is_number_float() ? to_text(place.json().get<double>()) : place.json().dump();
+}
 
 RunSpec read_spec(const JsonPlace& root) {
   const JsonPlace config = root.at("config").object();
   const bool file_model = config.at("model").text() != "mlp";
   std::vector<SettingValue> settings;
   for (const auto& [key, value] : config.json().items()) {
-    const JsonPlace place = config.at(key);
-    if (!value.is_string() && !value.is_number()) place.refuse("text or a number");
-    const std::string text = value.is_string()         ? place.text()
-                             : value.is_number_float() ? to_text(value.get<double>())
-                                                       : value.dump();
-    if (!(file_model && key == "model")) settings.push_back({key, text, place.name()});
+    if (!(file_model && key == "model")) settings.push_back(read_setting(key, config.at(key)));
   }
   const auto schedule = read_schedule(root);
   const auto of_run = [&] {  // its hosts are known, though one is not written
@@ -423,15 +443,21 @@ std::vector<std::string> read_warnings(const JsonPlace& place) {
 
 }  // namespace
 
-ordered_json setting_to_json(const std::string& value) {
-  std::int64_t whole = 0;
-  const char* end = value.data() + value.size();
-  if (std::from_chars(value.data(), end, whole).ptr == end && std::to_string(whole) == value) return whole;
-  double number = 0;
-  if (std::from_chars(value.data(), end, number).ptr == end && std::isfinite(number) && to_text(number) == value) {
-    return number;
-  }
-  return value;
+ordered_json setting_to_json(const SettingValue& setting) {
+  const std::vector<std::string> parts = split_at(setting.value, ',');
+  if (parts.size() == 1 || !has_value_a_stage(setting.name)) return number_to_json(setting.value).value_or(setting.value);
+  ordered_json list = ordered_json::array();
+  for (const std::string& part : parts) list.push_back(number_to_json(part).value_or(part));
+  return list;
+}
+
+SettingValue read_setting(const std::string& name, const JsonPlace& place) {
+  if (place.json().is_string()) return {name, place.text(), place.name()};
+  if (!place.json().is_array() || !has_value_a_stage(name)) return {name, number_text(place, "text or a number"), place.name()};
+  std::string text;
+  for (std::size_t i = 0; i < place.size(); ++i) text += (i == 0 ? "" : ",") + number_text(place.at(i), "a number");
+  if (text.empty()) place.refuse("at least one number");
+  return {name, text, place.name()};
 }
 
 nlohmann::ordered_json to_json(const RunResult& run) {

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "sim/report/answers.hpp"
+#include "sim/report/run_json.hpp"
 #include "sim/report/run_name.hpp"
 #include "sim/report/scenario_table.hpp"
 #include "sim/spec/error.hpp"
@@ -21,14 +22,6 @@ std::vector<std::string> setting_names() {
   std::vector<std::string> names;
   for (const SettingInfo& info : setting_infos()) names.push_back(info.name);
   return names;
-}
-
-SettingValue read_setting(const std::string& name, const JsonPlace& place) {
-  const nlohmann::json& value = place.json();
-  if (value.is_string()) return {name, place.text(), place.name()};
-  if (value.is_number_float()) return {name, to_text(value.get<double>()), place.name()};
-  if (value.is_number()) return {name, value.dump(), place.name()};
-  place.refuse("text or a number");
 }
 
 using Settings = std::vector<SettingValue>;

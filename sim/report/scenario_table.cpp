@@ -12,6 +12,7 @@
 #include "sim/report/terminal.hpp"
 #include "sim/report/text_table.hpp"
 #include "sim/report/warnings.hpp"
+#include "sim/spec/printable_text.hpp"
 #include "sim/spec/words.hpp"
 
 namespace pdl {
@@ -279,7 +280,7 @@ ForwardTransfers forward_transfers(const RunResult& run) {
 
 std::string scenario_text(const ScenarioTable& table, std::size_t width) {
   const Scenario& scenario = table.scenario;
-  std::string out = scenario.source.empty() ? scenario.title : scenario.source + ": " + scenario.title;
+  std::string out = printable(scenario.source.empty() ? scenario.title : scenario.source + ": " + scenario.title);
   out += table.of_further_machine ? "; the rows that a further machine has measured\n" : "\n";
   if (!scenario.question.empty() && !table.of_further_machine) out += wrap("question: " + scenario.question, width, 2);
   out += wrap(describe_source(table.rows.front().predicted.result), width, 2) +

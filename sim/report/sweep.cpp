@@ -6,6 +6,7 @@
 #include <cmath>
 #include <exception>
 #include <new>
+#include <set>
 #include <thread>
 
 #include "sim/report/communication.hpp"
@@ -16,6 +17,7 @@
 #include "sim/report/sweep_values.hpp"
 #include "sim/report/terminal.hpp"
 #include "sim/spec/error.hpp"
+#include "sim/spec/words.hpp"
 
 namespace pdl {
 namespace {
@@ -63,6 +65,26 @@ void evaluate(const CostProfile* profile, const std::optional<std::int64_t>& mem
   } catch (const std::bad_alloc&) {
     row.refusal = "not enough memory on this machine for a plan of this size";
     row.exit_code = kExitCannotRun;
+  }
+}
+
+std::int64_t chunks_of(const SweepRow& row) {
+  const SettingValue* chunks = find_setting(row.settings, "chunks");
+  return chunks ? parse_whole(chunks->place, chunks->value, 1, INT32_MAX) : 1;
+}
+
+/// Textbook costs are those of a stage: rows whose GPUs have other numbers of them are not of the same work.
+void say_where_stages_are_more_work(Sweep& sweep) {
+  std::set<std::int64_t> chunks;
+  for (const SweepRow& row : sweep.rows) {
+    if (row.result && find_setting(row.settings, "tf")) chunks.insert(chunks_of(row));
+  }
+  if (chunks.size() < 2) return;
+  for (SweepRow& row : sweep.rows) {
+    const std::string of_gpu = std::to_string(chunks_of(row));
+    if (!row.result || of_gpu == "1") continue;
+    row.result->warnings.push_back("synthetic costs are those of a stage: a GPU with " + of_gpu + " stages has " + of_gpu +
+                                   " times the work of a GPU with one (the same work: --tf, --tb and --tw divided by " + of_gpu + ")");
   }
 }
 
@@ -154,6 +176,7 @@ Sweep run_sweep(std::span<const SettingValue> given, const CostProfile* profile,
   }
   const auto source = std::find_if(sources.begin(), sources.end(), [](const std::string& s) { return !s.empty(); });
   if (source != sources.end()) sweep.source = *source;
+  say_where_stages_are_more_work(sweep);
   compare_with_fewest_gpus(sweep);
   return sweep;
 }

@@ -18,6 +18,7 @@ namespace {
 constexpr std::size_t kMostConfigurations = 100'000;
 constexpr std::int64_t kLargestWhole = 1'000'000'000;
 constexpr double kLargestCost = 1e9;
+constexpr char kBetweenStages = '/';  // times of the stages of one value, 1/1/2/1: a comma is between values
 constexpr const char* kRangeForms = "FROM:TO, FROM:TO:STEP or FROM:TO:xFACTOR";
 constexpr std::array kWholeSettings = {"depth", "dim", "batch", "microbatches", "gpus", "pp", "dp", "chunks", "accum", "hosts"};
 constexpr std::array kCostSettings = {"tf", "tb", "tw", "tcomm"};
@@ -29,21 +30,9 @@ bool is_one_of(const std::array<const char*, N>& names, const std::string& name)
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-std::vector<std::string> split(const std::string& text, char at) {
-  std::vector<std::string> parts = {""};
-  for (const char c : text) {
-    if (c == at) {
-      parts.emplace_back();
-    } else {
-      parts.back().push_back(c);
-    }
-  }
-  return parts;
-}
-
 /// Values of a range of numbers. `whole`: none of them has a fraction.
 std::vector<std::string> range_values(const SettingValue& given, const std::string& range, bool whole) {
-  const std::vector<std::string> parts = split(range, ':');
+  const std::vector<std::string> parts = split_at(range, ':');
   if (parts.size() > 3) throw InputError(given.place, range, kRangeForms);
   const auto number = [&](const std::string& text, std::int64_t least) {
     if (whole) return static_cast<double>(parse_whole(given.place, text, least, kLargestWhole));
@@ -69,6 +58,8 @@ std::vector<std::string> range_values(const SettingValue& given, const std::stri
 /// The words that a setting has no meaning without, with values that suit any value of it.
 std::vector<std::pair<const char*, std::string>> needed_beside(const SettingValue& value) {
   const std::string& name = value.name;
+  const std::size_t stages = split_at(value.value, kBetweenStages).size();
+  if (is_one_of(kCostSettings, name) && stages > 1) return {{"gpus", std::to_string(stages)}};
   if (name == "chunks") return {{"schedule", "interleaved"}};
   if (name == "loss-scale") return {{"dtype", "amp-fp16"}};
   if (name == "hosts") return {{"strategy", "ddp"}, {"gpus", value.value}, {"batch", value.value}};
@@ -82,10 +73,12 @@ std::vector<std::pair<const char*, std::string>> needed_beside(const SettingValu
   return {};
 }
 
-/// A number as it is shortest, so that "25" and "25.0" are one value; a straggler's both; other text as it is.
+/// A number as it is shortest, so that "25" and "25.0" are one value; a straggler's both, those of all stages; other text as it is.
 std::string same_value(const std::string& text) {
-  const std::size_t colon = text.find(':');
-  if (colon != std::string::npos) return same_value(text.substr(0, colon)) + ":" + same_value(text.substr(colon + 1));
+  for (const char separator : {':', kBetweenStages}) {
+    const std::size_t at = text.find(separator);
+    if (at != std::string::npos) return same_value(text.substr(0, at)) + separator + same_value(text.substr(at + 1));
+  }
   double number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   return error == std::errc() && end == text.data() + text.size() ? to_text(number) : text;
@@ -166,7 +159,7 @@ bool is_number_setting(const std::string& name) {
 std::vector<SettingValue> expand_setting(const SettingValue& given) {
   const bool whole = is_one_of(kWholeSettings, given.name), cost = is_one_of(kCostSettings, given.name);
   std::vector<SettingValue> values;
-  for (const std::string& item : split(given.value, ',')) {
+  for (const std::string& item : split_at(given.value, ',')) {
     if (item.empty()) throw InputError(given.place, given.value.empty() ? "nothing" : given.value, "values between the commas");
     const bool range = (whole || cost) && item.find(':') != std::string::npos;
     for (const std::string& value : range ? range_values(given, item, whole) : std::vector<std::string>{item}) {
@@ -177,7 +170,8 @@ std::vector<SettingValue> expand_setting(const SettingValue& given) {
   for (const SettingValue& value : values) {
     const auto [first, added] = known.try_emplace(same_value(value.value), value.value);
     if (added) continue;
-    throw InputError(given.place, value.value + (value.value == first->second ? " twice" : " beside " + first->second + ", the same"), "each value once");
+    const char* stages = cost ? " (commas are between values of a sweep; the times of the stages of one value have slashes: 1/1/2/1)" : "";
+    throw InputError(given.place, value.value + (value.value == first->second ? " twice" : " beside " + first->second + ", the same"), std::string("each value once") + stages);
   }
   return values;
 }

@@ -15,11 +15,18 @@ std::string text_at(const nlohmann::json& object, const char* key, const std::st
   return object[key].is_string() ? object[key].get<std::string>() : object[key].dump();
 }
 
+/// "1 ms", or "1, 1, 2, 1 ms (by stage)".
+std::string describe_costs(const std::vector<double>& by_stage) {
+  std::string text;
+  for (const double ms : by_stage) text += (text.empty() ? "" : ", ") + to_text(ms);
+  return text + (by_stage.size() > 1 ? " ms (by stage)" : " ms");
+}
+
 std::string describe_synthetic(const SyntheticCosts& costs) {
   const std::string backward =
-      costs.tw_ms ? "input gradient " + to_text(costs.tb_ms) + " ms, weight gradient " + to_text(*costs.tw_ms) + " ms"
-                  : "backward " + to_text(costs.tb_ms) + " ms";
-  return "synthetic costs: forward " + to_text(costs.tf_ms) + " ms, " + backward + ", transfer " +
+      costs.tw_ms ? "input gradient " + describe_costs(costs.tb_ms) + ", weight gradient " + describe_costs(*costs.tw_ms)
+                  : "backward " + describe_costs(costs.tb_ms);
+  return "synthetic costs: forward " + describe_costs(costs.tf_ms) + ", " + backward + ", transfer " +
          to_text(costs.tcomm_ms) + " ms, for each stage and micro-batch; nothing else takes time";
 }
 

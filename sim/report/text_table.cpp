@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <sstream>
 
+#include "sim/spec/printable_text.hpp"
+
 namespace pdl {
 namespace {
 
@@ -36,9 +38,18 @@ std::vector<std::vector<std::string>> head_of(const TextTable& table) {
   return lines;
 }
 
+/// Cells may hold names of files. Line ends in titles are the table's own.
+TextTable printable_cells(TextTable table) {
+  for (auto& row : table.rows) {
+    for (std::string& cell : row) cell = printable(cell);
+  }
+  return table;
+}
+
 }  // namespace
 
-std::string to_text(const TextTable& table) {
+std::string to_text(const TextTable& given) {
+  const TextTable table = printable_cells(given);
   const std::vector<std::vector<std::string>> head = head_of(table);
   std::vector<std::size_t> widths(table.columns.size(), 0);
   for (const auto& line : head) {
@@ -56,7 +67,8 @@ std::string to_text(const TextTable& table) {
   return out;
 }
 
-std::string to_markdown(const TextTable& table) {
+std::string to_markdown(const TextTable& given) {
+  const TextTable table = printable_cells(given);
   const auto escaped = [](const std::string& cell) {
     std::string out;
     for (const char c : cell) out += c == '|' ? std::string("\\|") : std::string(1, c);
@@ -83,6 +95,7 @@ std::string wrap(const std::string& text, std::size_t width, std::size_t indent)
   std::string out, line(std::min(text.find_first_not_of(' '), text.size()), ' '), word;
   bool empty = true;
   while (words >> word) {
+    word = printable(word);
     if (!empty && line.size() + 1 + word.size() > width) {
       out += line + "\n";
       line = std::string(indent, ' ');

@@ -25,10 +25,23 @@ std::string shown(const nlohmann::json& value) {
   return text.size() <= 80 ? text : text.substr(0, 77) + "...";
 }
 
-/// nlohmann's message from "at line" on: "line 3, column 5: syntax error ...".
-std::string where(const std::string& message) {
-  const std::size_t line = message.find("line ");
-  return line == std::string::npos ? message : message.substr(line);
+/// nlohmann's message without what it says of itself, "[json.exception.parse_error.101] parse error at ".
+std::string reason_of(const std::string& message) {
+  const std::size_t line = message.find("line "), own_end = message.find("] ");
+  if (line != std::string::npos) return message.substr(line);
+  return own_end == std::string::npos ? message : message.substr(own_end + 2);
+}
+
+/// "line 3, column 5: syntax error ...": of an exception that does not know the place (a number out of range) by the bytes that
+/// have been read.
+std::string where(const std::string& message, const std::string& text, std::size_t read_bytes) {
+  const std::string reason = reason_of(message);
+  if (reason.starts_with("line ")) return reason;
+  const std::string_view before = std::string_view(text).substr(0, read_bytes);
+  const auto lines = std::count(before.begin(), before.end(), '\n');
+  const std::size_t last_line = before.rfind('\n');
+  const std::size_t column = before.size() - (last_line == std::string_view::npos ? 0 : last_line + 1);
+  return "line " + std::to_string(lines + 1) + ", column " + std::to_string(column) + ": " + reason;
 }
 
 /// Builds the document while it is parsed, and stops at a key given twice or values nested too deep. Keys of the
@@ -36,7 +49,7 @@ std::string where(const std::string& message) {
 /// the file; nlohmann's own callbacks look through a whole list each time that one of its values ends.
 class DocumentBuilder : public nlohmann::json_sax<nlohmann::json> {
  public:
-  explicit DocumentBuilder(std::span<const std::string> kept) : kept_(kept) {}
+  DocumentBuilder(const std::string& text, std::span<const std::string> kept) : text_(text), kept_(kept) {}
 
   nlohmann::json document;
   std::optional<InputError> problem;  // with `file` as its place
@@ -66,8 +79,8 @@ class DocumentBuilder : public nlohmann::json_sax<nlohmann::json> {
     return true;
   }
 
-  bool parse_error(std::size_t, const std::string&, const nlohmann::json::exception& error) override {
-    return stop("a file that is not whole JSON (" + where(error.what()) + ")", "a JSON document");
+  bool parse_error(std::size_t read_bytes, const std::string&, const nlohmann::json::exception& error) override {
+    return stop("a file that is not whole JSON (" + where(error.what(), text_, read_bytes) + ")", "a JSON document");
   }
 
  private:
@@ -111,6 +124,7 @@ class DocumentBuilder : public nlohmann::json_sax<nlohmann::json> {
     return true;
   }
 
+  const std::string& text_;
   std::span<const std::string> kept_;
   std::vector<nlohmann::json*> open_;  // objects and lists that have not ended, outermost first
   nlohmann::json* next_ = nullptr;     // where the value of the last key goes
@@ -147,7 +161,7 @@ nlohmann::json read_json_file(const std::string& path, std::span<const std::stri
   }
   const std::string text = read_text(path);
 
-  DocumentBuilder builder(kept);
+  DocumentBuilder builder(text, kept);
   builder.file = path;
   if (!nlohmann::json::sax_parse(text, &builder)) throw *builder.problem;
   return std::move(builder.document);

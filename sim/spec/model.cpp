@@ -1,33 +1,23 @@
 #include "sim/spec/model.hpp"
 
-#include <fstream>
-#include <nlohmann/json.hpp>
+#include <array>
+#include <filesystem>
 
 #include "sim/spec/error.hpp"
+#include "sim/spec/json_place.hpp"
 
 namespace pdl {
 namespace {
 
 constexpr std::int64_t kLargestWidth = 10'000'000;
+constexpr std::size_t kMostLayers = 1'000'000;
 
-std::int64_t width(const nlohmann::json& layer, const std::string& key, const std::string& place) {
-  if (!layer.contains(key)) throw InputError(place, "no \"" + key + "\"", "a width");
-  const nlohmann::json& value = layer[key];
-  if (!value.is_number_integer() || value < 1 || value > kLargestWidth) {
-    throw InputError(place + "." + key, value.dump(), "a whole number from 1 to " + std::to_string(kLargestWidth));
-  }
-  return value;
-}
-
-Layer read_layer(const nlohmann::json& layer, const std::string& place) {
-  if (!layer.is_object()) throw InputError(place, layer.dump(), "an object with kind, in, out");
-  for (const auto& [key, value] : layer.items()) {
-    if (key != "kind" && key != "in" && key != "out") throw InputError(place + "." + key, "an unknown key", "kind, in, out");
-  }
-  if (!layer.contains("kind") || layer["kind"] != "linear_relu") {
-    throw InputError(place + ".kind", layer.contains("kind") ? layer["kind"].dump() : "nothing", "\"linear_relu\"");
-  }
-  return {width(layer, "in", place), width(layer, "out", place)};
+Layer read_layer(const JsonPlace& place) {
+  const std::array<std::string, 3> keys = {"kind", "in", "out"};
+  place.object_of(keys);
+  const JsonPlace kind = place.at("kind");
+  if (kind.text() != "linear_relu") kind.refuse("\"linear_relu\", the one kind of layer there is");
+  return {place.at("in").whole(1, kLargestWidth), place.at("out").whole(1, kLargestWidth)};
 }
 
 }  // namespace
@@ -37,30 +27,25 @@ Model mlp(std::int64_t depth, std::int64_t dim) {
 }
 
 Model load_model(const std::string& path) {
-  std::ifstream file(path);
-  if (!file) throw InputError(path, "no readable file", "a model file, or the word mlp");
-  nlohmann::json json;
-  try {
-    json = nlohmann::json::parse(file);
-  } catch (const nlohmann::json::parse_error& error) {
-    throw InputError(path + ": not valid JSON at byte " + std::to_string(error.byte));
-  }
-  if (!json.is_object() || !json.contains("layers") || !json["layers"].is_array() || json["layers"].empty()) {
-    throw InputError(path, "no layers", "{\"layers\": [{\"kind\": \"linear_relu\", \"in\": N, \"out\": N}, ...]}");
-  }
-  for (const auto& [key, value] : json.items()) {
-    if (key != "layers") throw InputError(path + ": " + key, "an unknown key", "layers");
-  }
+  std::error_code error;
+  if (!std::filesystem::exists(path, error)) throw InputError(path, "no such file", "a model file, or the word mlp");
+  const nlohmann::json document = read_json_file(path);
+  const JsonPlace root(document, path);
+  const std::array<std::string, 1> keys = {"layers"};
+  const JsonPlace layers = root.object_of(keys).at("layers").array();
+  if (layers.size() == 0 || layers.size() > kMostLayers) layers.refuse("from 1 to " + std::to_string(kMostLayers) + " layers");
   Model model;
-  for (std::size_t i = 0; i < json["layers"].size(); ++i) {
-    const std::string place = path + ": layers[" + std::to_string(i) + "]";
-    const Layer layer = read_layer(json["layers"][i], place);
+  double count = 0;
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    const JsonPlace place = layers.at(i);
+    const Layer layer = read_layer(place);
     if (i > 0 && layer.in_features != model.layers.back().out_features) {
-      throw InputError(place + ".in", std::to_string(layer.in_features),
-                       std::to_string(model.layers.back().out_features) + ", the width that the layer before gives");
+      place.at("in").refuse(std::to_string(model.layers.back().out_features) + ", the width that the layer before gives");
     }
     model.layers.push_back(layer);
+    count += static_cast<double>(parameters(layer));
   }
+  if (count > kMostParameters) throw InputError(layers.name(), "more than 2.5e17 parameters", "a model of fewer");
   return model;
 }
 

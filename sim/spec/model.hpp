@@ -25,9 +25,13 @@ struct Model {
 /// `depth` equal blocks of width `dim`. depth >= 1, dim >= 1.
 Model mlp(std::int64_t depth, std::int64_t dim);
 
-/// Reads {"layers": [{"kind": "linear_relu", "in": 4096, "out": 4096}, ...]}.
-/// Throws InputError naming the file and the place in it: unknown key or kind, missing or non-positive width, widths
-/// that do not fit the layer before.
+/// So that bytes of parameters, gradients and optimizer state stay below 2^63.
+inline constexpr double kMostParameters = 2.5e17;
+
+/// Reads {"layers": [{"kind": "linear_relu", "in": 4096, "out": 4096}, ...]}: docs/formats-model.md.
+/// Throws InputError naming the file and the place in it: as read_json_file; an unknown, missing or doubled key, an unknown kind,
+/// a width that is no whole number from 1 to 10,000,000 or does not fit the layer before, no layer or more than a million, more
+/// than kMostParameters.
 Model load_model(const std::string& path);
 
 std::int64_t parameters(const Layer& layer);

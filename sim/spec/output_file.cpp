@@ -56,4 +56,10 @@ void write_output(const std::string& path, const std::function<void(std::ostream
   }
 }
 
+void write_json(const std::string& path, const nlohmann::ordered_json& document) {
+  write_output(path, [&](std::ostream& out) {
+    out << document.dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) << "\n";
+  });
+}
+
 }  // namespace pdl

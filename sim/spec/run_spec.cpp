@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <map>
+#include <numeric>
 
 #include "sim/spec/data_parallel_words.hpp"
 #include "sim/spec/error.hpp"
@@ -24,6 +25,25 @@ constexpr double kMostCells = 2e7;
 /// Makespans and byte counts stay below this, so that no 64-bit integer overflows.
 constexpr double kLargestTotal = 4e18;
 
+double read_cost(const std::string& place, const std::string& text) {
+  const double ms = parse_number(place, text, 0, kLargestCostMs);
+  if (ms > 0 && ms < 1e-6) throw InputError(place, text, "0, or at least 0.000001 (one nanosecond)");
+  return ms;
+}
+
+/// "1", or a value a stage: "1,1,2,1", or "1/1/2/1", which a sweep can tell from a list of its own values.
+std::vector<double> read_costs(const SettingValue& s) {
+  const bool commas = s.value.find(',') != std::string::npos, slashes = s.value.find('/') != std::string::npos;
+  if (commas && slashes) throw InputError(s.place, s.value, "the times of the stages with commas between them, or with slashes");
+  std::vector<double> costs;
+  for (const std::string& value : split_at(s.value, slashes ? '/' : ',')) costs.push_back(read_cost(s.place, value));
+  return costs;
+}
+
+double sum_of(const std::vector<double>& costs) { return std::accumulate(costs.begin(), costs.end(), 0.0); }
+
+double largest_of(const std::vector<double>& costs) { return *std::max_element(costs.begin(), costs.end()); }
+
 std::optional<SyntheticCosts> read_synthetic(const Given& given) {
   const SettingValue* tf = find(given, "tf");
   const SettingValue* tb = find(given, "tb");
@@ -31,21 +51,29 @@ std::optional<SyntheticCosts> read_synthetic(const Given& given) {
   const SettingValue* tcomm = find(given, "tcomm");
   if (!tf && !tb && !tw && !tcomm) return std::nullopt;
   if (!tf || !tb) {
-    const SettingValue* first = tf ? tf : tb ? tb : tw ? tw : tcomm;
-    throw InputError(first->place, std::string("no ") + (tf ? "tb" : "tf"), "tf and tb together: synthetic costs");
+    throw InputError(place_of(given, {"tf", "tb", "tw", "tcomm"}), std::string("no ") + (tf ? "tb" : "tf"), "tf and tb together: synthetic costs");
   }
-  const auto cost = [](const SettingValue& s) {
-    const double ms = parse_number(s.place, s.value, 0, kLargestCostMs);
-    if (ms > 0 && ms < 1e-6) throw InputError(s.place, s.value, "0, or at least 0.000001 (one nanosecond)");
-    return ms;
-  };
-  SyntheticCosts costs{cost(*tf), cost(*tb), std::nullopt, 0};
-  if (tw) costs.tw_ms = cost(*tw);
-  if (tcomm) costs.tcomm_ms = cost(*tcomm);
-  if (costs.tf_ms + costs.tb_ms + costs.tw_ms.value_or(0) <= 0) {
+  SyntheticCosts costs{read_costs(*tf), read_costs(*tb), std::nullopt, 0};
+  if (tw) costs.tw_ms = read_costs(*tw);
+  if (tcomm) costs.tcomm_ms = read_cost(tcomm->place, tcomm->value);
+  if (sum_of(costs.tf_ms) + sum_of(costs.tb_ms) + (costs.tw_ms ? sum_of(*costs.tw_ms) : 0) <= 0) {
     throw InputError(tf->place, "tf, tb and tw all 0", "a step that computes something");
   }
   return costs;
+}
+
+/// A list of times has one for every stage.
+void check_stage_costs(const Given& given, const RunSpec& spec) {
+  if (!spec.synthetic) return;
+  const auto check = [&](const char* name, const std::vector<double>& costs) {
+    const auto count = static_cast<std::int64_t>(costs.size());
+    if (count == 1 || count == stage_count(spec)) return;
+    throw InputError(place_of(given, {name}), std::to_string(count) + " times for " + std::to_string(stage_count(spec)) + (stage_count(spec) == 1 ? " stage" : " stages"),
+                     "one for all stages, or one for each");
+  };
+  check("tf", spec.synthetic->tf_ms);
+  check("tb", spec.synthetic->tb_ms);
+  if (spec.synthetic->tw_ms) check("tw", *spec.synthetic->tw_ms);
 }
 
 /// Before anything is made of that size.
@@ -53,10 +81,8 @@ void check_cells(const Given& given, const RunSpec& spec) {
   double cells = static_cast<double>(stage_count(spec)) * static_cast<double>(spec.microbatches);
   cells *= static_cast<double>(replica_count(spec)) * static_cast<double>(spec.accum);
   if (cells <= kMostCells) return;
-  for (const char* name : {"microbatches", "accum", "chunks", "gpus", "dp", "pp", "schedule"}) {
-    const SettingValue* s = find(given, name);
-    if (s) throw InputError(s->place, to_text(cells) + " stages x micro-batches x rounds", "at most " + to_text(kMostCells));
-  }
+  throw InputError(place_of(given, {"microbatches", "accum", "chunks", "gpus", "dp", "pp", "schedule"}),
+                   to_text(cells) + " stages x micro-batches x rounds", "at most " + to_text(kMostCells));
 }
 
 void read_model(const Given& given, RunSpec& spec) {
@@ -65,12 +91,11 @@ void read_model(const Given& given, RunSpec& spec) {
   const SettingValue* model = find(given, "model");
   if (model) spec.model_name = model->value;
   if (spec.model_name == "mlp") {
-    // Textbook costs are per GPU: the depth does not matter, there must only be a layer for every stage.
+    // Textbook costs are those of a stage: the depth does not matter, there must only be a layer for every stage.
     if (spec.synthetic && !find(given, "depth")) spec.depth = std::max(spec.depth, stage_count(spec));
-    if (static_cast<double>(spec.depth) * static_cast<double>(spec.dim) * static_cast<double>(spec.dim) * 16 >
-        kLargestTotal) {
-      const SettingValue* s = find(given, "dim") ? find(given, "dim") : find(given, "depth") ? find(given, "depth") : find(given, "gpus");
-      throw InputError(s->place, s->value, "a model of fewer than 2.5e17 parameters");
+    if (static_cast<double>(spec.depth) * static_cast<double>(spec.dim) * static_cast<double>(spec.dim) > kMostParameters) {
+      throw InputError(place_of(given, {"dim", "depth", "gpus", "pp", "chunks"}),
+                       std::to_string(spec.depth) + " layers of width " + std::to_string(spec.dim), "a model of fewer than 2.5e17 parameters");
     }
     spec.model = mlp(spec.depth, spec.dim);
     return;
@@ -100,9 +125,8 @@ void take_shape_of_file(const Given& given, RunSpec& spec) {
     into = of_file;
   };
   std::int64_t workers = pipeline_workers(spec);
-  const bool named = find(given, "gpus") || find(given, "pp");
   const SettingValue* s = find(given, "pp") ? find(given, "pp") : find(given, "gpus");
-  if (named && workers != shape.workers) {
+  if (s && workers != shape.workers) {
     throw InputError(s->place, s->value + " beside the schedule " + spec.schedule,
                      std::to_string(shape.workers) + (spec.dp > 1 ? " GPUs a replica" : "") + ", as in the schedule");
   }
@@ -126,11 +150,11 @@ void read_schedule(const Given& given, RunSpec& spec) {
     std::vector<std::string> names;
     for (const Schedule& s : schedules()) names.emplace_back(s.name);
     names.emplace_back(kAutoSchedule);
-    refuse_word(schedule->place, schedule->value, names);
+    refuse_word({"schedule", spec.schedule, place_of(given, {"schedule"})}, names);
   }
   if (!chunks) spec.chunks = known->default_chunks;
   if (spec.chunks < known->least_chunks || spec.chunks > known->most_chunks) {
-    throw InputError(chunks->place, chunks->value + " with schedule " + spec.schedule,
+    throw InputError(place_of(given, {"chunks", "schedule"}), std::to_string(spec.chunks) + " with schedule " + spec.schedule,
                      known->least_chunks == known->most_chunks ? std::to_string(known->least_chunks)
                                                                : "at most " + std::to_string(known->most_chunks));
   }
@@ -176,7 +200,7 @@ void read_strategy(const Given& given, RunSpec& spec) {
                          "strategy pp, which has schedules", "schedule");
   }
   if (spec.strategy == Strategy::single && spec.gpus > 1) {
-    throw InputError(strategy->place, "single with " + std::to_string(spec.gpus) + " GPUs", "gpus 1, or strategy mp, pp, dp or ddp");
+    throw InputError(place_of(given, {"strategy"}), "single with " + std::to_string(spec.gpus) + " GPUs", "gpus 1, or strategy mp, pp, dp or ddp");
   }
 }
 
@@ -184,16 +208,16 @@ void read_strategy(const Given& given, RunSpec& spec) {
 void check_shape(const Given& given, const RunSpec& spec) {
   const auto layers = static_cast<std::int64_t>(spec.model.layers.size());
   if (layers < stage_count(spec)) {
-    const SettingValue* s = find(given, spec.chunks > 1 && find(given, "chunks") ? "chunks" : "gpus");
-    if (!s) s = find(given, "schedule");
-    throw InputError(s->place, std::to_string(stage_count(spec)) + " stages for " + std::to_string(layers) + " layers",
+    const bool chunked = spec.chunks > 1 && find(given, "chunks");
+    throw InputError(place_of(given, {chunked ? "chunks" : "pp", "pp", "gpus", "schedule", "depth", "model"}),
+                     std::to_string(stage_count(spec)) + (stage_count(spec) == 1 ? " stage for " : " stages for ") +
+                         std::to_string(layers) + (layers == 1 ? " layer" : " layers"),
                      "at least one layer for every stage");
   }
   const Schedule* known = named_schedule(spec);
   const auto refusal = known ? known->refusal(shape_of(spec, spec.microbatches)) : std::nullopt;
   if (!refusal) return;
-  const SettingValue* s = find(given, "microbatches") ? find(given, "microbatches") : find(given, "schedule");
-  throw InputError(s ? s->place : "microbatches", refusal->found + " with schedule " + spec.schedule, refusal->expected);
+  throw InputError(place_of(given, {"microbatches", "schedule"}), refusal->found + " with schedule " + spec.schedule, refusal->expected);
 }
 
 void read_overlap(const Given& given, RunSpec& spec) {
@@ -267,13 +291,11 @@ void read_workers(const Given& given, RunSpec& spec) {
   }
   read_transport(given, spec);
   if (spec.workers == Workers::process && spec.transport == Transport::copy && spec.gpus > 1) {
-    const SettingValue* s = find(given, "transport") ? find(given, "transport") : find(given, "workers");
-    throw InputError(s->place, "copy between processes", "transport nccl (on CPU gloo), or --workers thread");
+    throw InputError(place_of(given, {"transport", "workers"}), "copy between processes", "transport nccl (on CPU gloo), or --workers thread");
   }
   const Schedule* known = named_schedule(spec);
   if (spec.workers == Workers::one && !(known && known->same_on_every_worker)) {
-    const SettingValue* schedule = find(given, "schedule");
-    throw InputError(schedule->place, schedule->value + " with one thread for all GPUs",
+    throw InputError(place_of(given, {"schedule", "workers"}), spec.schedule + " with one thread for all GPUs",
                      "naive, gpipe or option-c: one thread gives every GPU the same order (or workers thread or process)");
   }
   spec.p2p = spec.transport == Transport::copy ? PointToPoint::eager : PointToPoint::rendezvous;
@@ -291,8 +313,18 @@ void read_workers(const Given& given, RunSpec& spec) {
 /// place, of one number format (runtime/model/pipeline_stage.hpp).
 void check_precision(const Given& given, const RunSpec& spec) {
   if (!is_amp(spec.dtype) || is_data_parallel(spec) || spec.workers == Workers::one) return;
-  throw InputError(find(given, "dtype")->place, to_string(spec.dtype) + " for a pipeline with a worker a GPU",
+  throw InputError(place_of(given, {"dtype"}), to_string(spec.dtype) + " for a pipeline with a worker a GPU",
                    "fp32 or tf32, or a program of autograd (--workers one, --strategy ddp, dp or mp)");
+}
+
+/// Bytes of all activations of a step, had it them all at once.
+void check_activations(const Given& given, const RunSpec& spec) {
+  double width = static_cast<double>(spec.model.layers.front().in_features);
+  for (const Layer& layer : spec.model.layers) width += static_cast<double>(layer.out_features);
+  const double bytes = 4 * width * static_cast<double>(spec.batch) * static_cast<double>(spec.accum);
+  if (bytes <= kLargestTotal) return;
+  throw InputError(place_of(given, {"batch", "accum", "model", "dim", "depth"}), to_text(bytes) + " bytes of activations in a step",
+                   "at most " + to_text(kLargestTotal));
 }
 
 void check_totals(const Given& given, RunSpec& spec) {
@@ -302,11 +334,10 @@ void check_totals(const Given& given, RunSpec& spec) {
   }
   const double tasks = static_cast<double>(stage_count(spec) * spec.accum) * static_cast<double>(spec.microbatches);
   if (spec.synthetic) {
-    const double ms = spec.synthetic->tf_ms + spec.synthetic->tb_ms + spec.synthetic->tw_ms.value_or(0) +
-                      2 * spec.synthetic->tcomm_ms;
+    const SyntheticCosts& costs = *spec.synthetic;
+    const double ms = largest_of(costs.tf_ms) + largest_of(costs.tb_ms) + (costs.tw_ms ? largest_of(*costs.tw_ms) : 0) + 2 * costs.tcomm_ms;
     if (tasks * ms * 1e6 > kLargestTotal) {
-      const SettingValue& tf = *find(given, "tf");
-      throw InputError(tf.place, to_text(tasks * ms) + " ms of work in all", "at most 4e12 ms");
+      throw InputError(place_of(given, {"tf"}), to_text(tasks * ms) + " ms of work in all", "at most 4e12 ms");
     }
   }
 }
@@ -328,6 +359,7 @@ RunSpec parse_run_spec(std::span<const SettingValue> values, std::shared_ptr<con
   check_cells(given, spec);
   read_model(given, spec);
   check_shape(given, spec);
+  check_stage_costs(given, spec);
   read_precision(given, spec);
   if (const SettingValue* s = find(given, "optimizer")) spec.optimizer = parse_word(kOptimizers, *s);
   read_workers(given, spec);
@@ -340,6 +372,7 @@ RunSpec parse_run_spec(std::span<const SettingValue> values, std::shared_ptr<con
   read_recompute(given, spec);
   read_overlap(given, spec);
   check_totals(given, spec);
+  check_activations(given, spec);
   check_replicas(given, spec);
   return spec;
 }

@@ -35,14 +35,21 @@ enum class PointToPoint { eager, rendezvous };
 /// autograd).
 enum class Workers { process, thread, one };
 
-/// Textbook costs, milliseconds per stage and micro-batch. `tb` is the whole backward unless `tw` is given; then tb is
-/// the input gradient and tw the weight gradient.
+/// Textbook costs, milliseconds for one micro-batch on one stage: one value for all stages of a replica, or one for each, first
+/// stage first. A GPU with several chunks has as many stages, each of that time. `tb` is the whole backward unless `tw` is given;
+/// then tb is the input gradient and tw the weight gradient.
 struct SyntheticCosts {
-  double tf_ms = 1.0;
-  double tb_ms = 2.0;
-  std::optional<double> tw_ms;
+  std::vector<double> tf_ms = {1.0};
+  std::vector<double> tb_ms = {2.0};
+  std::optional<std::vector<double>> tw_ms;
+  /// One message between two GPUs. A link carries the messages of one GPU to another one after the other; it occupies no GPU.
   double tcomm_ms = 0.0;
 };
+
+/// The value of a stage, from 0: one of a list of one is that of every stage.
+inline double of_stage(const std::vector<double>& by_stage, std::size_t stage) {
+  return by_stage.size() == 1 ? by_stage.front() : by_stage.at(stage);
+}
 
 /// A worker whose host sleeps at the start of every step.
 struct Straggler {
@@ -113,8 +120,13 @@ struct SettingInfo {
   std::string value_name;  // "N", "mlp|FILE.json"
   std::string help;
   bool is_switch = false;  // alone it means 1
+  bool by_stage = false;   // takes a list: a value a stage
 };
 std::span<const SettingInfo> setting_infos();
+
+/// What the field knows by this value of a setting and this simulator does not: not_modelled("strategy", "tp") is "tensor
+/// parallelism is not modelled yet". Empty: nothing is known of it.
+std::string not_modelled(const std::string& setting, const std::string& word);
 
 /// Checks each word and all of them together. Throws InputError naming the place: unknown word (with the nearest known
 /// one), not a number, out of range, given twice, words that contradict (--strategy mp with --schedule gpipe; more

@@ -3,6 +3,16 @@
 #include "sim/spec/words.hpp"
 
 namespace pdl {
+namespace {
+
+/// "1", or "1,1,2,1".
+std::string by_stage(const std::vector<double>& costs) {
+  std::string text;
+  for (const double ms : costs) text += (text.empty() ? "" : ",") + to_text(ms);
+  return text;
+}
+
+}  // namespace
 
 std::vector<SettingValue> to_settings(const RunSpec& spec) {
   std::vector<SettingValue> settings;
@@ -49,9 +59,9 @@ std::vector<SettingValue> to_settings(const RunSpec& spec) {
     add("network-latency-us", to_text(spec.network_latency_us));
   }
   if (spec.synthetic) {
-    add("tf", to_text(spec.synthetic->tf_ms));
-    add("tb", to_text(spec.synthetic->tb_ms));
-    if (spec.synthetic->tw_ms) add("tw", to_text(*spec.synthetic->tw_ms));
+    add("tf", by_stage(spec.synthetic->tf_ms));
+    add("tb", by_stage(spec.synthetic->tb_ms));
+    if (spec.synthetic->tw_ms) add("tw", by_stage(*spec.synthetic->tw_ms));
     add("tcomm", to_text(spec.synthetic->tcomm_ms));
   }
   return settings;

@@ -3,13 +3,16 @@
 #include <algorithm>
 #include <array>
 
+#include "sim/spec/schedules/microbatch_groups.hpp"
+
 namespace pdl {
 namespace {
 
-std::optional<ShapeRefusal> multiple_of_workers(const ScheduleShape& shape) {
-  if (shape.microbatches % shape.workers == 0) return std::nullopt;
-  return ShapeRefusal{std::to_string(shape.microbatches) + " micro-batches on " + std::to_string(shape.workers) + " GPUs",
-                      "a multiple of the number of GPUs (groups of that many go through a chunk before the next chunk)"};
+std::optional<ShapeRefusal> equal_groups(const ScheduleShape& shape) {
+  const std::int32_t groups = microbatch_groups(shape);
+  if (shape.microbatches % groups == 0) return std::nullopt;
+  return ShapeRefusal{std::to_string(shape.microbatches) + " micro-batches on " + std::to_string(shape.workers) + " GPUs, " + std::to_string(groups) + " groups",
+                      "a multiple of the number of groups, which is M / P rounded down (equal groups go through a chunk before the next chunk)"};
 }
 
 std::optional<ShapeRefusal> as_many_as_stages(const ScheduleShape& shape) {
@@ -50,13 +53,13 @@ constexpr std::array kSchedules = {
              .order = option_c_order},
     Schedule{.name = "interleaved",
              .source = "Narayanan et al., Megatron-LM, SC21, arXiv:2104.04473",
-             .summary = "1F1B over V chunks a GPU, groups of P micro-batches through each chunk in turn",
+             .summary = "1F1B over V chunks a GPU, groups of G micro-batches (P, or somewhat more) through each chunk in turn",
              .least_chunks = 1,
              .most_chunks = kManyChunks,
              .default_chunks = 2,
-             .bubble = "(P-1) (F+B+W) / V",
-             .memory = "min(M, P + (P-1)/V)",
-             .refuses = multiple_of_workers,
+             .bubble = "(P-1) (F+B+W) / V, M >= P",
+             .memory = "min(M, G + (2P-1-G)/V)",
+             .refuses = equal_groups,
              .order = interleaved_order},
     Schedule{.name = "interleaved-zb",
              .source = "Qi et al., Zero Bubble Pipeline Parallelism, arXiv:2401.10241 (ZB1P); PyTorch's InterleavedZeroBubble",
@@ -65,9 +68,9 @@ constexpr std::array kSchedules = {
              .most_chunks = kManyChunks,
              .default_chunks = 2,
              .splits_backward = true,
-             .bubble = "(P-1) (F+B-W) / V, W <= F, B",
-             .memory = "P",
-             .refuses = multiple_of_workers,
+             .bubble = "(P-1) (F+B-W) / V, M >= P, W <= F, B",
+             .memory = "min(M, G + (P-G)/V)",
+             .refuses = equal_groups,
              .order = interleaved_zero_bubble_order},
     Schedule{.name = "looped-bfs",
              .source = "Lamy-Poirier, Breadth-First Pipeline Parallelism, MLSys 2023, arXiv:2211.05953",

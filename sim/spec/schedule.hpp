@@ -66,8 +66,8 @@ struct PipelineOrder {
   bool operator==(const PipelineOrder&) const = default;
 };
 
-/// Why a schedule does not take a shape: what it is, "6 micro-batches on 4 GPUs", and what it should be, "a multiple of the
-/// number of GPUs".
+/// Why a schedule does not take a shape: what it is, "9 micro-batches on 4 GPUs, 2 groups", and what it should be, "a
+/// multiple of the number of groups": in words that hold for any shape.
 struct ShapeRefusal {
   std::string found;
   std::string expected;

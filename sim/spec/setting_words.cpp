@@ -1,5 +1,6 @@
 #include "sim/spec/setting_words.hpp"
 
+#include "sim/spec/printable_text.hpp"
 #include "sim/spec/schedule.hpp"
 
 namespace pdl {
@@ -12,7 +13,7 @@ std::string schedule_names() {
 }
 
 const std::array<SettingInfo, 35> kSettings = {{
-    {"model", "mlp|FILE.json", "the model: a stack of Linear+ReLU blocks, or a file with a list of layers"},
+    {"model", "mlp|FILE.json", "the model: a stack of Linear+ReLU blocks (--depth, --dim), or a file with a list of layers (docs/formats-model.md)"},
     {"depth", "L", "number of layers (default 8)"},
     {"dim", "D", "width of every layer (default 8192)"},
     {"batch", "B", "samples of a step (of each round with --accum), over all GPUs (default 2048)"},
@@ -46,15 +47,51 @@ const std::array<SettingInfo, 35> kSettings = {{
     {"hosts", "H", "hosts that the GPUs are spread over evenly (default: as the profile was measured, else 1)"},
     {"network-gb-per-s", "GB", "bandwidth of a host's network each way, 1e9 bytes a second (default 400: 8 ports of 400 Gb/s)"},
     {"network-latency-us", "US", "latency that the network adds to each of NCCL's messages between hosts (default 5)"},
-    {"tf", "MS", "synthetic cost: forward of a stage and micro-batch, milliseconds"},
-    {"tb", "MS", "synthetic cost: whole backward, or the input gradient alone if --tw is given"},
-    {"tw", "MS", "synthetic cost: weight gradient"},
-    {"tcomm", "MS", "synthetic cost: one transfer between stages, one exchange of all parameters or gradients (default 0)"},
+    {"tf", "MS|MS,MS...", "synthetic cost, milliseconds: forward of one micro-batch on one stage, of which a GPU has as many as --chunks; "
+     "a list has one time a stage (1,1,2,1 or 1/1/2/1)", false, true},
+    {"tb", "MS|MS,MS...", "synthetic cost: the same of the whole backward, or of the input gradient alone if --tw is given", false, true},
+    {"tw", "MS|MS,MS...", "synthetic cost: the same of the weight gradient", false, true},
+    {"tcomm", "MS", "synthetic cost: one message between two GPUs, one after the other on the link from one to the other; one exchange of "
+     "all parameters or gradients (default 0)"},
 }};
+
+/// Words of the field that a user may well try.
+struct NotModelled {
+  const char* setting;
+  const char* word;
+  const char* text;
+};
+constexpr const char* kTensorParallel = "tensor parallelism is not modelled yet";
+constexpr const char* kFullySharded = "fully sharded data parallelism is not modelled yet";
+constexpr const char* kSequenceParallel = "sequence and context parallelism are not modelled yet";
+constexpr const char* kExpertParallel = "expert parallelism is not modelled yet";
+constexpr const char* kAdamW = "AdamW is not modelled yet; adam is torch.optim.Adam, without weight decay";
+constexpr std::array kNotModelled = {
+    NotModelled{"strategy", "tp", kTensorParallel},
+    NotModelled{"strategy", "fsdp", kFullySharded},
+    NotModelled{"strategy", "fsdp2", kFullySharded},
+    NotModelled{"strategy", "hsdp", kFullySharded},
+    NotModelled{"strategy", "zero", kFullySharded},
+    NotModelled{"strategy", "cp", kSequenceParallel},
+    NotModelled{"strategy", "sp", kSequenceParallel},
+    NotModelled{"strategy", "ep", kExpertParallel},
+    NotModelled{"dtype", "bf16", "bf16 weights are not modelled; amp-bf16 is autocast"},
+    NotModelled{"dtype", "fp16", "fp16 weights are not modelled; amp-fp16 is autocast"},
+    NotModelled{"dtype", "fp8", "fp8 is not modelled yet"},
+    NotModelled{"dtype", "fp64", "fp64 is not modelled yet"},
+    NotModelled{"optimizer", "adamw", kAdamW},
+    NotModelled{"transport", "mpi", "MPI's messages are not modelled yet"},
+    NotModelled{"schedule", "dualpipe", "DualPipe keeps two copies of the parameters, which is not modelled yet; dualpipe-v keeps one"},
+};
 
 }  // namespace
 
 std::span<const SettingInfo> setting_infos() { return kSettings; }
+
+std::string not_modelled(const std::string& setting, const std::string& word) {
+  const auto known = std::find_if(kNotModelled.begin(), kNotModelled.end(), [&](const NotModelled& n) { return setting == n.setting && word == n.word; });
+  return known == kNotModelled.end() ? "" : known->text;
+}
 
 std::string to_string(Strategy value) { return setting_words::text_of(setting_words::kStrategies, value); }
 std::string to_string(Dtype value) { return setting_words::text_of(setting_words::kDtypes, value); }
@@ -65,10 +102,11 @@ std::string to_string(Workers value) { return setting_words::text_of(setting_wor
 
 namespace setting_words {
 
-void refuse_word(const std::string& place, const std::string& found, std::span<const std::string> known) {
-  const std::string nearest = nearest_word(found, known);
-  throw InputError(place, found.empty() ? "nothing" : found,
-                   list_words(known) + (nearest.empty() ? "" : " (did you mean " + nearest + "?)"));
+void refuse_word(const SettingValue& setting, std::span<const std::string> known) {
+  const std::string missing = not_modelled(setting.name, setting.value), nearest = nearest_word(setting.value, known);
+  const std::string hint = !missing.empty() ? missing : !nearest.empty() ? "did you mean " + nearest + "?" : "";
+  throw InputError(setting.place, setting.value.empty() ? "nothing" : setting.value,
+                   list_words(known) + (hint.empty() ? "" : " (" + hint + ")"));
 }
 
 Given collect(std::span<const SettingValue> values) {
@@ -81,6 +119,7 @@ Given collect(std::span<const SettingValue> values) {
       throw InputError(setting.place, "an unknown setting " + setting.name,
                        nearest.empty() ? "one of " + list_words(known) : nearest);
     }
+    if (!is_utf8(setting.value)) throw InputError(setting.place, setting.value + ", which is no UTF-8", "a value in UTF-8: JSON is written in it");
     if (!given.emplace(setting.name, setting).second) {
       throw InputError(setting.place, setting.name + " given twice", "one value");
     }
@@ -91,6 +130,13 @@ Given collect(std::span<const SettingValue> values) {
 const SettingValue* find(const Given& given, const char* name) {
   const auto found = given.find(name);
   return found == given.end() ? nullptr : &found->second;
+}
+
+std::string place_of(const Given& given, std::initializer_list<const char*> names) {
+  for (const char* name : names) {
+    if (const SettingValue* s = find(given, name)) return s->place;
+  }
+  return *names.begin();
 }
 
 void read_whole(const Given& given, const char* name, std::int64_t& into, std::int64_t largest) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <initializer_list>
 #include <map>
 #include <span>
 #include <string>
@@ -40,7 +41,9 @@ std::string text_of(const std::array<Word<Enum>, N>& words, Enum value) {
   return std::find_if(words.begin(), words.end(), [&](const auto& word) { return word.value == value; })->text;
 }
 
-[[noreturn]] void refuse_word(const std::string& place, const std::string& found, std::span<const std::string> known);
+/// "--strategy: found tp, expected single, mp, pp, dp or ddp (tensor parallelism is not modelled yet)", or with the known word
+/// that it is a slip of.
+[[noreturn]] void refuse_word(const SettingValue& setting, std::span<const std::string> known);
 
 template <typename Enum, std::size_t N>
 Enum parse_word(const std::array<Word<Enum>, N>& words, const SettingValue& setting) {
@@ -49,7 +52,7 @@ Enum parse_word(const std::array<Word<Enum>, N>& words, const SettingValue& sett
     if (word.text == setting.value) return word.value;
     known.push_back(word.text);
   }
-  refuse_word(setting.place, setting.value, known);
+  refuse_word(setting, known);
 }
 
 /// The words given, by name.
@@ -60,6 +63,10 @@ Given collect(std::span<const SettingValue> values);
 
 /// nullptr if it was not given.
 const SettingValue* find(const Given& given, const char* name);
+
+/// The place of the first of these words that was given; where none was, the first word itself. For refusals of values
+/// that may come from any of several words, or from a default.
+std::string place_of(const Given& given, std::initializer_list<const char*> names);
 
 /// A whole number from 1 on, if it was given.
 void read_whole(const Given& given, const char* name, std::int64_t& into, std::int64_t largest);

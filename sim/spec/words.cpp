@@ -11,6 +11,36 @@
 #include "sim/spec/error.hpp"
 
 namespace pdl {
+namespace {
+
+std::string lower_case(std::string_view text) {
+  std::string lower(text);
+  for (char& c : lower) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  return lower;
+}
+
+/// The dashes that a flag begins with are no letters of it.
+std::size_t letters(std::string_view word) { return word.size() - std::min(word.find_first_not_of('-'), word.size()); }
+
+/// Optimal string alignment: Levenshtein's distance, with two neighbours exchanged as one edit.
+std::size_t edits_between(const std::string& a, const std::string& b) {
+  std::vector<std::size_t> before_last(b.size() + 1), last(b.size() + 1), row(b.size() + 1);
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    before_last.swap(last);
+    last.swap(row);
+    row[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      row[j] = std::min({last[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1), last[j] + 1, row[j - 1] + 1});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) row[j] = std::min(row[j], before_last[j - 2] + 1);
+    }
+  }
+  return row.back();
+}
+
+}  // namespace
 
 std::int64_t parse_whole(std::string_view place, std::string_view text, std::int64_t least, std::int64_t largest) {
   std::int64_t number = 0;
@@ -64,26 +94,29 @@ std::string to_text(double number) {
 }
 
 std::string nearest_word(std::string_view word, std::span<const std::string> known) {
+  constexpr std::size_t kLettersAnEdit = 3;
   std::string nearest;
-  std::size_t least = 4;
+  std::size_t least = 0;
   for (const std::string& candidate : known) {
-    std::vector<std::size_t> row(candidate.size() + 1);
-    std::iota(row.begin(), row.end(), std::size_t{0});
-    for (std::size_t i = 0; i < word.size(); ++i) {
-      std::size_t diagonal = row[0];
-      row[0] = i + 1;
-      for (std::size_t j = 0; j < candidate.size(); ++j) {
-        const std::size_t substituted = diagonal + (word[i] == candidate[j] ? 0 : 1);
-        diagonal = row[j + 1];
-        row[j + 1] = std::min({substituted, row[j] + 1, row[j + 1] + 1});
-      }
-    }
-    if (row.back() < least) {
-      least = row.back();
-      nearest = candidate;
-    }
+    const std::size_t edits = edits_between(lower_case(word), lower_case(candidate));
+    if (edits > std::min(letters(word), letters(candidate)) / kLettersAnEdit) continue;
+    if (!nearest.empty() && edits >= least) continue;
+    least = edits;
+    nearest = candidate;
   }
   return nearest;
+}
+
+std::vector<std::string> split_at(std::string_view text, char separator) {
+  std::vector<std::string> parts = {""};
+  for (const char c : text) {
+    if (c == separator) {
+      parts.emplace_back();
+    } else {
+      parts.back().push_back(c);
+    }
+  }
+  return parts;
 }
 
 std::string list_words(std::span<const std::string> words) {

@@ -3,12 +3,14 @@
 //   parse_whole("--gpus", "5", 1, 1000000)   -> 5
 //   parse_whole("--gpus", "5x", 1, 1000000)  -> InputError "--gpus: found 5x, expected a whole number from 1 to 1000000"
 //   nearest_word("gups", {"gpus", "depth"})  -> "gpus"
+//   nearest_word("tp", {"mp", "dp"})         -> "": half of a word of two letters is no slip of the finger
 #pragma once
 
 #include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace pdl {
 
@@ -23,8 +25,13 @@ std::int64_t parse_bytes(const std::string& place, const std::string& text);
 /// The shortest text that reads back as the same number.
 std::string to_text(double number);
 
-/// The known word with the smallest edit distance; empty if none is within 3 edits.
+/// The known word that this one is probably a slip of: the fewest edits (letters put in, left out, replaced, or two
+/// neighbours exchanged), at most one for every three letters of the shorter word; upper case counts as lower case. Empty if
+/// there is none: no hint is better than a wrong one.
 std::string nearest_word(std::string_view word, std::span<const std::string> known);
+
+/// The parts between the separators, empty ones too: split_at("1,,2", ',') is "1", "", "2".
+std::vector<std::string> split_at(std::string_view text, char separator);
 
 /// "a, b or c"
 std::string list_words(std::span<const std::string> words);

@@ -34,7 +34,7 @@ void compare(const CompareFlags& flags) {
   const std::string &name_a = flags.files[0], &name_b = flags.files[1];
   const RunResult a = read_run(name_a), b = read_run(name_b);
   if (json) {
-    write_output(*json, [&](std::ostream& out) { out << compare_json(a, name_a, b, name_b).dump(1) << "\n"; });
+    write_json(*json, compare_json(a, name_a, b, name_b));
   }
   if (json != "-") std::cout << compare_text(a, name_a, b, name_b, screen_style(with_gantt));
 }

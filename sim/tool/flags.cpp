@@ -1,5 +1,7 @@
 #include "sim/tool/flags.hpp"
 
+#include <algorithm>
+
 #include "sim/spec/error.hpp"
 #include "sim/spec/words.hpp"
 
@@ -28,9 +30,14 @@ std::vector<std::string> subcommands_of(const CLI::App& app) {
 }
 
 std::string nearest_or_list(const std::string& word, const std::vector<std::string>& known) {
-  constexpr std::size_t kLeastLength = 4;  // anything is near to a word of three letters
-  const std::string nearest = word.size() < kLeastLength ? "" : nearest_word(word, known);
+  const std::string nearest = nearest_word(word, known);
   return nearest.empty() ? list_words(known) : nearest;
+}
+
+/// `word`: "--gups". A flag that the field knows and this program does not is named as such.
+std::string expected_flag(const std::string& word, const std::vector<std::string>& flags) {
+  const std::string missing = not_modelled("strategy", word.substr(std::min(word.find_first_not_of('-'), word.size())));
+  return nearest_or_list(word, flags) + (missing.empty() ? "" : " (" + missing + ")");
 }
 
 }  // namespace
@@ -86,7 +93,7 @@ void refuse_command_line(const CLI::App& app, const CLI::ParseError& error) {
     // "--gups=5" is looked up without its value.
     const std::string word = left.front().substr(0, left.front().find('='));
     if (word.starts_with("-")) {
-      throw InputError(place, "an unknown flag " + word, nearest_or_list(word, flags_of(active)));
+      throw InputError(place, "an unknown flag " + word, expected_flag(word, flags_of(active)));
     }
     if (&active == &app) {
       throw InputError(place, "an unknown subcommand " + word, nearest_or_list(word, subcommands_of(app)));

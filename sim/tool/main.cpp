@@ -2,6 +2,7 @@
 #include <iostream>
 
 #include "sim/spec/error.hpp"
+#include "sim/spec/printable_text.hpp"
 #include "sim/tool/commands.hpp"
 #include "sim/tool/flags.hpp"
 
@@ -44,16 +45,16 @@ int main(int argc, char** argv) {
     run_command_line(argc, argv);
     return pdl::kExitFine;
   } catch (const pdl::InputError& error) {
-    std::cerr << "pdl-sim: " << error.what() << "\n";
+    std::cerr << "pdl-sim: " << pdl::printable(error.what()) << "\n";
     return pdl::kExitInput;
   } catch (const pdl::CannotRun& error) {
-    std::cerr << "pdl-sim: " << error.what() << "\n";
+    std::cerr << "pdl-sim: " << pdl::printable(error.what()) << "\n";
     return pdl::kExitCannotRun;
   } catch (const std::bad_alloc&) {
     std::cerr << "pdl-sim: not enough memory on this machine for a plan of this size\n";
     return pdl::kExitCannotRun;
   } catch (const std::exception& error) {
-    std::cerr << "pdl-sim: a bug of pdl-sim: " << error.what() << "\n";
+    std::cerr << "pdl-sim: a bug of pdl-sim: " << pdl::printable(error.what()) << "\n";
     return pdl::kExitBug;
   }
 }

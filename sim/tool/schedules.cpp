@@ -2,7 +2,7 @@
 //
 //   schedule        stages a GPU     micro-batches       idle time of a GPU      live activations
 //   ---------------------------------------------------------------------------------------------
-//   interleaved     2 (at least 1)   a multiple of ...   (P-1) (F+B+W) / V       min(M, P + (P-1)/V)
+//   interleaved     V, usually 2     a multiple of ...   (P-1) (F+B+W) / V       min(M, G + (2P-1-G)/V)
 //
 // Everything shown is of the table in sim/spec/schedule.cpp.
 #include <algorithm>
@@ -25,7 +25,7 @@ namespace {
 /// The rule as the schedule words it when it refuses a shape; "any" if it refuses none of some small ones.
 std::string microbatch_rule(const Schedule& schedule) {
   constexpr std::int32_t kWorkers = 4;
-  for (std::int32_t microbatches = 1; microbatches < 2 * kWorkers; ++microbatches) {
+  for (std::int32_t microbatches = 1; microbatches < 4 * kWorkers; ++microbatches) {
     if (const auto refusal = schedule.refusal({kWorkers, schedule.default_chunks, microbatches})) return refusal->expected;
   }
   return "any";
@@ -78,8 +78,8 @@ std::string schedules_text(std::size_t width) {
     if (s.same_on_every_worker) one_thread += (one_thread.empty() ? "" : ", ") + std::string(s.name);
   }
   return costs + "\n" +
-         wrap("P GPUs, M micro-batches, V stages a GPU (--chunks); F, B, W: time of a forward, an input gradient and a "
-              "weight gradient of one micro-batch on a GPU. Idle time: equal stages, no transfers. Live activations: the "
+         wrap("P GPUs, M micro-batches, V stages a GPU (--chunks), G micro-batches a group (P where M is a multiple of P); F, B, W: time of "
+              "a forward, an input gradient and a weight gradient of one micro-batch on all stages of a GPU (V times --tf, ...). Idle time: equal stages, no transfers. Live activations: the "
               "most on one GPU, in activations of the P-th part of the model for one micro-batch.",
               width) +
          "\n" + orders + "\n" + wrap("The same order on every GPU, so that --workers one can run it: " + one_thread + ".", width) +
@@ -115,7 +115,7 @@ void add_schedules(CLI::App& app) {
                                          "write the table as JSON; -: to standard output, without the table");
   command->callback([json] {
     const auto path = json->value();
-    if (path) write_output(*path, [](std::ostream& out) { out << schedules_json().dump(1) << "\n"; });
+    if (path) write_json(*path, schedules_json());
     if (path != "-") std::cout << schedules_text(screen_width());
   });
 }

@@ -96,7 +96,7 @@ void sweep_as_asked(const SweepFlags& flags) {
     };
     sweep = run_sweep(given, costs ? &*costs : nullptr, options);
   }
-  if (json) write_output(*json, [&](std::ostream& out) { out << sweep_json(sweep).dump(1) << "\n"; });
+  if (json) write_json(*json, sweep_json(sweep));
   if (csv) write_output(*csv, [&](std::ostream& out) { out << sweep_csv(sweep); });
   if (json != "-" && csv != "-") std::cout << sweep_text(sweep, screen_width());
   if (!sweep.fastest()) refuse_all(sweep);
@@ -108,6 +108,7 @@ void add_sweep(CLI::App& app) {
   CLI::App* command = app.add_subcommand("sweep", "every combination of lists and ranges of settings, in one table");
   command->footer(
       "A value may be a list (4,8) and, if it is a number, a range (2:8, 2:8:2, 1024:8192:x2).\n"
+      "The times of the stages of one value are written with slashes: --tf 1/1/2/1,2/2/1/1 is two values.\n"
       "Example: pdl-sim sweep --gpus 4 --depth 16 --schedule gpipe,1f1b,zb-v --microbatches 4:16:x2 --memory 40GiB\n"
       "Scaling: pdl-sim sweep --gpus 1,2,4,8 --strategy ddp --dim 8192 --depth 8 --batch 64");
   auto flags = std::make_shared<SweepFlags>(*command);

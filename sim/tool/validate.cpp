@@ -31,7 +31,7 @@ void validate_as_asked(const ValidateFlags& flags) {
   const bool markdown = flags.markdown.on();
   const Validation validation = validate(flags.runs, flags.profile.value());
   if (json) {
-    write_output(*json, [&](std::ostream& out) { out << validation_json(validation).dump(1) << "\n"; });
+    write_json(*json, validation_json(validation));
   }
   if (json != "-") std::cout << (markdown ? validation_markdown(validation) : validation_text(validation));
 }

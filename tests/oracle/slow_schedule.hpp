@@ -4,8 +4,8 @@
 //   run.step        // 9 for one micro-batch on 4 workers under zb-h1
 //
 // A worker does its operations in their order, each as soon as the one before has ended and what it needs is there. A
-// result takes `transfer` to another worker and no time on the same one; nobody is occupied meanwhile, and sends wait for
-// nobody. Times are whole numbers of any unit.
+// result takes `transfer` on the link from its worker to another and no time on the same one. A link carries one result after
+// another; no worker is occupied meanwhile, and sends wait for nobody. Times are whole numbers of any unit.
 #pragma once
 
 #include <algorithm>
@@ -47,19 +47,27 @@ inline std::int64_t slow_cost(OperationKind kind, const SlowCosts& costs) {
 enum class SlowResult { activation, gradient };
 
 inline SlowRun run_slowly(const PipelineOrder& order, const SlowCosts& costs) {
-  std::map<std::tuple<SlowResult, std::int32_t, std::int32_t>, std::int64_t> made;  // when
+  std::map<std::tuple<SlowResult, std::int32_t, std::int32_t>, std::int64_t> made, arrived;  // when; where it was sent
+  std::map<std::pair<std::int32_t, std::int32_t>, std::int64_t> link_free;  // from worker, to worker
   const std::size_t workers = order.workers.size();
   const std::int32_t last_stage = order.shape.stages() - 1;
   std::vector<std::size_t> next(workers, 0);
   SlowRun run{false, 0, std::vector<std::int64_t>(workers, -1), std::vector<std::int64_t>(workers, 0),
               std::vector<std::int64_t>(workers, 0)};
 
+  const auto worker_of = [&](std::int32_t stage) { return worker_of_stage(order.placement, order.shape.workers, stage); };
   // When a worker has the result of a stage: -1 if it was not made yet.
   const auto there = [&](SlowResult result, std::int32_t stage, std::int32_t microbatch, std::size_t worker) {
-    const auto found = made.find({result, stage, microbatch});
-    if (found == made.end()) return std::int64_t{-1};
-    const bool same = worker_of_stage(order.placement, order.shape.workers, stage) == static_cast<std::int32_t>(worker);
-    return found->second + (same ? 0 : costs.transfer);
+    const auto& when = worker_of(stage) == static_cast<std::int32_t>(worker) ? made : arrived;
+    const auto found = when.find({result, stage, microbatch});
+    return found == when.end() ? std::int64_t{-1} : found->second;
+  };
+  const auto make = [&](SlowResult result, std::int32_t stage, std::int32_t microbatch, std::int64_t now) {
+    made[{result, stage, microbatch}] = now;
+    const std::int32_t target = stage + (result == SlowResult::activation ? 1 : -1);
+    if (target < 0 || target > last_stage || worker_of(target) == worker_of(stage)) return;
+    std::int64_t& free = link_free[{worker_of(stage), worker_of(target)}];
+    arrived[{result, stage, microbatch}] = free = std::max(free, now) + costs.transfer;
   };
   const auto ready = [&](const Operation& o, std::size_t w) {
     if (o.kind == OperationKind::forward) {
@@ -83,9 +91,9 @@ inline SlowRun run_slowly(const PipelineOrder& order, const SlowCosts& costs) {
       if (run.starts[w] < 0) run.starts[w] = start;
       run.ends[w] = start + slow_cost(o.kind, costs);
       run.work[w] += slow_cost(o.kind, costs);
-      if (o.kind == OperationKind::forward) made[{SlowResult::activation, o.stage, o.microbatch}] = run.ends[w];
+      if (o.kind == OperationKind::forward) make(SlowResult::activation, o.stage, o.microbatch, run.ends[w]);
       if (o.kind == OperationKind::backward || o.kind == OperationKind::backward_input) {
-        made[{SlowResult::gradient, o.stage, o.microbatch}] = run.ends[w];
+        make(SlowResult::gradient, o.stage, o.microbatch, run.ends[w]);
       }
       ++next[w];
       progress = true;

@@ -91,13 +91,15 @@ class Peer:
 
 ONE_CHUNK = ((1, 1, 1), (1, 1, 3), (2, 1, 2), (2, 1, 5), (4, 1, 4), (4, 1, 8), (3, 1, 7))
 CHUNKS = ((1, 2, 2), (2, 2, 2), (2, 2, 4), (2, 3, 6), (4, 2, 4), (4, 2, 8), (4, 3, 12), (3, 2, 6))
+# Groups of more or fewer micro-batches than GPUs: M / P rounded down of them.
+UNEVEN_GROUPS = ((2, 2, 3), (4, 2, 3), (4, 2, 6), (4, 2, 10), (4, 3, 15), (3, 2, 8), (6, 2, 3))
 TWO_CHUNKS = ((1, 2, 2), (1, 2, 4), (2, 2, 4), (2, 2, 7), (3, 2, 6), (4, 2, 8), (4, 2, 13))
 
 PEERS = [
     Peer(ScheduleGPipe, "gpipe", ONE_CHUNK),
     Peer(Schedule1F1B, "1f1b", ONE_CHUNK),
-    Peer(ScheduleInterleaved1F1B, "interleaved", CHUNKS),
-    Peer(ScheduleInterleavedZeroBubble, "interleaved-zb", CHUNKS),
+    Peer(ScheduleInterleaved1F1B, "interleaved", CHUNKS + UNEVEN_GROUPS),
+    Peer(ScheduleInterleavedZeroBubble, "interleaved-zb", CHUNKS + UNEVEN_GROUPS),
     Peer(ScheduleLoopedBFS, "looped-bfs", CHUNKS),
     Peer(ScheduleZBVZeroBubble, "zb-v", TWO_CHUNKS),
     Peer(ScheduleDualPipeV, "dualpipe-v", TWO_CHUNKS),
@@ -109,8 +111,8 @@ OURS = {
     "gpipe": ONE_CHUNK + ((4, 1, 2),),
     "1f1b": ONE_CHUNK + ((4, 1, 2),),
     "option-c": ONE_CHUNK,
-    "interleaved": CHUNKS,
-    "interleaved-zb": CHUNKS,
+    "interleaved": CHUNKS + UNEVEN_GROUPS,
+    "interleaved-zb": CHUNKS + UNEVEN_GROUPS,
     "looped-bfs": CHUNKS + ((3, 2, 4),),
     "zb-h1": ONE_CHUNK,
     "zb-h2": ONE_CHUNK,

@@ -28,14 +28,14 @@ struct Costs {
   int f = 1, b = 1, w = 1;  // of a GPU, ms; b: the input gradient
 };
 
-/// Idle time of the busiest GPU in a step, ms, with no transfer time.
+/// Idle time of the busiest GPU in a step, ms, with no transfer time. Its stages share its time.
 double bubble_ms(const std::string& schedule, int p, int v, int m, const Costs& c) {
   const std::string n = std::to_string(p * v);
   const RunResult run =
       predict(spec("--schedule " + schedule + " --strategy pp --gpus " + std::to_string(p) + " --chunks " +
                    std::to_string(v) + " --depth " + n + " --microbatches " + std::to_string(m) + " --batch " +
-                   std::to_string(8 * m) + " --tcomm 0 --tf " + std::to_string(c.f) + " --tb " + std::to_string(c.b) +
-                   " --tw " + std::to_string(c.w)),
+                   std::to_string(8 * m) + " --tcomm 0 --tf " + std::to_string(c.f / v) + " --tb " +
+                   std::to_string(c.b / v) + " --tw " + std::to_string(c.w / v)),
               nullptr);
   return run.step_time.median_ms - static_cast<double>(m * (c.f + c.b + c.w));
 }

@@ -1,5 +1,7 @@
 // The known right answers about schedules, through the whole prediction: one test case a row, named for it.
+#include <algorithm>
 #include <chrono>
+#include <map>
 
 #include "sim/report/metrics.hpp"
 #include "sim/report/predict.hpp"
@@ -124,28 +126,104 @@ TEST_CASE("a false claim: 1F1B is not faster than GPipe, it needs less memory") 
 }
 
 TEST_CASE("interleaved") {
-  const RunResult run = predicted("--schedule interleaved --chunks 2 --gpus 4 --microbatches 8 --tf 1 --tb 2");
+  const RunResult run = predicted("--schedule interleaved --chunks 2 --gpus 4 --microbatches 8 --tf 0.5 --tb 1");
   CHECK(warm_up_forwards(run) == std::vector<int>{10, 8, 6, 4});
   CHECK(run.step_time.median_ms == 28.5);
   CHECK(compute_metrics(run).bubble_fraction == Approx(.1579).margin(5e-5));
   CHECK(live_counts(run) == std::vector<std::int32_t>{11, 9, 7, 5});
 }
 
+TEST_CASE("costs are those of a stage, however many a GPU has") {
+  // The same shape as above, every stage twice as long.
+  const RunResult run = predicted("--schedule interleaved --chunks 2 --gpus 4 --microbatches 8 --tf 1 --tb 2");
+  CHECK(run.step_time.median_ms == 57);
+  CHECK(compute_metrics(run).bubble_fraction == Approx(.1579).margin(5e-5));
+  for (const Schedule& s : schedules()) {
+    INFO(s.name);
+    const RunResult all = predicted("--gpus 2 --microbatches 4 --tf 1 --tb 2 --schedule " + std::string(s.name));
+    for (const Span& span : all.timeline.spans) {
+      if (span.kind == TaskKind::forward) CHECK(span.end_ns - span.start_ns == 1'000'000);
+      if (span.kind == TaskKind::backward) CHECK(span.end_ns - span.start_ns == 2'000'000);
+    }
+    for (const GpuMetrics& gpu : compute_metrics(all).gpus) CHECK(gpu.useful_ns == all.spec.chunks * 4 * 3'000'000);
+  }
+}
+
 TEST_CASE("interleaved on 2 GPUs: messages are matched by stage, micro-batch and direction, not by peer") {
   // Stage 0 -> 1 and 2 -> 3 go from GPU 0 to GPU 1, stage 1 -> 2 from GPU 1 to GPU 0.
   for (const std::string p2p : {"eager", "rendezvous"}) {
     INFO(p2p);
-    CHECK(step_ms("--schedule interleaved --chunks 2 --gpus 2 --microbatches 4 --tf 1 --tb 2 --p2p " + p2p) == 13.5);
+    CHECK(step_ms("--schedule interleaved --chunks 2 --gpus 2 --microbatches 4 --tf 0.5 --tb 1 --p2p " + p2p) == 13.5);
   }
 }
 
-TEST_CASE("interleaved with a number of micro-batches that is no multiple of the GPUs is refused with both numbers") {
-  const std::string six = refusal("--schedule interleaved --gpus 6 --depth 12 --chunks 2 --microbatches 3 --tf 1 --tb 2");
-  CHECK_THAT(six, ContainsSubstring("--microbatches: found 3 micro-batches on 6 GPUs"));
-  CHECK_THAT(six, ContainsSubstring("expected a multiple of the number of GPUs"));
-  const std::string four = refusal("--schedule interleaved --gpus 4 --chunks 2 --microbatches 6 --tf 1 --tb 2");
-  CHECK_THAT(four, ContainsSubstring("--microbatches: found 6 micro-batches on 4 GPUs"));
-  CHECK_THAT(four, ContainsSubstring("expected a multiple of the number of GPUs"));
+TEST_CASE("interleaved with a number of micro-batches that is no multiple of the GPUs: equal groups, as PyTorch makes them") {
+  const auto flags = [](int gpus, int microbatches) {
+    return "--schedule interleaved --chunks 2 --tf 1 --tb 2 --gpus " + std::to_string(gpus) + " --microbatches " + std::to_string(microbatches);
+  };
+  CHECK(step_ms(flags(4, 10)) == 69);  // 2 groups of 5; 10 x 6 ms of work, (P-1) (F+B) / V of bubble
+  CHECK(step_ms(flags(4, 3)) == 30);   // 1 group of 3: a micro-batch through 8 stages and back, and two more on the last
+  CHECK(step_ms(flags(4, 6)) == 45);   // 1 group of 6
+  CHECK(predicted(flags(6, 3)).step_time.median_ms == 42);  // 1 group of 3
+
+  for (const std::string schedule : {"interleaved", "interleaved-zb"}) {
+    const std::string nine = refusal("--schedule " + schedule + " --gpus 4 --chunks 2 --microbatches 9 --tf 1 --tb 2");
+    CHECK_THAT(nine, ContainsSubstring("--microbatches: found 9 micro-batches on 4 GPUs, 2 groups"));
+    CHECK_THAT(nine, ContainsSubstring("expected a multiple of the number of groups, which is M / P rounded down"));
+  }
+}
+
+TEST_CASE("a link carries one message after another") {
+  // 2 GPUs: F0 sent from 1 to 4, F1 to 7 ... the last of 100 arrives at 301, its F ends at 302; and the same on the way back.
+  CHECK(step_ms("--gpus 2 --microbatches 100 --schedule gpipe --tf 1 --tb 1 --tcomm 3") == 604);
+  CHECK(step_ms("--gpus 2 --microbatches 100 --schedule gpipe --tf 3 --tb 3 --tcomm 3") == 612);  // none queues: 101 x 6 + 2 x 3
+  // Three GPUs: the two links carry at the same time.
+  CHECK(step_ms("--gpus 3 --microbatches 100 --schedule gpipe --tf 1 --tb 1 --tcomm 3") == 604 + 2 * 4);
+  // Two chunks on 2 GPUs: stages 0 -> 1 and 2 -> 3 have the link from GPU 0 to GPU 1 in common, and the gradient of stage 2
+  // takes it, too; 1 -> 2 has the other.
+  for (const auto& [schedule, gpus] : {std::pair{"interleaved", 2}, {"interleaved", 3}, {"looped-bfs", 2}, {"zb-v", 2}, {"zb-v", 3}, {"1f1b", 4}}) {
+    INFO(schedule << " on " << gpus);
+    const RunResult run = predicted(std::string("--microbatches 6 --tf 1 --tb 1 --tcomm 3 --schedule ") + schedule + " --gpus " + std::to_string(gpus));
+    std::map<std::pair<std::int32_t, std::int32_t>, std::vector<std::pair<std::int64_t, std::int64_t>>> by_link;
+    for (const Span& span : run.timeline.spans) {
+      if (!is_send(span.kind)) continue;
+      const auto to = static_cast<std::size_t>(other_stage(span.kind, span.stage));
+      by_link[{span.worker, run.stages.at(to).worker}].emplace_back(span.start_ns, span.end_ns);
+    }
+    CHECK(by_link.size() >= 2);
+    for (auto& [link, messages] : by_link) {
+      std::sort(messages.begin(), messages.end());
+      for (std::size_t i = 1; i < messages.size(); ++i) CHECK(messages[i - 1].second <= messages[i].first);
+      for (const auto& [start_ns, end_ns] : messages) CHECK(end_ns - start_ns == 3'000'000);
+    }
+  }
+}
+
+TEST_CASE("stages of unequal times: the slowest is the cycle") {
+  // Times of a stage of eight, ms, forward and backward: 3.153, six of 3.150, 3.901.
+  const auto flags = [](int microbatches) {
+    return "--gpus 8 --schedule 1f1b --tcomm 0 --tf 1.051,1.050,1.050,1.050,1.050,1.050,1.050,1.300 "
+           "--tb 2.102,2.100,2.100,2.100,2.100,2.100,2.100,2.601 --microbatches " + std::to_string(microbatches);
+  };
+  CHECK((step_ms(flags(200)) - step_ms(flags(100))) / 100 == Approx(3.901).epsilon(1e-12));
+  const double mean = (3.153 + 6 * 3.150 + 3.901) / 8;
+  const RunResult run = predicted(flags(100));
+  double busy_ms = 0;
+  for (const GpuMetrics& gpu : compute_metrics(run).gpus) busy_ms += static_cast<double>(gpu.useful_ns) / 1e6 / 8 / 100;
+  CHECK(busy_ms == Approx(mean).epsilon(1e-12));
+  CHECK(busy_ms / 3.901 == Approx(.832).margin(5e-4));
+
+  // A list is by stage, not by GPU: under zb-v GPU 0 has stages 0 and 3.
+  const RunResult v = predicted("--gpus 2 --schedule zb-v --microbatches 1 --tf 1,2,3,4 --tb 10,20,30,40 --tw 5");
+  std::map<std::pair<TaskKind, std::int32_t>, std::int64_t> ms;
+  for (const Span& span : v.timeline.spans) ms[{span.kind, span.stage}] = (span.end_ns - span.start_ns) / 1'000'000;
+  for (std::int32_t stage = 0; stage < 4; ++stage) {
+    CHECK(ms.at({TaskKind::forward, stage}) == stage + 1);
+    CHECK(ms.at({TaskKind::backward_input, stage}) == 10 * (stage + 1));
+    CHECK(ms.at({TaskKind::backward_weight, stage}) == 5);
+  }
+  // Replicas of a pipeline have the stages' times each.
+  CHECK(step_ms("--pp 2 --dp 2 --microbatches 1 --tf 1,2 --tb 3,4") == 10);
 }
 
 TEST_CASE("depth not divisible by the stages: no layer and no parameter is lost") {
@@ -167,13 +245,13 @@ TEST_CASE("depth not divisible by the stages: no layer and no parameter is lost"
   CHECK(compute_metrics(sixteen).parameters == parameters("--depth 80 --gpus 1" + costs));
 }
 
-TEST_CASE("one GPU: M (tf + tb) and no bubble, every strategy and schedule") {
+TEST_CASE("one GPU: M (tf + tb) for each of its stages and no bubble, every strategy and schedule") {
   std::vector<std::string> ways = {"--strategy single", "--strategy mp", "--strategy pp"};
   for (const Schedule& s : schedules()) ways.push_back("--strategy pp --schedule " + std::string(s.name));
   for (const std::string& way : ways) {
     INFO(way);
     const RunResult run = predicted("--gpus 1 --microbatches 6 --tf 1 --tb 2 " + way);
-    CHECK(run.step_time.median_ms == 18);
+    CHECK(run.step_time.median_ms == 18 * static_cast<double>(run.spec.chunks));
     CHECK(compute_metrics(run).bubble_fraction == 0);
     CHECK(compute_metrics(run).transfer_count == 0);
   }
@@ -202,11 +280,10 @@ TEST_CASE("start of fill: F0 starts on stage s at s tf") {
   for (const Schedule& s : schedules()) {
     INFO(s.name);
     const RunResult run = predicted("--tcomm 0 --gpus 4 --microbatches 8 --tf 1 --tb 2 --schedule " + std::string(s.name));
-    const std::int64_t chunks = run.spec.chunks;
     int first_forwards = 0;
     for (const Span& span : run.timeline.spans) {
       if (span.kind != TaskKind::forward || span.microbatch != 0 || span.stage >= 4) continue;
-      CHECK(span.start_ns * chunks == span.stage * 1'000'000);
+      CHECK(span.start_ns == span.stage * 1'000'000);
       ++first_forwards;
     }
     CHECK(first_forwards == 4);

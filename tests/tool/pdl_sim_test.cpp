@@ -149,7 +149,7 @@ TEST_CASE("nonsense is refused by name") {
       {"--tf -1 --tb 2", "--tf: found -1"},
       {"--tf nan --tb 2", "--tf: found nan"},
       {"--tf inf --tb 2", "--tf: found inf"},
-      {"--tf 1,5 --tb 2", "--tf: found 1,5"},
+      {"--tf 1,5 --tb 2", "--tf: found 2 times for 1 stage"},
       {"--tf 1", "--tf: found no tb"},
       {"--schedule gpip --tf 1 --tb 2", "did you mean gpipe?"},
       {"--strategy single --gpus 2 --tf 1 --tb 2", "--strategy: found single with 2 GPUs"},
@@ -162,6 +162,7 @@ TEST_CASE("words that are not known are refused with the nearest one") {
   check_refused({
       {"--gups 5", "an unknown flag --gups, expected --gpus"},
       {"-x", "an unknown flag -x, expected --help, --model, "},
+      {"--tp 2", "(tensor parallelism is not modelled yet)"},
       {"--json", "--json: found no value, expected one"},
       {"--gups=5", "an unknown flag --gups, expected --gpus"},
       {"comapre a b", "an unknown subcommand comapre, expected compare"},
@@ -203,9 +204,9 @@ TEST_CASE("a sweep: table, files, the codes of what cannot run") {
   CHECK(scaling.exit_code == 0);
   CHECK_THAT(scaling.out, ContainsSubstring("\n256,4,ddp,1,2,3,3,"));  // batch, GPUs
   CHECK(nlohmann::json::parse(read_text(folder / "a.json"))["rows"][0]["config"]["schedule"] == "gpipe");
-  const Process refused = sim(textbook + "--schedule interleaved --microbatches 5,6", folder);
+  const Process refused = sim(textbook + "--schedule interleaved --microbatches 9,11", folder);
   CHECK(refused.exit_code == 2);
-  CHECK_THAT(refused.err, ContainsSubstring("none of the 2 configurations can run; the first: --microbatches: found 5"));
+  CHECK_THAT(refused.err, ContainsSubstring("none of the 2 configurations can run; the first: --microbatches: found 9"));
   const Process small = sim(textbook + "--memory 1kB", folder);
   CHECK(small.exit_code == 3);
   CHECK_THAT(small.err, ContainsSubstring("out of memory: no configuration needs"));

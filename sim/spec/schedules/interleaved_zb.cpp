@@ -15,7 +15,7 @@ std::vector<Operation> interleaved_zero_bubble_order(const ScheduleShape& shape,
   const auto inputs = in_microbatch_groups(OperationKind::backward_input, shape, worker);
   const auto weights = in_microbatch_groups(OperationKind::backward_weight, shape, worker);
   const std::size_t all = forwards.size(), delay = static_cast<std::size_t>(worker);
-  const std::int32_t wanted = (shape.chunks - 1) * shape.workers + (shape.workers - 1 - worker);
+  const std::int32_t wanted = (shape.chunks - 1) * microbatches_of_a_group(shape) + (shape.workers - 1 - worker);
   const std::size_t warm_up = std::min(static_cast<std::size_t>(wanted), all);
 
   std::vector<Operation> order(forwards.begin(), forwards.begin() + static_cast<std::ptrdiff_t>(warm_up));

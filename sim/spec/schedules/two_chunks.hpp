@@ -8,6 +8,8 @@
 #pragma once
 
 #include <array>
+#include <initializer_list>
+#include <utility>
 
 #include "sim/spec/schedule.hpp"
 
@@ -22,6 +24,10 @@ class TwoChunks {
   /// The chunk's next micro-batch for this kind. A whole backward takes the place of an input gradient. An operation of
   /// a micro-batch that does not exist is counted but left out.
   void add(OperationKind kind, std::int32_t chunk);
+
+  /// These operations one after another, so many times. Where none of them is of a micro-batch that exists, the rest is counted at
+  /// once: with few micro-batches on many workers an order is no longer to make than it is.
+  void repeat(std::int32_t times, std::initializer_list<std::pair<OperationKind, std::int32_t>> of_chunks);
 
   /// Operations of a kind that a chunk has had, those left out too.
   std::int32_t count(OperationKind kind, std::int32_t chunk) const { return next_[row(kind)][chunk_index(chunk)]; }

@@ -19,35 +19,17 @@ std::vector<Operation> zb_v_order(const ScheduleShape& shape, std::int32_t worke
   const std::int32_t microbatches = std::max(shape.microbatches, 2 * shape.workers - 1);
   TwoChunks order(shape, worker);
 
-  for (std::int32_t i = 0; i < 2 * after - 1; ++i) order.add(forward, kDown);
-  for (std::int32_t i = 0; i < worker; ++i) {
-    order.add(forward, kUp);
-    order.add(forward, kDown);
-  }
-  const auto full_up = [&] {
-    order.add(forward, kUp);
-    order.add(backward_input, kUp);
-    order.add(backward_weight, kUp);
-  };
-  for (std::int32_t i = 0; i < after; ++i) full_up();
+  order.repeat(2 * after - 1, {{forward, kDown}});
+  order.repeat(worker, {{forward, kUp}, {forward, kDown}});
+  order.repeat(after, {{forward, kUp}, {backward_input, kUp}, {backward_weight, kUp}});
   // All forwards down are ahead of those up by the same number until they run out.
-  while (order.count(forward, kUp) < microbatches) {
-    if (order.count(forward, kDown) < microbatches) order.add(forward, kDown);
-    order.add(backward_input, kDown);
-    order.add(backward_weight, kDown);
-    full_up();
-  }
+  order.repeat(microbatches - order.count(forward, kUp),
+               {{forward, kDown}, {backward_input, kDown}, {backward_weight, kDown}, {forward, kUp}, {backward_input, kUp}, {backward_weight, kUp}});
   // The input gradients that other workers wait for come first, weight gradients fill the end.
-  for (std::int32_t i = 0; i < worker; ++i) {
-    order.add(backward_input, kDown);
-    order.add(backward_input, kUp);
-  }
-  for (std::int32_t i = 0; i < after; ++i) {
-    order.add(backward_input, kDown);
-    order.add(backward_weight, kDown);
-  }
-  while (order.count(backward_weight, kUp) < microbatches) order.add(backward_weight, kUp);
-  while (order.count(backward_weight, kDown) < microbatches) order.add(backward_weight, kDown);
+  order.repeat(worker, {{backward_input, kDown}, {backward_input, kUp}});
+  order.repeat(after, {{backward_input, kDown}, {backward_weight, kDown}});
+  order.repeat(microbatches - order.count(backward_weight, kUp), {{backward_weight, kUp}});
+  order.repeat(microbatches - order.count(backward_weight, kDown), {{backward_weight, kDown}});
   return std::move(order.operations);
 }
 

@@ -288,7 +288,7 @@ TEST_CASE("zero_grad is part of the optimizer's work where it was measured", "[p
 
 TEST_CASE("synthetic costs: whole nanoseconds, no host, optimizer free", "[price]") {
   const Plan plan = make_plan(spec("--gpus 2 --depth 2 --microbatches 2 --schedule gpipe --tf 1 --tb 2"));
-  const std::vector<TaskCost> costs = price_synthetic(plan, {1.0000004, 2, std::nullopt, 0.17777216});
+  const std::vector<TaskCost> costs = price_synthetic(plan, {{1.0000004}, {2}, std::nullopt, 0.17777216});
   for (std::size_t w = 0; w < costs.size(); ++w) {
     const TaskKind kind = plan.graph.works[w].kind;
     const std::int64_t expected = kind == TaskKind::forward    ? 1000000
@@ -305,7 +305,7 @@ TEST_CASE("synthetic backward: tb is the whole of it, or its input gradient wher
     for (Work& work : plan.graph.works) work.kind = kind;
     return price_synthetic(plan, costs).front().device_ns;
   };
-  const SyntheticCosts whole{1, 2.000001, std::nullopt, 0}, split{1, 2, 0.5, 0};
+  const SyntheticCosts whole{{1}, {2.000001}, std::nullopt, 0}, split{{1}, {2}, std::vector{0.5}, 0};
   CHECK(of(TaskKind::backward, whole) == 2000001);
   CHECK(of(TaskKind::backward_input, whole) + of(TaskKind::backward_weight, whole) == 2000001);
   CHECK(of(TaskKind::backward, split) == 2500000);
@@ -313,21 +313,21 @@ TEST_CASE("synthetic backward: tb is the whole of it, or its input gradient wher
   CHECK(of(TaskKind::backward_weight, split) == 500000);
 }
 
-TEST_CASE("synthetic costs of a worker are shared by its stages", "[price]") {
-  Plan plan = make_plan(spec("--gpus 2 --depth 4 --microbatches 2 --schedule gpipe --tf 1 --tb 2"));
-  plan.stages.resize(4);
-  const std::vector<TaskCost> costs = price_synthetic(plan, {1, 2, std::nullopt, 3});
-  for (std::size_t w = 0; w < costs.size(); ++w) {
-    if (plan.graph.works[w].kind == TaskKind::forward) CHECK(costs[w] == device_only(500000));
-    if (is_transfer(plan.graph.works[w].kind)) CHECK(costs[w] == device_only(3000000));
+TEST_CASE("synthetic costs are those of each stage, wherever it is", "[price]") {
+  const Plan plan = make_plan(spec("--gpus 2 --depth 5 --microbatches 2 --schedule interleaved --tf 1,2,3,4 --tb 2 --tcomm 3"));
+  const std::vector<TaskCost> costs = price_synthetic(plan, *plan.spec.synthetic);
+  for (const Task& task : plan.graph.tasks) {
+    if (task.kind == TaskKind::forward) CHECK(costs[task.work] == device_only((task.stage + 1) * 1'000'000));
+    if (task.kind == TaskKind::backward) CHECK(costs[task.work] == device_only(2'000'000));
+    if (is_transfer(task.kind)) CHECK(costs[task.work] == device_only(3'000'000));
   }
 }
 
 TEST_CASE("synthetic costs that are no times are refused", "[price]") {
   const Plan plan = make_plan(spec("--gpus 1 --depth 1 --microbatches 1 --tf 1 --tb 2"));
-  CHECK_THROWS_AS(price_synthetic(plan, {-1, 2, std::nullopt, 0}), InputError);
-  CHECK_THROWS_AS(price_synthetic(plan, {std::nan(""), 2, std::nullopt, 0}), InputError);
-  CHECK_THROWS_AS(price_synthetic(plan, {1, 1e300, std::nullopt, 0}), InputError);
+  CHECK_THROWS_AS(price_synthetic(plan, {{-1}, {2}, std::nullopt, 0}), InputError);
+  CHECK_THROWS_AS(price_synthetic(plan, {{std::nan("")}, {2}, std::nullopt, 0}), InputError);
+  CHECK_THROWS_AS(price_synthetic(plan, {{1}, {1e300}, std::nullopt, 0}), InputError);
 }
 
 }  // namespace

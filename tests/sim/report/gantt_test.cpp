@@ -86,7 +86,7 @@ TEST_CASE("of many GPUs the first and the last are drawn") {
 }
 
 TEST_CASE("a GPU with two stages has a row for each, labelled with it, and the legend says so") {
-  const std::string flags = "--gpus 2 --depth 4 --chunks 2 --schedule interleaved --microbatches 2 --tf 2 --tb 4";
+  const std::string flags = "--gpus 2 --depth 4 --chunks 2 --schedule interleaved --microbatches 2 --tf 1 --tb 2";
   RunResult run = begin_result(make_plan(spec(flags)));
   run.timeline = simulate(flags).timeline;
   // F 1 ms, B 2 ms a stage, 15 ms in all: 3 columns a ms.

@@ -47,6 +47,33 @@ TEST_CASE("lists and ranges") {
   CHECK(values("schedule", "gpipe,a:b.csv") == "gpipe a:b.csv");
 }
 
+TEST_CASE("times of stages: slashes between them, commas between the values of a sweep") {
+  CHECK(values("tf", "1/1/2,2/2/1") == "1/1/2 2/2/1");
+  CHECK(values("tf", "0.5:1:0.5,3/4") == "0.5 1 3/4");
+  const Sweep sweep = run_sweep(words("gpus 3 microbatches 6 tf 1/1/2,2/1/1 tb 2,3"), nullptr, {});
+  REQUIRE(sweep.rows.size() == 4);
+  for (const SweepRow& row : sweep.rows) CHECK(row.result.has_value());
+  CHECK_THAT(sweep_csv(sweep), ContainsSubstring("\n6,3,1/1/2,2,"));
+  CHECK(sweep_json(sweep)["rows"][0]["config"]["tf"] == std::vector<int>{1, 1, 2});
+  CHECK(sweep_json(sweep)["rows"][1]["config"]["tb"] == 3);
+  // As many times as stages in the row, or the row is refused.
+  const Sweep gpus = run_sweep(words("gpus 2,3 tf 1/1/2 tb 2"), nullptr, {});
+  CHECK_THAT(gpus.rows[0].refusal, ContainsSubstring("--tf: found 3 times for 2 stages"));
+  CHECK(gpus.rows[1].result.has_value());
+  CHECK_THROWS_WITH(expand_setting({"tf", "1,1,2,1", "--tf"}), ContainsSubstring("--tf: found 1 twice") && ContainsSubstring("have slashes: 1/1/2/1"));
+  CHECK_THROWS_WITH(expand_setting({"tf", "1/2,1.0/2", "--tf"}), ContainsSubstring("--tf: found 1.0/2 beside 1/2, the same"));
+  CHECK_THROWS_WITH(expand_setting({"tf", "1:2/3", "--tf"}), ContainsSubstring("--tf: found 2/3"));
+  CHECK_THROWS_WITH(run_sweep(words("gpus 2 tf 1/x tb 1"), nullptr, {}), ContainsSubstring("--tf: found x"));
+}
+
+TEST_CASE("textbook rows whose GPUs have more stages say that these are more work") {
+  const Sweep sweep = textbook("schedule 1f1b,interleaved microbatches 8 gpus 4");
+  CHECK(sweep.rows[0].result->warnings.empty());
+  REQUIRE(sweep.rows[1].result->warnings.size() == 1);
+  CHECK_THAT(sweep.rows[1].result->warnings[0], ContainsSubstring("a GPU with 2 stages has 2 times the work"));
+  CHECK(textbook("schedule zb-v,interleaved microbatches 8 gpus 4").rows[1].result->warnings.empty());
+}
+
 TEST_CASE("lists and ranges that are none") {
   const auto refused = [](const std::string& name, const std::string& text, const std::string& message) {
     CHECK_THROWS_WITH(expand_setting({name, text, "--" + name}), ContainsSubstring(message));
@@ -115,16 +142,16 @@ TEST_CASE("rows whose steps differ in samples are compared by samples a second, 
 }
 
 TEST_CASE("what cannot run is a row with its reason") {
-  const Sweep sweep = textbook("schedule interleaved,1f1b microbatches 6 gpus 4");
+  const Sweep sweep = textbook("schedule interleaved,1f1b microbatches 9 gpus 4");
   REQUIRE(sweep.rows.size() == 2);
   CHECK_FALSE(sweep.rows[0].result);
   CHECK(sweep.rows[0].exit_code == kExitInput);
-  CHECK_THAT(sweep.rows[0].refusal, ContainsSubstring("6 micro-batches on 4 GPUs with schedule interleaved"));
+  CHECK_THAT(sweep.rows[0].refusal, ContainsSubstring("9 micro-batches on 4 GPUs, 2 groups with schedule interleaved"));
   CHECK(sweep.fastest() == 1);
   const std::string text = sweep_text(sweep, 100);
   CHECK_THAT(text, ContainsSubstring("refused\n"));
-  CHECK_THAT(text, ContainsSubstring("row 1: --microbatches: found 6 micro-batches"));
-  CHECK_THAT(sweep_csv(sweep), ContainsSubstring("0,\"--microbatches: found 6 micro-batches"));
+  CHECK_THAT(text, ContainsSubstring("row 1: --microbatches: found 9 micro-batches"));
+  CHECK_THAT(sweep_csv(sweep), ContainsSubstring("0,\"--microbatches: found 9 micro-batches"));
   CHECK(sweep_json(sweep)["rows"][0]["refused"]["exit_code"] == 2);
 }
 

@@ -41,6 +41,7 @@ TEST_CASE("defaults are the contract's") {
 TEST_CASE("a spec reads back from its own settings") {
   for (const char* flags : {"", "--gpus 4 --depth 30 --schedule gpipe --microbatches 3", "--gpus 2 --strategy mp --dtype tf32",
                             "--gpus 8 --tf 0.1 --tb 0.2 --tw 0.30000000000000004 --tcomm 0 --p2p rendezvous",
+                            "--gpus 2 --schedule zb-v --tf 0.1,1,2,3 --tb 0.2 --tw 4,3,2,1e-05 --tcomm 0",
                             "--gpus 3 --schedule 1f1b --transport gloo --workers process --optimizer adam",
                             "--gpus 2 --schedule zb-h2 --overlap-steps 0"}) {
     check_that_settings_survive(flags);
@@ -104,7 +105,7 @@ TEST_CASE("nonsense is refused by name") {
   refused("--tf 0 --tb 0", "--tf");
   refused("--tf 1e9 --tb 1e9 --gpus 1000 --microbatches 10000", "--tf");
   refused("--gpus 1000000 --microbatches 1000000 --tf 1 --tb 1", "--microbatches");
-  refused("--model nowhere.json", "nowhere.json: found no readable file");
+  refused("--model nowhere.json", "nowhere.json: found no such file, expected a model file, or the word mlp");
   refused("--strategy ddp --gpus 4 --hosts 2 --tf 1 --tb 2", "--hosts: found 2 hosts with synthetic costs");
   refused("--strategy ddp --gpus 4 --network-gb-per-s 50 --tf 1 --tb 2", "--network-gb-per-s: found network-gb-per-s 50 with synthetic costs");
   refused("--strategy ddp --gpus 4 --network-latency-us 5 --tf 1 --tb 2", "--network-latency-us: found network-latency-us 5 with synthetic costs");
