@@ -21,6 +21,7 @@
 #include "sim/report/progress_bar.hpp"
 #include "sim/report/text_table.hpp"
 #include "sim/spec/error.hpp"
+#include "sim/spec/installation.hpp"
 #include "sim/spec/printable_text.hpp"
 #include "sim/spec/words.hpp"
 
@@ -258,6 +259,7 @@ void print_summary(const CostProfile& profile, std::ostream& out) {
 void run_command_line(int argc, char** argv) {
   CLI::App app("Measures this host and fits a profile, from which pdl-sim predicts.", "pdl-calibrate");
   app.footer(kFooter);
+  app.set_version_flag("--version", version_text("pdl-calibrate"), "name and version");
   CommandLine line;
   add_flags(app, line);
   try {

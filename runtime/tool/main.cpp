@@ -4,6 +4,7 @@
 #include "runtime/tool/commands.hpp"
 #include "runtime/tool/launch.hpp"
 #include "sim/spec/error.hpp"
+#include "sim/spec/installation.hpp"
 #include "sim/spec/printable_text.hpp"
 #include "sim/tool/flags.hpp"
 
@@ -20,6 +21,7 @@ constexpr const char* kFooter =
 int run_command_line(int argc, char** argv) {
   CLI::App app("Trains a model as planned and measures the step: without a subcommand, one run.", "pdl-run");
   app.footer(kFooter);
+  app.set_version_flag("--version", pdl::version_text("pdl-run"), "name and version");
   app.get_formatter()->column_width(38);
   app.require_subcommand(0, 1);
   const auto code = std::make_shared<int>(pdl::kExitFine);

@@ -79,8 +79,8 @@ struct ProfileSummary {
   std::string error;  // why it cannot be read; empty: it can
 };
 
-/// The folders that hold profiles: $PDL_DATA, data/ of the source tree, data/ beside the executable; of the latter two
-/// those that exist. Throws InputError if $PDL_DATA is no folder.
+/// The folders that hold profiles: $PDL_DATA, so that a profile of the user's goes before a bundled one of the same name,
+/// then the bundled data/ (sim/spec/installation.hpp), if it is there. Throws InputError if $PDL_DATA is no folder.
 std::vector<std::string> profile_folders();
 
 /// All profiles of those folders by name; a name that is in several is the first one's.

@@ -1,31 +1,19 @@
 // Where profiles are found by name.
-#include <unistd.h>
-
 #include <algorithm>
-#include <climits>
 #include <cstdlib>
 #include <filesystem>
 #include <map>
 
 #include "sim/cost/cost_profile.hpp"
 #include "sim/spec/error.hpp"
+#include "sim/spec/installation.hpp"
 #include "sim/spec/json_place.hpp"
 #include "sim/spec/words.hpp"
-
-#ifndef PDL_SOURCE_DIR
-#define PDL_SOURCE_DIR ""
-#endif
 
 namespace pdl {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string executable_folder() {
-  char path[PATH_MAX];
-  const ssize_t length = readlink("/proc/self/exe", path, sizeof path);
-  return length > 0 ? fs::path(std::string(path, static_cast<std::size_t>(length))).parent_path().string() : "";
-}
 
 /// Passing over a folder that the user named would answer with the costs of another machine.
 std::string user_folder(const std::string& folder) {
@@ -69,15 +57,9 @@ std::string known_profiles() {
 }  // namespace
 
 std::vector<std::string> profile_folders() {
-  std::vector<std::string> candidates;
-  if (const char* folder = std::getenv("PDL_DATA"); folder && *folder) candidates.push_back(user_folder(folder));
-  if (*PDL_SOURCE_DIR) candidates.push_back(PDL_SOURCE_DIR "/data");
-  if (const std::string folder = executable_folder(); !folder.empty()) candidates.push_back(folder + "/data");
   std::vector<std::string> folders;
-  std::error_code ignored;
-  for (const std::string& folder : candidates) {
-    if (fs::is_directory(folder, ignored)) folders.push_back(folder);
-  }
+  if (const char* folder = std::getenv("PDL_DATA"); folder && *folder) folders.push_back(user_folder(folder));
+  if (const std::string bundled = bundled_folder("data"); !bundled.empty()) folders.push_back(bundled);
   return folders;
 }
 

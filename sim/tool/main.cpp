@@ -2,6 +2,7 @@
 #include <iostream>
 
 #include "sim/spec/error.hpp"
+#include "sim/spec/installation.hpp"
 #include "sim/spec/printable_text.hpp"
 #include "sim/tool/commands.hpp"
 #include "sim/tool/flags.hpp"
@@ -19,6 +20,7 @@ constexpr const char* kFooter =
 void run_command_line(int argc, char** argv) {
   CLI::App app("Predicts the step time of multi-GPU training: without a subcommand, of one run.", "pdl-sim");
   app.footer(kFooter);
+  app.set_version_flag("--version", pdl::version_text("pdl-sim"), "name and version");
   app.get_formatter()->column_width(38);
   app.require_subcommand(0, 1);
   pdl::add_simulate(app);

@@ -9,6 +9,7 @@
 #include "sim/report/evaluate_scenario.hpp"
 #include "sim/report/scenario_table.hpp"
 #include "sim/spec/error.hpp"
+#include "sim/spec/installation.hpp"
 #include "sim/tool/commands.hpp"
 #include "sim/tool/flags.hpp"
 #include "sim/tool/screen.hpp"
@@ -28,9 +29,11 @@ struct ScenarioFlags {
   Switch all;
 };
 
-/// scenarios/ of the current folder, else of the source tree.
+/// scenarios/ of the current folder, else the bundled one.
 std::string scenarios_folder() {
-  return std::filesystem::is_directory("scenarios") ? "scenarios" : PDL_SOURCE_DIR "/scenarios";
+  const std::string folder = std::filesystem::is_directory("scenarios") ? "scenarios" : bundled_folder("scenarios");
+  if (folder.empty()) throw InputError("--all", "no folder scenarios/ here, nor one that came with pdl-sim", "FILE.json...");
+  return folder;
 }
 
 void print_scenarios(const ScenarioFlags& flags) {

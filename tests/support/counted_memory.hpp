@@ -4,15 +4,23 @@
 //   const at::Tensor three = at::empty({3});
 //   memory.bytes() == 512
 //
-// Not here: what is allocated by other means than c10's allocator.
+// What oneDNN takes is not counted once it is given back: copies of its operands in the layout that its kernels like, on some
+// processors (AMX with bf16) and not on others. It takes them by raw_allocate, which calls allocate: only raw_deallocate
+// tells them from tensors, so the peak is reckoned afterwards, without them. A GPU has nothing of the kind here: the
+// workspace of its matrix products is a thing of its own (sim/report/memory.hpp).
+// Not here: what is allocated by other means than c10's allocator; two counts at once.
 #pragma once
 
 #include <c10/core/Allocator.h>
+#include <c10/core/CPUAllocator.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <mutex>
+#include <numeric>
+#include <unordered_map>
+#include <vector>
 
 #include "sim/report/allocated_tensors.hpp"
 
@@ -20,53 +28,92 @@ namespace pdl {
 
 class CountedMemory : public c10::Allocator {
  public:
-  CountedMemory() : usual_(c10::GetAllocator(at::kCPU)) { c10::SetAllocator(at::kCPU, this); }
-  ~CountedMemory() override { c10::SetAllocator(at::kCPU, usual_); }
-
-  std::int64_t bytes() const {
-    const std::lock_guard lock(count_->mutex);
-    return count_->now;
+  CountedMemory() {
+    ledger().begin();
+    c10::SetAllocator(at::kCPU, this);
   }
+  ~CountedMemory() override { c10::SetAllocator(at::kCPU, c10::GetDefaultCPUAllocator()); }
+
+  std::int64_t bytes() const { return ledger().total_and_peak(0).total; }
 
   /// The most there were since begin_peak().
-  std::int64_t peak_bytes() const {
-    const std::lock_guard lock(count_->mutex);
-    return count_->peak;
-  }
+  std::int64_t peak_bytes() const { return ledger().total_and_peak(peak_from_).peak; }
 
-  void begin_peak() {
-    const std::lock_guard lock(count_->mutex);
-    count_->peak = count_->now;
-  }
+  void begin_peak() { peak_from_ = ledger().changes(); }
 
+  /// Blocks of the usual allocator, so that each may be given back after this object is gone, or have been there before it.
   c10::DataPtr allocate(std::size_t size) override {
-    auto* block = new Block{usual_->allocate(size), allocated_bytes(static_cast<std::int64_t>(size)), count_};
-    const std::lock_guard lock(count_->mutex);
-    count_->now += block->bytes;
-    count_->peak = std::max(count_->peak, count_->now);
-    return {block->data.get(), block, &give_back, at::kCPU};
+    void* const data = c10::GetDefaultCPUAllocator()->raw_allocate(size);
+    ledger().add(data, allocated_bytes(static_cast<std::int64_t>(size)));
+    return {data, data, &give_back_tensor, at::kCPU};  // context and data are one pointer: raw_allocate asks for it
   }
-  c10::DeleterFnPtr raw_deleter() const override { return nullptr; }
+  c10::DeleterFnPtr raw_deleter() const override { return &give_back_raw; }
   void copy_data(void* into, const void* from, std::size_t size) const override { default_copy_data(into, from, size); }
 
  private:
-  struct Count {
-    std::mutex mutex;
-    std::int64_t now = 0, peak = 0;
+  struct Amounts {
+    std::int64_t total, peak;
   };
-  struct Block {
-    c10::DataPtr data;
-    std::int64_t bytes;
-    std::shared_ptr<Count> count;
+
+  /// Every allocation and every return, in order.
+  class Ledger {
+   public:
+    void begin() {
+      const std::lock_guard lock(mutex_);
+      changes_.clear();
+      live_.clear();
+    }
+    void add(void* data, std::int64_t bytes) {
+      const std::lock_guard lock(mutex_);
+      if (data) live_[data] = changes_.size();
+      changes_.push_back(bytes);
+    }
+    void take_back(void* data, bool as_if_it_had_not_been) {
+      const std::lock_guard lock(mutex_);
+      const auto found = live_.find(data);
+      if (found == live_.end()) return;
+      std::int64_t& allocation = changes_[found->second];
+      live_.erase(found);
+      if (as_if_it_had_not_been) {
+        allocation = 0;
+      } else {
+        changes_.push_back(-std::int64_t{allocation});
+      }
+    }
+    std::size_t changes() const {
+      const std::lock_guard lock(mutex_);
+      return changes_.size();
+    }
+    /// Of all changes; the peak is the largest total before the change `from` and after each from there on.
+    Amounts total_and_peak(std::size_t from) const {
+      const std::lock_guard lock(mutex_);
+      const auto begin = changes_.begin() + static_cast<std::ptrdiff_t>(from);
+      std::int64_t total = std::accumulate(changes_.begin(), begin, std::int64_t{0}), peak = total;
+      for (auto change = begin; change != changes_.end(); ++change) peak = std::max(peak, total += *change);
+      return {total, peak};
+    }
+
+   private:
+    mutable std::mutex mutex_;
+    std::vector<std::int64_t> changes_;
+    std::unordered_map<void*, std::size_t> live_;  // data to its allocation
   };
-  static void give_back(void* pointer) {
-    const std::unique_ptr<Block> block(static_cast<Block*>(pointer));
-    const std::lock_guard lock(block->count->mutex);
-    block->count->now -= block->bytes;
+
+  /// One for all: what gives a block back is a plain function, which knows the block alone.
+  static Ledger& ledger() {
+    static Ledger& one = *new Ledger;  // tensors of other statics are given back after it would be gone
+    return one;
+  }
+  static void give_back_tensor(void* data) {
+    ledger().take_back(data, false);
+    c10::GetDefaultCPUAllocator()->raw_deallocate(data);
+  }
+  static void give_back_raw(void* data) {
+    ledger().take_back(data, true);
+    c10::GetDefaultCPUAllocator()->raw_deallocate(data);
   }
 
-  c10::Allocator* usual_;
-  std::shared_ptr<Count> count_ = std::make_shared<Count>();
+  std::size_t peak_from_ = 0;
 };
 
 }  // namespace pdl

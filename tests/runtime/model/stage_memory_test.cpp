@@ -1,4 +1,5 @@
 // What the stages of a plan allocate is what sim/report/memory.cpp says that they do.
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -54,4 +55,61 @@ TEST_CASE("The counter of the test sees every tensor", "[runtime][stage][memory]
   const CountedMemory memory;
   const at::Tensor small = at::empty({3}), large = at::empty({200});
   CHECK(memory.bytes() == 512 + 1024);
+}
+
+// Source: c10/core/Allocator.h of PyTorch 2.11, raw_allocate and raw_deallocate.
+TEST_CASE("What oneDNN takes by raw_allocate is there, aligned, and not counted in a peak", "[runtime][stage][memory]") {
+  CountedMemory memory;
+  c10::Allocator& allocator = *c10::GetAllocator(at::kCPU);
+  REQUIRE(&allocator == &memory);
+  memory.begin_peak();
+  const at::Tensor before = at::ones({256});
+  void* const scratch = allocator.raw_allocate(100000);
+  REQUIRE(scratch != nullptr);
+  CHECK(reinterpret_cast<std::uintptr_t>(scratch) % 64 == 0);
+  std::fill_n(static_cast<char*>(scratch), 100000, 'x');
+  const at::Tensor within = at::ones({256});
+  allocator.raw_deallocate(scratch);
+  CHECK(memory.bytes() == 2 * 1024);
+  CHECK(memory.peak_bytes() == 2 * 1024);
+  CHECK(before.sum().item<float>() + within.sum().item<float>() == 512);
+  { const at::Tensor more = at::empty({256}); }
+  CHECK(memory.bytes() == 2 * 1024);
+  CHECK(memory.peak_bytes() == 3 * 1024);
+  allocator.raw_deallocate(allocator.raw_allocate(0));
+}
+
+TEST_CASE("Blocks may be given back after the counter is gone, and those from before it within it", "[runtime][stage][memory]") {
+  c10::Allocator& usual = *c10::GetAllocator(at::kCPU);
+  void* const before = usual.raw_allocate(1000);
+  at::Tensor tensor_before = at::ones({256}), tensor;
+  void* raw = nullptr;
+  {
+    CountedMemory memory;
+    memory.raw_deallocate(before);
+    tensor_before.reset();
+    CHECK(memory.bytes() == 0);
+    raw = memory.raw_allocate(1000);
+    tensor = at::ones({256});
+  }
+  CHECK(c10::GetAllocator(at::kCPU) == &usual);
+  usual.raw_deallocate(raw);
+  CHECK(tensor.sum().item<float>() == 256);
+  tensor.reset();
+  const CountedMemory next;
+  CHECK(next.bytes() == 0);
+}
+
+TEST_CASE("oneDNN's own tensors come from the counter of the test where PyTorch has oneDNN", "[runtime][stage][memory]") {
+  if (!at::hasMKLDNN()) {
+    WARN("skipped: PyTorch without oneDNN");
+    return;
+  }
+  CountedMemory memory;
+  const at::Tensor plain = at::ones({64, 64});
+  memory.begin_peak();
+  const at::Tensor back = plain.to_mkldnn().to_dense();  // in oneDNN's layout, by raw_allocate, and back
+  CHECK(at::equal(plain, back));
+  CHECK(memory.bytes() == 2 * 64 * 64 * 4);
+  CHECK(memory.peak_bytes() == 2 * 64 * 64 * 4);
 }
