@@ -1,6 +1,7 @@
 #include "runtime/measure/measure.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstdlib>
 #include <limits>
@@ -167,6 +168,19 @@ std::vector<std::string> warnings_of(const RunRecord& record, const Rendezvous* 
   return warnings;
 }
 
+/// Warm-up and measured steps in order, skipped ones too. Losses are there one a step, recorded steps behind them.
+std::vector<MeasuredStep> steps_of(const RunRecord& record) {
+  std::vector<MeasuredStep> steps;
+  const auto add = [&](const StepInterval& interval, bool warmup) {
+    MeasuredStep step{to_ms(interval), std::nullopt, warmup};
+    if (steps.size() < record.losses.size()) step.loss = record.losses[steps.size()];
+    steps.push_back(step);
+  };
+  for (const StepInterval& interval : record.warmup) add(interval, true);
+  for (const StepInterval& interval : record.steps) add(interval, false);
+  return steps;
+}
+
 RunResult make_result(const Plan& plan, const RunRecord& all, nlohmann::json environment) {
   const RunRecord record = taken_steps(all);
   RunResult result = begin_result(plan);
@@ -176,6 +190,7 @@ RunResult make_result(const Plan& plan, const RunRecord& all, nlohmann::json env
   result.step_time = {measured.median, measured.p25, measured.p75, static_cast<std::int64_t>(steps_ms.size())};
   const double recorded_ms = quartiles(milliseconds_of(record, true)).median;
   const RecordedInterval& step = typical(record.recorded, recorded_ms);
+  result.steps = steps_of(all);
   result.timeline = make_measured_timeline(plan, step);
   result.peak_memory_bytes = record.peak_memory_bytes;
   result.environment = std::move(environment);

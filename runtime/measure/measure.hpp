@@ -4,7 +4,8 @@
 //   write_run(run, "run.json");
 //
 //   warm-up steps     dropped
-//   measured steps    wall time each, from before the first issue to all devices idle; nothing is recorded
+//   measured steps    wall time each, from before the first issue to all devices idle; nothing is recorded. With the warm-up
+//                     steps before them they are RunResult::steps, each with its time and its loss
 //   recorded steps    the same, with a SpanRecorder: the timeline is that of the one nearest to their median. Where steps
 //                     overlap (sim/report/metrics.hpp), as many as measured steps, and the step time is taken from them: the
 //                     time of the worker that is at it longest, by its spans

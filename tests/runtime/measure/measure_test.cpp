@@ -73,6 +73,12 @@ TEST_CASE("Warm-up is dropped, the timeline is that of the middle recorded step"
   CHECK(run.timeline.step_ns >= 70'000'000);
   CHECK(run.timeline.step_ns < 90'000'000);
   CHECK(run.timeline.spans.size() == plan.graph.tasks.size());
+  REQUIRE(run.steps.size() == 4);  // the warm-up step, then the measured ones; the recorded ones are not among them
+  for (std::size_t s = 0; s < 4; ++s) {
+    CHECK(run.steps[s].warmup == (s == 0));
+    CHECK(run.steps[s].loss == 1.0 / static_cast<double>(s + 1));
+    CHECK(run.steps[s].step_time_ms >= std::vector<int>{150, 20, 40, 30}[s]);
+  }
   CHECK(run.extra["losses"].size() == 7);
   CHECK(run.extra["losses"][1] == 0.5);
   REQUIRE(run.extra["warmup_ms"].size() == 1);
