@@ -71,6 +71,32 @@ TEST_CASE("a step that the host bounds is said to be, of a single prediction too
   CHECK_THAT(run_program("pdl-sim", flags + "--depth 8 --dim 8192 --batch 2048", folder).out, !ContainsSubstring("bound by the host"));
 }
 
+TEST_CASE("a sweep predicts all rows that a bundled profile can predict together, and compares like with like") {
+  const TemporaryFolder folder;
+  const auto sweep = [&](const std::string& flags) {
+    const Process run = run_program("pdl-sim", "sweep " + flags + " --json -", folder);
+    INFO(run.err);
+    REQUIRE(run.exit_code == 0);
+    return nlohmann::json::parse(run.out);
+  };
+  for (const char* flags : {"--gpus 4 --pp 1,2,4 --schedule 1f1b,zb-h1 --microbatches 4,8 --depth 16 --dim 4096 --batch 4096", "--gpus 4 --dp 1,2,4 --depth 16",
+                            "--gpus 2,4 --strategy mp,pp,ddp --dtype fp32,tf32"}) {
+    INFO(flags);
+    for (const nlohmann::json& row : sweep(flags)["rows"]) {
+      INFO(row);
+      CHECK_FALSE(row.contains("refused"));
+    }
+  }
+  // One GPU computes its batch whole: in micro-batches it is slower, and four GPUs would look faster than they are.
+  const nlohmann::json gpus = sweep("--gpus 1,2,4");
+  CHECK(gpus["rows"][0]["config"]["microbatches"] == 1);
+  CHECK(gpus["rows"][2]["config"]["microbatches"] == 8);
+  CHECK(gpus["rows"][0]["speedup"] == 1);
+  const nlohmann::json whole = sweep("--gpus 1 --microbatches 1,8");
+  CHECK(gpus["rows"][0]["step_time_ms"] == whole["rows"][0]["step_time_ms"]);
+  CHECK(whole["rows"][0]["step_time_ms"]["median"] < whole["rows"][1]["step_time_ms"]["median"]);
+}
+
 TEST_CASE("every scenario has its table and its answer, from the bundled profile") {
   const TemporaryFolder folder;
   const Process all = run_program("pdl-sim", "scenario --all", folder);

@@ -22,6 +22,7 @@ RunResult measured_run() {
   run.warnings = {"clocks were not \"locked\""};
   run.environment = {{"card", "Tiny GPU"}, {"count", 2}, {"date", "2026-01-02"}};
   run.extra = {{"losses", {0.5, 0.25}}};
+  run.steps = {{512.25, 0.5, true}, {15.1, std::nullopt, false}, {15.25, 0.25, false}};
   run.timeline.spans[0].end_ns = 1'999'999;
   return run;
 }
@@ -43,6 +44,12 @@ void check_equal(const RunResult& a, const RunResult& b) {
   CHECK(a.warnings == b.warnings);
   CHECK(a.environment == b.environment);
   CHECK(a.extra == b.extra);
+  REQUIRE(a.steps.size() == b.steps.size());
+  for (std::size_t i = 0; i < a.steps.size(); ++i) {
+    CHECK(a.steps[i].step_time_ms == b.steps[i].step_time_ms);
+    CHECK(a.steps[i].loss == b.steps[i].loss);
+    CHECK(a.steps[i].warmup == b.steps[i].warmup);
+  }
   CHECK(a.measured == b.measured);
 }
 
@@ -101,6 +108,7 @@ TEST_CASE("the file is what to_json gives") {
 TEST_CASE("keys of the contract") {
   const nlohmann::json json = to_json(measured_run());
   CHECK(json["step_time_ms"] == nlohmann::json{{"median", 15.1}, {"p25", 15.05}, {"p75", 15.25}, {"n", 30}});
+  CHECK(json["steps"] == nlohmann::json::parse(R"([{"step_time_ms": 512.25, "loss": 0.5, "warmup": true}, {"step_time_ms": 15.1}, {"step_time_ms": 15.25, "loss": 0.25}])"));
   CHECK(json["model"]["parameters"] == 40);
   CHECK(json["transfers"]["count"] == 2);
   CHECK(json["transfers"]["bytes"] == 64);
@@ -165,6 +173,17 @@ TEST_CASE("what is wrong in a run is named with its place") {
   CHECK_THAT(message_with("/spans/1/worker", 2), ContainsSubstring("a.json: spans[1].worker: found 2"));
   CHECK_THAT(message_with("/spans", nlohmann::json::array()), ContainsSubstring("expected at least one span"));
   CHECK_THAT(message_with("/warnings", "none"), ContainsSubstring("a.json: warnings: found \"none\", expected a list"));
+}
+
+TEST_CASE("steps: of measured runs only, the warm-up first; older runs have none") {
+  CHECK(message_with("/steps/0/step_time_ms", 0) == "a.json: steps[0].step_time_ms: found 0, expected a time above 0");
+  CHECK_THAT(message_with("/steps/1/step_time_ms", "fast"), ContainsSubstring("a.json: steps[1].step_time_ms: found \"fast\""));
+  CHECK_THAT(message_with("/steps/1/loss", nullptr), ContainsSubstring("a.json: steps[1].loss: found null"));
+  CHECK(message_with("/steps/2/warmup", true) == "a.json: steps[2].warmup: found true, expected false: a step before it is not of the warm-up");
+  CHECK_THAT(message_with("/steps/2/warmup", 1), ContainsSubstring("a.json: steps[2].warmup: found 1"));
+  CHECK_THAT(message_with("/measured", false), ContainsSubstring("a.json: steps: found a list of 3, expected none: a predicted run"));
+  CHECK(message_without("steps") == "accepted");
+  CHECK_FALSE(to_json(drawn_run(1, {{0, "aA"}})).contains("steps"));
 }
 
 TEST_CASE("a measured run in two units is refused, and counts that cannot be") {

@@ -14,6 +14,7 @@ TEST_CASE("names of runs") {
   CHECK(run_name(spec("--gpus 2 --transport nccl --workers process")) ==
         "pp-1f1b_gpus2_mlp8x8192_batch2048_mb8_fp32_sgd_nccl_process");
   CHECK(run_name(spec("--gpus 2 --tf 1 --tb 1 --p2p rendezvous")).ends_with("_copy_thread_rendezvous"));
+  CHECK(run_name(spec("--gpus 2 --strategy ddp --delay-ms 5 --seed 3 --repeat 2")).ends_with("_nccl_process_delay5_seed3_repeat2"));
 }
 
 TEST_CASE("a model file gives its stem and its number of layers") {
@@ -34,6 +35,8 @@ TEST_CASE("every setting makes another run") {
                             "--gpus 2 --depth 4 --dim 8 --batch 16 --microbatches 2 --dtype tf32",
                             "--gpus 2 --depth 4 --dim 8 --batch 16 --microbatches 2 --optimizer adam",
                             "--gpus 2 --depth 4 --dim 8 --batch 16 --microbatches 2 --transport nccl",
+                            "--gpus 2 --depth 4 --dim 8 --batch 16 --microbatches 2 --seed 1",
+                            "--gpus 2 --depth 4 --dim 8 --batch 16 --microbatches 2 --repeat 2",
                             "--gpus 2 --depth 4 --dim 8 --batch 16 --microbatches 2 --transport nccl --workers process"}) {
     CHECK_FALSE(same_run(base, spec(other)));
     CHECK(run_name(base) != run_name(spec(other)));

@@ -92,7 +92,7 @@ TEST_CASE("combinations: the first word of the command line varies slowest") {
 TEST_CASE("own settings replace common ones, a list of varies, single configurations after them") {
   CHECK(configurations(R"("settings": {"dim": 8, "gpus": 2, "depth": 4},
                           "vary": [{"gpus": [1]}, {"dim": 16, "microbatches": [2, 4]}], "configurations": [{"depth": 7}])") ==
-        std::vector<std::string>{"single_gpus1_mlp4x8_batch2048_mb8_fp32_sgd_copy_thread",
+        std::vector<std::string>{"single_gpus1_mlp4x8_batch2048_mb1_fp32_sgd_copy_thread",
                                  "pp-1f1b_gpus2_mlp4x16_batch2048_mb2_fp32_sgd_copy_thread",
                                  "pp-1f1b_gpus2_mlp4x16_batch2048_mb4_fp32_sgd_copy_thread",
                                  "pp-1f1b_gpus2_mlp7x8_batch2048_mb8_fp32_sgd_copy_thread"});
@@ -100,7 +100,7 @@ TEST_CASE("own settings replace common ones, a list of varies, single configurat
 
 TEST_CASE("settings alone are one configuration") {
   CHECK(configurations(R"("settings": {"dim": 8})") ==
-        std::vector<std::string>{"single_gpus1_mlp8x8_batch2048_mb8_fp32_sgd_copy_thread"});
+        std::vector<std::string>{"single_gpus1_mlp8x8_batch2048_mb1_fp32_sgd_copy_thread"});
 }
 
 TEST_CASE("what is wrong in a scenario is named with its place") {
@@ -319,7 +319,7 @@ TEST_CASE("the machine of a scenario: most measured rows, then the largest that 
     return table.rows[row].predicted.result.environment["profile"];
   };
 
-  const ScenarioTable predicted = evaluate_on_best_measured_machine(two);
+  const ScenarioTable predicted = evaluate_on_measured_machines(two).front();
   CHECK(predicted.profile_name == "zz-b");
   for (const std::size_t row : {0, 1}) {
     CHECK(source(predicted, row)["name"] == "zz-b");
@@ -332,12 +332,87 @@ TEST_CASE("the machine of a scenario: most measured rows, then the largest that 
   run.step_time = {7, 6.9, 7.1, 30};
   run.environment = {{"card", "Tiny GPU"}, {"count", 4}, {"date", "2026-01-03"}};
   write_run(run, folder / ("zz-a/runs/" + run_name(run.spec) + ".json"));
-  const ScenarioTable measured = evaluate_on_best_measured_machine(two);
+  const ScenarioTable measured = evaluate_on_measured_machines(two).front();
   CHECK(measured.profile_name == "zz-a");
   CHECK(measured.rows[0].measured.has_value());
   CHECK(!measured.rows[1].measured.has_value());
   CHECK(source(measured, 1)["chosen_as"] == "the machine in data/ that has measured most rows, 1 of 2");
   CHECK(!source(evaluate_scenario(two, "zz-a"), 0).contains("chosen_as"));
+}
+
+TEST_CASE("rows of several machines: a table each, the first with all rows, none with numbers of two") {
+  const TemporaryFolder folder;
+  const DataFolder data(folder.path());
+  CostProfile profile = tiny_profile();
+  for (const auto& [name, count] : {std::pair{"zz-a", 999999}, std::pair{"zz-b", 999998}}) {
+    profile.name = name;
+    profile.environment["count"] = count;
+    folder.write(std::string(name) + "/runs/nothing", "");
+    folder.write(std::string(name) + "/runs_on_host_1/nothing", "");
+    save_profile(profile, folder / (std::string(name) + "/profile.json"));
+  }
+  const Scenario rows = load_scenario(folder.write("a.json", scenario(std::string(kTiny) + R"(, "vary": {"gpus": [1, 2, 3, 4, 5]})")));
+  const auto measure = [&](const std::string& where, const std::vector<std::int64_t>& gpus, double step_ms, const char* card = "Tiny GPU") {
+    for (const std::int64_t count : gpus) {
+      RunResult run = predict(rows.configurations[static_cast<std::size_t>(count - 1)], &profile);
+      run.measured = true;
+      run.step_time = {step_ms, step_ms, step_ms, 30};
+      run.environment = {{"card", card}, {"count", 4}, {"date", "2026-01-03"}};
+      write_run(run, folder / (where + "/" + run_name(run.spec) + ".json"));
+    }
+  };
+  const auto drawn = [](const std::vector<ScenarioTable>& tables) {
+    std::vector<std::string> lines;
+    for (const ScenarioTable& table : tables) {
+      std::string line = table.profile_name + ":";
+      for (const ScenarioRow& row : table.rows) {
+        line += " " + std::to_string(row.spec.gpus) + (row.measured ? "=" + std::to_string(static_cast<int>(row.measured->result.step_time.median_ms)) : "");
+      }
+      lines.push_back(line);
+    }
+    return lines;
+  };
+  using Lines = std::vector<std::string>;
+
+  measure("zz-b/runs", {1, 2}, 7);
+  CHECK(drawn(evaluate_on_measured_machines(rows)) == Lines{"zz-b: 1=7 2=7 3 4 5"});
+  measure("zz-a/runs", {4}, 8);  // one row more has nothing to be compared with
+  CHECK(drawn(evaluate_on_measured_machines(rows)) == Lines{"zz-b: 1=7 2=7 3 4 5"});
+  measure("zz-a/runs", {2, 3}, 8);
+  CHECK(drawn(evaluate_on_measured_machines(rows)) == Lines{"zz-a: 1 2=8 3=8 4=8 5"});  // of zz-b only row 1 would be new
+  measure("zz-b/runs", {5}, 7);
+  CHECK(drawn(evaluate_on_measured_machines(rows)) == Lines{"zz-a: 1 2=8 3=8 4=8 5", "zz-b: 1=7 2=7 5=7"});
+  // Another host with the cards of zz-b has measured most.
+  measure("zz-b/runs_on_host_1", {1, 2, 3, 4}, 9, "Other GPU");
+  const std::vector<ScenarioTable> tables = evaluate_on_measured_machines(rows);
+  CHECK(drawn(tables) == Lines{"zz-b: 1=9 2=9 3=9 4=9 5"});
+  const RunResult& first = tables.front().rows.front().predicted.result;
+  CHECK(first.environment["profile"]["chosen_as"] ==
+        "the measured runs are those of another host with the same cards (zz-b/runs_on_host_1), which has measured most rows, 4 of 5");
+  CHECK_THAT(scenario_text(tables.front(), 1000), ContainsSubstring("measured on Other GPU, predicted from Tiny GPU"));
+}
+
+TEST_CASE("every row of an exercise that two GPUs allow is in a matrix that is measured") {
+  std::vector<RunSpec> measured;
+  for (const std::string& path : scenario_files(PDL_SOURCE_DIR "/scenarios")) {
+    const Scenario matrix = load_scenario(path);
+    if (matrix.id.starts_with("validation")) measured.insert(measured.end(), matrix.configurations.begin(), matrix.configurations.end());
+  }
+  for (const std::string& path : scenario_files(PDL_SOURCE_DIR "/scenarios")) {
+    for (const RunSpec& spec : load_scenario(path).configurations) {
+      if (spec.gpus > 2) continue;
+      INFO(path << ": " << run_name(spec));
+      CHECK(std::any_of(measured.begin(), measured.end(), [&](const RunSpec& other) { return same_run(spec, other); }));
+    }
+  }
+}
+
+TEST_CASE("only pipelines have a schedule to show") {
+  const TemporaryFolder folder;
+  write_machine(folder, {}, 1);
+  const std::string text = golden_of(folder, R"("schedule", "gpus")", "more_gpus",
+                                     R"("settings": {"dim": 64, "depth": 10, "batch": 256}, "vary": [{"strategy": "mp", "gpus": 2}, {"schedule": "gpipe", "gpus": 4}])");
+  CHECK_THAT(text, ContainsSubstring("\n  1  -            2\n  2  gpipe        4\n"));
 }
 
 TEST_CASE("the scenario files of the course load, each with its question and its answer") {

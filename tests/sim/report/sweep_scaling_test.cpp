@@ -56,9 +56,9 @@ TEST_CASE("longer pipelines follow from the GPUs where the replicas are held, wh
   CHECK(scaling("pp 2 dp 1,2 gpus 4,8").rows.size() == 4);
 }
 
-TEST_CASE("a row that has only itself to compare with has no speed-up") {
-  const Sweep sweep = scaling("strategy single,ddp gpus 1,2 microbatches 1");
-  CHECK(speedups(sweep) == "1: -, 1: 1.0000, 2: 0.6000");
+TEST_CASE("one GPU is its own base; several that have nothing to be compared with have no speed-up") {
+  CHECK(speedups(scaling("strategy single,ddp gpus 1,2 microbatches 1")) == "1: 1.0000, 1: 1.0000, 2: 0.6000");
+  const Sweep sweep = scaling("strategy ddp,dp gpus 2,128");  // ddp on 128 GPUs lacks samples
   const std::string text = sweep_text(sweep, 1000);
   CHECK_THAT(text, ContainsSubstring("        -           -"));
   CHECK_THAT(text, ContainsSubstring("-: there is no other row with otherwise equal settings"));
@@ -68,6 +68,14 @@ TEST_CASE("a row that has only itself to compare with has no speed-up") {
     CHECK(alone[key].is_null());
   }
   CHECK(sweep_text(scaling("strategy ddp gpus 1,2"), 1000).find("-: there is no other row") == std::string::npos);
+}
+
+TEST_CASE("a micro-batch is the unit of work of synthetic costs: rows with more of them do other work") {
+  CHECK(speedups(scaling("schedule gpipe depth 4 gpus 1,2,4 microbatches 8")).starts_with("1: 1.0000, 2: "));
+  const Sweep sweep = scaling("schedule gpipe depth 4 gpus 1,2,4");
+  CHECK(sweep.rows[0].scaling->speedup == 1);
+  CHECK(sweep.rows[1].scaling->base_row == 1);
+  CHECK(sweep.rows[2].scaling->base_row == 1);
 }
 
 TEST_CASE("costs of a micro-batch do not shrink with its share of a held batch: it is said") {

@@ -166,17 +166,45 @@ TEST_CASE("rows whose steps overlap are said to") {
 TEST_CASE("every word whose value differs has a column, given or not") {
   const Sweep sweep = textbook("strategy single,ddp,mp gpus 1 dim 64 depth 4 batch 256");
   const std::string text = sweep_text(sweep, 300);
-  CHECK_THAT(text, ContainsSubstring("row  microbatches  strategy  transport  p2p         workers  step time"));
-  CHECK_THAT(text, ContainsSubstring("  1             8  single    copy       eager       thread "));
-  CHECK_THAT(text, ContainsSubstring("  2             1  ddp       nccl       rendezvous  process"));
-  CHECK_THAT(text, ContainsSubstring("  3             8  mp        copy       eager       one    "));
-  CHECK_THAT(sweep_csv(sweep), ContainsSubstring("depth,dim,batch,gpus,strategy,tf,tb,microbatches,transport,p2p,workers,step_time_ms"));
-  CHECK_THAT(sweep_csv(sweep), ContainsSubstring("4,64,256,1,ddp,1,2,1,nccl,rendezvous,process,"));
+  CHECK_THAT(text, ContainsSubstring("row  strategy  transport  p2p         workers  step time"));
+  CHECK_THAT(text, ContainsSubstring("  1  single    copy       eager       thread "));
+  CHECK_THAT(text, ContainsSubstring("  2  ddp       nccl       rendezvous  process"));
+  CHECK_THAT(text, ContainsSubstring("  3  mp        copy       eager       one    "));
+  CHECK_THAT(sweep_csv(sweep), ContainsSubstring("depth,dim,batch,gpus,strategy,tf,tb,transport,p2p,workers,step_time_ms"));
+  CHECK_THAT(sweep_csv(sweep), ContainsSubstring("4,64,256,1,ddp,1,2,nccl,rendezvous,process,"));
+  // Micro-batches that follow from the GPUs.
+  CHECK_THAT(sweep_text(textbook("gpus 1,2 depth 4 schedule gpipe"), 300), ContainsSubstring("row  microbatches  gpus  step time"));
   // Replicas follow from the GPUs; one pipeline has one.
   CHECK_THAT(sweep_text(textbook("pp 2 gpus 2,4 dim 64 batch 256"), 300), ContainsSubstring("row  gpus  dp  step time"));
   CHECK_THAT(sweep_text(textbook("pp 2 gpus 2,4 dim 64 batch 256"), 300), ContainsSubstring("\n  1     2   1 "));
   // What all have alike has none.
   CHECK_THAT(sweep_text(textbook("gpus 4 schedule gpipe,1f1b"), 300), ContainsSubstring("row  schedule  step time"));
+}
+
+TEST_CASE("a schedule is that of pipelines, whatever was given beside other strategies") {
+  const Sweep sweep = textbook("strategy ddp,mp,pp gpus 2 batch 64 microbatches 1 schedule naive,gpipe");
+  REQUIRE(sweep.rows.size() == 4);  // ddp and mp once each
+  const std::string csv = sweep_csv(sweep);
+  CHECK_THAT(csv, ContainsSubstring("\n64,1,2,ddp,-,1,2,") && ContainsSubstring("\n64,1,2,mp,-,1,2,") && ContainsSubstring("\n64,1,2,pp,naive,1,2,"));
+  CHECK_THAT(sweep_text(sweep, 300), ContainsSubstring("  1  ddp       -              -  nccl "));
+  CHECK_FALSE(sweep_json(sweep)["rows"][0]["config"].contains("schedule"));
+  CHECK(sweep_json(sweep)["rows"][3]["config"]["schedule"] == "gpipe");
+  CHECK_THAT(sweep_text(textbook("strategy mp gpus 2,4 schedule naive"), 300), !ContainsSubstring("naive"));
+}
+
+TEST_CASE("the verdict says how many rows it is not about") {
+  const auto verdict = [](const Sweep& sweep) {
+    const std::string text = sweep_text(sweep, 1000);
+    return text.substr(text.rfind("\n\n") + 2);
+  };
+  CHECK(verdict(textbook("schedule interleaved,1f1b,gpipe microbatches 6 gpus 4"))
+            .starts_with("Of 3 rows, 1 could not be predicted (why: row 1 above); the verdict is about the other 2. Fastest: schedule 1f1b, "));
+  CHECK(verdict(textbook("schedule 1f1b,gpipe gpus 4")).starts_with("Fastest: "));
+  SweepOptions options;
+  const std::string settings = "gpus 2 depth 4 dim 64 batch 256 microbatches 4 schedule gpipe,1f1b,interleaved chunks 1,5";
+  options.memory_limit_bytes = textbook("gpus 2 depth 4 dim 64 batch 256 microbatches 4 schedule gpipe").rows[0].result->peak_memory_bytes - 1;
+  CHECK_THAT(verdict(textbook(settings, options)), ContainsSubstring("could not be predicted (why: row ") && ContainsSubstring(" above), ") &&
+                                                       ContainsSubstring(" more memory than allowed; the verdict is about the other "));
 }
 
 TEST_CASE("a word is left out of the rows in which it has no meaning, and refused where it has none in any") {

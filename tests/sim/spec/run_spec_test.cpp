@@ -1,4 +1,5 @@
 #include "sim/spec/run_spec.hpp"
+#include "sim/spec/schedule.hpp"
 
 #include "sim/spec/error.hpp"
 #include "sim/spec/split.hpp"
@@ -27,7 +28,7 @@ TEST_CASE("defaults are the contract's") {
   const RunSpec s = spec("");
   CHECK(s.dim == 8192);
   CHECK(s.batch == 2048);
-  CHECK(s.microbatches == 8);
+  CHECK(s.microbatches == 1);
   CHECK(s.dtype == Dtype::fp32);
   CHECK(s.optimizer == Optimizer::sgd);
   CHECK(s.strategy == Strategy::single);
@@ -36,6 +37,29 @@ TEST_CASE("defaults are the contract's") {
   CHECK(spec("--gpus 2 --strategy mp").workers == Workers::one);
   CHECK(spec("--gpus 2 --workers one").schedule == "gpipe");
   CHECK(spec("--gpus 2 --schedule gpipe --transport nccl").p2p == PointToPoint::rendezvous);
+}
+
+TEST_CASE("by default a batch is cut where a pipeline has several workers, and nowhere else") {
+  const auto microbatches = [](const std::string& flags) { return spec("--depth 16 " + flags).microbatches; };
+  for (const char* several : {"--gpus 2", "--gpus 4 --schedule gpipe", "--gpus 4 --schedule naive --workers one", "--gpus 4 --dp 2", "--pp 2 --dp 2", "--gpus 2 --schedule auto"}) {
+    INFO(several);
+    CHECK(microbatches(several) == 8);
+    CHECK(microbatches(std::string(several) + " --microbatches 2") == 2);
+  }
+  for (const char* none : {"", "--gpus 1 --schedule gpipe", "--gpus 1 --schedule auto", "--gpus 4 --strategy mp", "--gpus 4 --strategy ddp", "--gpus 4 --strategy dp",
+                           "--gpus 4 --dp 4", "--pp 1 --dp 4", "--dtype amp-fp16"}) {
+    INFO(none);
+    CHECK(microbatches(none) == 1);
+    CHECK(microbatches(std::string(none) + " --microbatches 2") == 2);
+  }
+}
+
+TEST_CASE("every schedule runs on one GPU with its default: whole, or in as few micro-batches as it can do with") {
+  for (const Schedule& schedule : schedules()) {
+    INFO(schedule.name);
+    const RunSpec one = spec("--gpus 1 --schedule " + std::string(schedule.name));
+    CHECK(one.microbatches == (std::string(schedule.name) == "dualpipe-v" ? 2 : 1));
+  }
 }
 
 TEST_CASE("a spec reads back from its own settings") {
@@ -53,7 +77,7 @@ TEST_CASE("every word there is, given differently from its default, is among the
   const std::string model = folder.write("two.json", R"({"layers": [{"kind": "linear_relu", "in": 12, "out": 20}, {"kind": "linear_relu", "in": 20, "out": 6}]})");
   std::set<std::string> given;
   for (const std::string& flags : std::vector<std::string>{
-           "--model " + model + " --batch 96 --optimizer adam --dtype tf32 --accum 3",
+           "--model " + model + " --batch 96 --optimizer adam --dtype tf32 --accum 3 --seed 7 --repeat 2",
            "--gpus 4 --pp 2 --dp 2 --depth 12 --dim 64 --batch 96 --microbatches 4 --schedule interleaved --chunks 3 --recompute 1 "
            "--overlap-steps 1 --transport nccl --workers process --no-sync 1 --accum 2",
            "--strategy ddp --gpus 8 --hosts 2 --network-gb-per-s 25 --network-latency-us 10 --accum 8 --no-sync 1 --bucket-mb 100 "
@@ -86,6 +110,8 @@ TEST_CASE("nonsense is refused by name") {
   refused("--gpus 99999999999999999999", "--gpus");
   refused("--microbatches 0", "--microbatches: found 0");
   refused("--batch 0", "--batch: found 0");
+  refused("--seed -1", "--seed: found -1");
+  refused("--repeat 0", "--repeat: found 0");
   refused("--depth 3 --gpus 4", "--gpus: found 4 stages for 3 layers, expected at least one layer for every stage");
   refused("--gpus 2 --gpus 3", "given twice");
   refused("--gups 2", "gpus");
