@@ -197,7 +197,7 @@ TEST_CASE("the verdict says how many rows it is not about") {
     const std::string text = sweep_text(sweep, 1000);
     return text.substr(text.rfind("\n\n") + 2);
   };
-  CHECK(verdict(textbook("schedule interleaved,1f1b,gpipe microbatches 6 gpus 4"))
+  CHECK(verdict(textbook("schedule interleaved,1f1b,gpipe microbatches 11 gpus 4"))
             .starts_with("Of 3 rows, 1 could not be predicted (why: row 1 above); the verdict is about the other 2. Fastest: schedule 1f1b, "));
   CHECK(verdict(textbook("schedule 1f1b,gpipe gpus 4")).starts_with("Fastest: "));
   SweepOptions options;
