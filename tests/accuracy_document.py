@@ -112,9 +112,17 @@ the same cards, whose processors may be faster or slower.
 """
 
 
+# The same whatever the caller's shell has set.
+ENVIRONMENT = {**{name: value for name, value in os.environ.items() if name != "PDL_DATA"}, "COLUMNS": "100"}
+
+
+def said(*words):
+    """What a command prints, from the root of the project."""
+    return subprocess.run(words, capture_output=True, encoding="utf-8", check=True, cwd=ROOT, env=ENVIRONMENT).stdout
+
+
 def validated(pdl_sim, runs):
-    done = subprocess.run([pdl_sim, "validate", *runs, "--markdown"], capture_output=True, text=True, check=True)
-    summary, *tables = done.stdout.strip().split("\n\n")
+    summary, *tables = said(pdl_sim, "validate", *runs, "--markdown").strip().split("\n\n")
     return summary, (HOST_BOUND.join(tables) if len(tables) > 1 else tables[0]).strip()
 
 
@@ -191,9 +199,7 @@ def bound_line(pdl_sim, folder, path):
     if config["strategy"] != "pp" or config["workers"] == "one" or config["gpus"] < 4 or replicas > 1 or "schedule_rows" in run:
         return None
     words = [f"--{key}={value}" for key, value in config.items()]
-    done = subprocess.run([pdl_sim, *words, "--profile", os.path.join("data", folder, "profile.json"), "--json", "-"],
-                          capture_output=True, text=True, check=True, cwd=ROOT)
-    predicted = json.loads(done.stdout)
+    predicted = json.loads(said(pdl_sim, *words, "--profile", os.path.join("data", folder, "profile.json"), "--json", "-"))
     bound, step, measured = predicted["bound_ms"], predicted["step_time_ms"]["median"], run["step_time_ms"]["median"]
     of_gpu = {}
     for span in predicted["spans"]:
@@ -229,9 +235,8 @@ def documents(pdl_sim):
 
 
 def example(pdl_sim, words):
-    environment = {**os.environ, "COLUMNS": "100"}
-    done = subprocess.run([pdl_sim, *words.split()], capture_output=True, text=True, check=True, env=environment)
-    return "\n" + "".join(f"    {line}".rstrip() + "\n" for line in done.stdout.splitlines()) + "\n"
+    lines = said(pdl_sim, *words.split()).splitlines()
+    return "\n" + "".join(f"    {line}".rstrip() + "\n" for line in lines) + "\n"
 
 
 def replaced(text, marks, inside):
@@ -241,7 +246,7 @@ def replaced(text, marks, inside):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--pdl-sim", required=True)
+    parser.add_argument("--pdl-sim", required=True, type=os.path.abspath)
     parser.add_argument("--check", action="store_true")
     arguments = parser.parse_args()
     accuracy, readme_table = documents(arguments.pdl_sim)

@@ -12,12 +12,22 @@
 
 namespace pdl {
 
-inline RunSpec spec(const std::string& flags) {
+/// A value goes on to the next "--": the path of a file may have spaces in it.
+inline std::vector<SettingValue> setting_values(const std::string& flags) {
   std::istringstream words(flags);
   std::vector<SettingValue> values;
-  for (std::string flag, value; words >> flag >> value;) values.push_back({flag.substr(2), value, flag});
-  return parse_run_spec(values);
+  for (std::string word; words >> word;) {
+    if (word.starts_with("--")) {
+      values.push_back({word.substr(2), "", word});
+    } else {
+      std::string& value = values.at(values.size() - 1).value;
+      value += (value.empty() ? "" : " ") + word;
+    }
+  }
+  return values;
 }
+
+inline RunSpec spec(const std::string& flags) { return parse_run_spec(setting_values(flags)); }
 
 /// Start and end of every task of a spec with synthetic costs.
 struct Simulated {

@@ -15,7 +15,7 @@ namespace {
 
 /// Of the runs in a folder of data/.
 nlohmann::json validation_of(const std::string& runs, const TemporaryFolder& folder) {
-  const Process run = run_program("pdl-sim", "validate " PDL_SOURCE_DIR "/data/" + runs + "/*.json --json -", folder);
+  const Process run = run_program("pdl-sim", "validate '" PDL_SOURCE_DIR "/data/" + runs + "'/*.json --json -", folder);
   INFO(run.err);
   REQUIRE(run.exit_code == 0);
   return nlohmann::json::parse(run.out);
@@ -121,12 +121,15 @@ TEST_CASE("every scenario has its table and its answer, from the bundled profile
   CHECK(lines > 500);
 }
 
-TEST_CASE("the main job: a table, a chart, in less than a tenth of a second") {
+TEST_CASE("the main job: a table and a chart, in a small part of the time of all scenarios") {
   const TemporaryFolder folder;
   const std::string arguments = "--gpus 5 --depth 20 --schedule gpipe";
   const double before_s = processor_time_of_children_s();
   const Process run = run_program("pdl-sim", arguments, folder);
-  CHECK(processor_time_of_children_s() - before_s < 0.1);
+  const double between_s = processor_time_of_children_s();
+  REQUIRE(run_program("pdl-sim", "scenario --all", folder).exit_code == 0);
+  // .04 s of 2.8 on one machine. A limit in seconds would be a test of the machine.
+  CHECK(between_s - before_s < (processor_time_of_children_s() - between_s) / 10);
   CHECK(run.exit_code == 0);
   CHECK_THAT(run.out, ContainsSubstring("costs: profile "));
   CHECK_THAT(run.out, ContainsSubstring("GPU 4 |"));

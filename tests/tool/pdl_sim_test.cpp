@@ -161,7 +161,7 @@ TEST_CASE("nonsense is refused by name") {
 TEST_CASE("words that are not known are refused with the nearest one") {
   check_refused({
       {"--gups 5", "an unknown flag --gups, expected --gpus"},
-      {"-x", "an unknown flag -x, expected --help, --model, "},
+      {"-x", "an unknown flag -x, expected --help, --version, --model, "},
       {"--tp 2", "(tensor parallelism is not modelled yet)"},
       {"--json", "--json: found no value, expected one"},
       {"--gups=5", "an unknown flag --gups, expected --gpus"},

