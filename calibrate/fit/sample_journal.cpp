@@ -7,8 +7,6 @@
 #include <cerrno>
 #include <cmath>
 #include <cstring>
-#include <fstream>
-#include <sstream>
 #include <utility>
 
 #include "sim/spec/error.hpp"
@@ -24,11 +22,19 @@ constexpr const char* kFormat = "pdl-calibration-1";
 // What must be as it was when a calibration goes on.
 constexpr const char* kSameHost[] = {"card", "count", "device", "cpu", "driver", "cuda", "nccl", "torch", "multiprocessors"};
 
-std::string whole_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
+/// From its beginning. Throws InputError where it cannot be read, or is larger than a journal can be.
+std::string whole_file(int file, const std::string& path) {
+  constexpr std::size_t kLargest = std::size_t{1} << 30;
+  std::string text;
+  char part[1 << 16];
+  while (true) {
+    const ssize_t count = pread(file, part, sizeof part, static_cast<off_t>(text.size()));
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) throw InputError(path, std::strerror(errno), "a file that can be read");
+    if (count == 0) return text;
+    text.append(part, static_cast<std::size_t>(count));
+    if (text.size() > kLargest) throw InputError(path, "more than 1 GiB", "an interrupted calibration");
+  }
 }
 
 std::string value_text(const json& object, const std::string& key) { return object.contains(key) ? object.at(key).dump() : "nothing"; }
@@ -50,7 +56,10 @@ SampleJournal::SampleJournal(const std::string& path, json environment, json set
     if (flock(file_, LOCK_EX | LOCK_NB) != 0) {
       throw InputError(path_, "a file that another calibration is writing", "one calibration a file");
     }
-    if (start == Start::resume) read(whole_file(path_), environment, settings);
+    const std::string before = whole_file(file_, path_);
+    if (start == Start::resume) read(before, environment, settings);
+    if (start == Start::resume && before.empty()) note_ = "no " + path_ + ": nothing to resume, it begins anew";
+    if (start == Start::anew && !before.empty()) note_ = path_ + " of an interrupted calibration is replaced (--resume goes on with it)";
     const auto keep = static_cast<off_t>(complete_bytes_);
     if (ftruncate(file_, keep) != 0 || lseek(file_, keep, SEEK_SET) != keep) {
       throw InputError(path_, std::strerror(errno), "a file that can be written");

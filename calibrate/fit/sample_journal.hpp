@@ -47,6 +47,9 @@ class SampleJournal {
   /// (resumed). Throws InputError for a sample that no file can hold (NaN, infinite).
   const Samples& samples() const { return samples_; }
 
+  /// What became of the file that was there, for the user; empty: nothing was.
+  const std::string& note() const { return note_; }
+
   /// What the parts took that were complete when it was opened.
   double seconds_before() const { return seconds_before_; }
 
@@ -55,7 +58,7 @@ class SampleJournal {
   void read_line(const nlohmann::json& line, std::size_t number);
   void write(const nlohmann::json& line);
 
-  std::string path_;
+  std::string path_, note_;
   int file_ = -1;
   std::size_t complete_bytes_ = 0;  // of the file that was read: up to the end of its last complete part
   Samples samples_;

@@ -41,7 +41,7 @@ struct Pass {
   double seconds = 0.06;                    // of an operation of several layers; half of it for one of one layer
   double sustained_seconds = 0;
   int launches_a_layer = kLaunchesALayer;
-  double share = 1;                         // of the time of all passes
+  double share = 0.2;                       // seconds, about; of the buckets
 };
 
 std::vector<std::int64_t> bucket_sizes(bool cuda) {
@@ -52,8 +52,12 @@ std::vector<std::int64_t> bucket_sizes(bool cuda) {
   return sizes;
 }
 
-/// Of a layer of so many rows, in some unit: the launches count in small ones.
-double work_of(std::int64_t dim, std::int64_t rows) { return 1 + static_cast<double>(dim * dim * rows) * 1e-10; }
+/// Seconds of all operations of layers of so many rows in fp32, as they were on 2 x H200 (2026-11-29): series of a given length, and what
+/// the least repetitions of large layers take beyond it.
+double seconds_of(std::int64_t dim, std::int64_t rows) { return 0.35 + static_cast<double>(dim * dim * rows) * 6e-11; }
+
+/// The same layers in other data types, as a share of that. Autocast is not in a pipeline's stages.
+double share_of(Dtype dtype) { return dtype == Dtype::fp32 ? 1 : is_amp(dtype) ? 0.2 : 0.6; }
 
 /// All but the width.
 Pass pass_of(const ProbeOptions& options, const std::string& dtype) {
@@ -82,11 +86,8 @@ std::vector<Pass> passes_of(const ProbeOptions& options) {
       pass.name = "compute " + dtype + " " + std::to_string(dim);
       pass.dims = {dim};
       if (dtype == options.dtypes.front()) pass.optimizers = options.optimizers;
-      // fp32 has twice the stages and no tensor cores; autocast no stages of a pipeline.
-      pass.share = dtype == "fp32" ? 4 : pass.pipeline_rows.empty() ? 1 : 2;
-      double work = 0;
-      for (const std::int64_t rows : pass.rows) work += work_of(dim, rows);
-      pass.share *= work;
+      pass.share = 0;
+      for (const std::int64_t rows : pass.rows) pass.share += share_of(dtype_of(dtype)) * seconds_of(dim, rows);
       passes.push_back(std::move(pass));
     }
   }
@@ -123,7 +124,7 @@ void for_each_operation(const Pass& pass, const RuntimeOptions& runtime, c10::De
                         const std::function<void(double, const std::string&)>& visit_shape) {
   double total = 0, done = 0;
   for (const std::int64_t dim : pass.dims) {
-    for (const std::int64_t rows : pass.rows) total += work_of(dim, rows);
+    for (const std::int64_t rows : pass.rows) total += seconds_of(dim, rows);
   }
   const auto visit_all = [&](auto&& operations) {
     for (const ComputeOperation& operation : operations) visit(operation);
@@ -138,7 +139,7 @@ void for_each_operation(const Pass& pass, const RuntimeOptions& runtime, c10::De
       }
       AutogradOperations autograd(dim, rows, pass.dtype, device, runtime);
       visit_all(autograd.layers_and_loss());
-      done += work_of(dim, rows);
+      done += seconds_of(dim, rows);
     }
     for (const std::string& optimizer : pass.optimizers) {
       {

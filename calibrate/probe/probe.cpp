@@ -72,6 +72,7 @@ nlohmann::json settings_of(const ProbeOptions& options) {
           {"rows", options.rows},
           {"dtypes", options.dtypes},
           {"tensor_core_dims", options.tensor_core_dims},
+          {"least_pipeline_rows", options.least_pipeline_rows},
           {"optimizers", options.optimizers},
           {"transports", options.transports},
           {"seed", options.seed}};
@@ -95,27 +96,20 @@ class TimeLimit {
   std::atomic<double> fraction_ = 0;
 };
 
-/// In the order in which they are measured. Shares: seconds of a calibration of 2 x H200 (136 s; 2026-11-29).
+/// In the order in which they are measured. Shares: seconds, as they were on 2 x H200 (136 s in all; 2026-11-29).
 std::vector<ProbePart> parts_of(const ProbeOptions& options, const RuntimeOptions& runtime, const Pace& pace) {
   using Run = void (*)(const ProbeOptions&, const RuntimeOptions&, const Collect&, const Progress&);
   std::vector<ProbePart> parts;
   const auto add = [&](const char* name, double share, Run run) {
     parts.push_back({name, share, [=](const Collect& collect, const Progress& progress) { run(options, runtime, collect, progress); }});
   };
-  constexpr double kComputeShare = 108;
   const auto gpus = static_cast<double>(options.gpus);
   add("host", 0.5, probe_host);
   add("host of data parallelism", 2, probe_data_parallel_host);
   add("pauses", 18, probe_pauses);
   add("transfers", gpus * (gpus - 1), probe_transfers);
   add("collectives", gpus - 1, probe_collectives);
-  std::vector<ProbePart> compute = compute_parts(options, runtime, pace);
-  double all = 0;
-  for (const ProbePart& part : compute) all += part.share;
-  for (ProbePart& part : compute) {
-    part.share *= kComputeShare / all;
-    parts.push_back(std::move(part));
-  }
+  for (ProbePart& part : compute_parts(options, runtime, pace)) parts.push_back(std::move(part));
   add("overlap", 3.5, probe_overlap);
   return parts;
 }
@@ -166,9 +160,14 @@ void run_part(const ProbePart& part, SampleJournal& journal, const Progress& pro
 Samples probe(const ProbeOptions& given) {
   const ProbeOptions options = resolve(given);
   const RuntimeOptions runtime = runtime_of(options);
-  set_up(options, runtime);
-  SampleJournal journal(options.journal, describe_host(options, runtime), settings_of(options),
+  const nlohmann::json host = [&] {
+    const Waiting waiting("the devices to be set up");
+    set_up(options, runtime);
+    return describe_host(options, runtime);
+  }();
+  SampleJournal journal(options.journal, host, settings_of(options),
                         options.resume ? SampleJournal::Start::resume : SampleJournal::Start::anew);
+  if (options.note && !journal.note().empty()) options.note(journal.note());
   TimeLimit limit(options.max_seconds, journal.seconds_before());
   const Pace pace = [&] { return limit.pace(); };
   const std::vector<ProbePart> parts = parts_of(options, runtime, pace);

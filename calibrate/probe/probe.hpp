@@ -36,6 +36,8 @@ struct ProbeOptions {
   bool resume = false;                  // goes on with what is in the journal
   /// Called now and then with the fraction done, 0 to 1, and what is being measured. Empty: nobody listens.
   std::function<void(double fraction, const std::string& what)> progress;
+  /// Called with what the user should know before it begins. Empty: nobody listens.
+  std::function<void(const std::string&)> note;
 };
 
 /// Measures. Throws InputError for options that do not fit this host (more GPUs than there are, no CUDA),

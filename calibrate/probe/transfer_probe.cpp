@@ -153,7 +153,6 @@ void probe_cuda(const ProbeOptions& options, const RuntimeOptions& runtime, cons
   std::vector<int> devices;
   for (int worker = 0; worker < workers; ++worker) devices.push_back(runtime.device_index(worker));
   const bool nccl = std::find(options.transports.begin(), options.transports.end(), "nccl") != options.transports.end() && workers > 1;
-  const std::unique_ptr<NcclWorkers> comms = nccl ? std::make_unique<NcclWorkers>(devices) : nullptr;
   std::vector<double> copy_issue_us, nccl_issue_us;
   int done = 0;
   for (int from = 0; from < workers; ++from) {
@@ -163,11 +162,14 @@ void probe_cuda(const ProbeOptions& options, const RuntimeOptions& runtime, cons
       Pair pair(devices[static_cast<std::size_t>(from)], devices[static_cast<std::size_t>(to)]);
       probe_pair(pair, "copy", copy_hop, from, to, collect, copy_issue_us);
       if (!nccl) continue;
+      // Of these two alone, as a pipeline's channels are (runtime/comm/nccl_pairs.hpp): with more ranks NCCL gives each message fewer
+      // channels (2.28, enqueue.cc), and 64 MiB take a third longer.
+      const NcclWorkers comms({devices[static_cast<std::size_t>(from)], devices[static_cast<std::size_t>(to)]});
       const Hop nccl_hop = [&](Pair& p, std::int64_t bytes) {
         p.send.wait_for(p.from_compute);
         check_nccl(ncclGroupStart(), "ncclGroupStart");
-        check_nccl(ncclSend(p.source.data_ptr(), static_cast<std::size_t>(bytes), ncclUint8, to, comms->of(from), p.send.stream), "ncclSend");
-        check_nccl(ncclRecv(p.target.data_ptr(), static_cast<std::size_t>(bytes), ncclUint8, from, comms->of(to), p.receive.stream), "ncclRecv");
+        check_nccl(ncclSend(p.source.data_ptr(), static_cast<std::size_t>(bytes), ncclUint8, 1, comms.of(0), p.send.stream), "ncclSend");
+        check_nccl(ncclRecv(p.target.data_ptr(), static_cast<std::size_t>(bytes), ncclUint8, 0, comms.of(1), p.receive.stream), "ncclRecv");
         check_nccl(ncclGroupEnd(), "ncclGroupEnd");
         p.to_compute.wait_for(p.receive);
       };

@@ -138,9 +138,12 @@ void check(const CLI::App& app, const CommandLine& line) {
   if (app.count("--gpus") > 0) positive("--gpus", {line.probe.gpus});
   if (!(line.probe.max_seconds > 0))
     throw InputError("--max-seconds", to_text(line.probe.max_seconds), "a positive time");
-  if (!(line.wait_limit_s >= 0.1 && line.wait_limit_s <= 86'400)) {
-    throw InputError("--wait-limit", to_text(line.wait_limit_s), "0.1 to 86400 seconds");
+#ifdef PDL_PROBE
+  if (!(line.wait_limit_s >= kShortestWaitLimit_s && line.wait_limit_s <= kLongestWaitLimit_s)) {
+    throw InputError("--wait-limit", to_text(line.wait_limit_s),
+                     "a number from " + to_text(kShortestWaitLimit_s) + " to " + to_text(kLongestWaitLimit_s));
   }
+#endif
   if (line.probe.resume && line.samples.empty() && line.out == "-") {
     throw InputError("--resume", "it with --out - and no --samples", "a file of --samples or --out, beside which is what was measured");
   }
@@ -175,27 +178,18 @@ std::string journal_of(const CommandLine& line) {
   return beside == "-" ? "" : beside + ".partial";
 }
 
-/// What becomes of an earlier calibration that was interrupted.
-[[maybe_unused]] void say_journal(const ProbeOptions& options) {
-  const bool there = !options.journal.empty() && std::filesystem::exists(options.journal);
-  if (options.resume && !there) std::cerr << "pdl-calibrate: no " << options.journal << ": nothing to resume, it begins anew\n";
-  if (!options.resume && there) std::cerr << "pdl-calibrate: " << options.journal << " of an interrupted calibration is replaced (--resume goes on with it)\n";
-}
-
 Samples measure(const CommandLine& line) {
 #ifdef PDL_PROBE
-  limit_waiting("pdl-calibrate", std::chrono::milliseconds(std::llround(line.wait_limit_s * 1e3)));
   ProbeOptions options = line.probe;
   options.journal = journal_of(line);
-  say_journal(options);
+  limit_waiting("pdl-calibrate", std::chrono::milliseconds(std::llround(line.wait_limit_s * 1e3)),
+                options.journal.empty() ? "" : "what was measured is in " + options.journal + ": --resume goes on with it");
   ProgressBar bar("pdl-calibrate");
+  options.note = [](const std::string& text) { std::cerr << "pdl-calibrate: " << text << "\n"; };
   options.progress = [&](double fraction, const std::string& what) { bar.show(fraction, what); };
   Samples samples = probe(options);
   // Before the fit: if that refuses them, they can be looked at.
-  if (!line.samples.empty()) {
-    save_samples(samples, line.samples);
-    std::filesystem::remove(options.journal);
-  }
+  if (!line.samples.empty()) save_samples(samples, line.samples);
   return samples;
 #else
   (void)line;

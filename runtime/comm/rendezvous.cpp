@@ -75,6 +75,17 @@ std::string host_id() {
   return id;
 }
 
+/// By a signal (SIGSTOP, ctrl-Z), or by a debugger. Source: proc(5), the state in /proc/PID/stat.
+bool is_stopped(int pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+  std::string line;
+  std::getline(file, line);
+  const std::size_t name_end = line.rfind(") ");
+  if (name_end == std::string::npos || name_end + 2 >= line.size()) return false;  // gone: others notice that
+  const char state = line[name_end + 2];
+  return state == 'T' || state == 't';
+}
+
 c10::intrusive_ptr<c10d::TCPStore> open_store(const std::string& address, int port, bool server) {
   c10d::TCPStoreOptions options;
   options.port = static_cast<std::uint16_t>(port);
@@ -203,7 +214,12 @@ void Rendezvous::meet(const std::vector<std::string>& host_of_rank) {
     const auto watching = c10::make_intrusive<c10d::PrefixStore>(prefix(), open_store(process_.address, process_.port, false));
     meeting_ = std::make_unique<StoreMeeting>(store_, watching, process_.rank, size(), server);
   }
-  if (!process_.watched) watch_processes(host_of_rank);
+  for (int r = 0; r < size(); ++r) {
+    const auto host = [&](int rank) { return host_of_rank[static_cast<std::size_t>(rank)]; };
+    if (r == process_.rank || host(r) != host(process_.rank)) continue;
+    processes_.emplace_back(r, std::stoi(text_of(store_->get("process/" + std::to_string(r)))));
+  }
+  if (!process_.watched) watch_processes();
   if (hosts_ > 1) return;
   // Worker 0's memory can only be opened while its file is open.
   if (store_->add("mapped", 1) == size()) store_->set("all mapped", bytes_of("1"));
@@ -211,12 +227,9 @@ void Rendezvous::meet(const std::vector<std::string>& host_of_rank) {
   close(memory_file_);
 }
 
-void Rendezvous::watch_processes(const std::vector<std::string>& host_of_rank) {
+void Rendezvous::watch_processes() {
   watch_ = std::make_unique<Watch>();
-  for (int r = 0; r < size(); ++r) {
-    const auto host = [&](int rank) { return host_of_rank[static_cast<std::size_t>(rank)]; };
-    if (r == process_.rank || host(r) != host(process_.rank)) continue;
-    const int pid = std::stoi(text_of(store_->get("process/" + std::to_string(r))));
+  for (const auto& [r, pid] : processes_) {
     const int handle = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
     // Without pidfd_open (before Linux 5.3) the launcher's own watch must do.
     if (handle < 0 && errno == ESRCH) throw PeerLost("worker " + std::to_string(r) + " has died");
@@ -255,8 +268,20 @@ Rendezvous::~Rendezvous() {
   if (shared_) munmap(shared_, sizeof(Shared));
 }
 
+Waiting Rendezvous::wait_for_others(const std::string& where) const {
+  const auto stopped = [this] {
+    std::string text;
+    for (const auto& [rank, pid] : processes_) {
+      if (is_stopped(pid)) text += (text.empty() ? "" : ", ") + ("worker " + std::to_string(rank));
+    }
+    return text;
+  };
+  return Waiting([this, where, stopped] { return name_ + ": waits (" + where + ") for the other workers; stopped: " + stopped(); },
+                 [stopped] { return !stopped().empty(); });
+}
+
 void Rendezvous::barrier() {
-  const Waiting waiting(name_ + ": at a barrier, waits for the other workers");
+  const Waiting waiting = wait_for_others("at a barrier");
   if (meeting_) return wait_in_store();
   const int round = shared_->round.load();
   if (shared_->arrived.fetch_add(1) + 1 == size()) {
@@ -291,7 +316,7 @@ std::vector<std::string> Rendezvous::share(const std::string& key, const std::st
 }
 
 std::vector<std::string> Rendezvous::exchange(const std::string& key, const std::string& text, bool reads) {
-  const Waiting waiting(name_ + ": waits for " + key + " of the other workers");
+  const Waiting waiting = wait_for_others("for " + key);
   std::vector<std::string> all;
   try {
     store_->set(key + "/" + std::to_string(process_.rank), bytes_of(text));
@@ -303,7 +328,7 @@ std::vector<std::string> Rendezvous::exchange(const std::string& key, const std:
 }
 
 void Rendezvous::finish() {
-  const Waiting waiting(name_ + ": has finished, waits for the other workers");
+  const Waiting waiting = wait_for_others("has finished");
   if (meeting_) return meeting_->finish();
   shared_->leaving.fetch_add(1);
   while (shared_->leaving.load() < size()) std::this_thread::sleep_for(std::chrono::microseconds(200));

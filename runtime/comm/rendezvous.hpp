@@ -9,17 +9,20 @@
 // On one host they share a steady clock and a page of memory; a key-value store (c10d::TCPStore) carries what is not
 // urgent. On several hosts the store does all (runtime/comm/store_meeting.hpp) and there is no common clock. When a worker
 // dies, the others end: the process that started them sees to it; where that is not pdl-run, every worker watches the
-// others itself. One that lives and does not come (it hangs, it is stopped) ends them by the limit on waiting
-// (runtime/comm/waiting.hpp).
+// others itself. One that hangs ends itself by the limit on waiting (runtime/comm/waiting.hpp); one that is stopped ends those on
+// its host that wait for it, by theirs.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <torch/csrc/distributed/c10d/Store.hpp>
+
+#include "runtime/comm/waiting.hpp"
 
 namespace pdl {
 
@@ -76,10 +79,13 @@ class Rendezvous {
   void share_memory();
   void wait_in_store();
   std::vector<std::string> exchange(const std::string& key, const std::string& text, bool reads);
-  void watch_processes(const std::vector<std::string>& host_of_rank);
+  void watch_processes();
+  /// The others' work is theirs, and so is a limit on it: this hangs where one of them on this host is stopped.
+  Waiting wait_for_others(const std::string& where) const;
 
   ProcessRank process_;
   std::string name_;  // worker 1
+  std::vector<std::pair<int, int>> processes_;  // rank and process of the others on this host
   c10::intrusive_ptr<c10d::Store> store_;
   int hosts_ = 1;
   Shared* shared_ = nullptr;                // on one host

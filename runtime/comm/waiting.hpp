@@ -13,6 +13,10 @@
 // calibration that gets on is never ended. Seconds in which the process is stopped (ctrl-Z) do not count. The blocking call
 // itself need not cooperate (NCCL, cudaStreamSynchronize, a futex, a store): a thread of its own watches and calls _Exit.
 //
+// Each process has a limit of its own, so who waits for another process does not count that one's work: such a wait says when it
+// hangs (`hangs`), for instance where the other process is stopped. Whoever starts a call that may block for ever makes the
+// Waiting; StepProgram::step and on_rank_threads do.
+//
 // Not here: noticing that another process has died, which is faster (runtime/comm/rendezvous.hpp).
 #pragma once
 
@@ -23,14 +27,18 @@
 
 namespace pdl {
 
-/// Of this process, from now on. Before the first call: 600 s, "pdl-run". `program` begins the message.
-void limit_waiting(const std::string& program, std::chrono::milliseconds limit);
+/// Of this process, from now on. Before the first call: 600 s, "pdl-run". `program` begins the message, `advice` is its last line.
+void limit_waiting(const std::string& program, std::chrono::milliseconds limit, const std::string& advice = "");
+
+/// What a wait may be limited to: --wait-limit of pdl-run and pdl-calibrate. c10d has a limit of a day.
+inline constexpr double kShortestWaitLimit_s = 0.1, kLongestWaitLimit_s = 86'400;
 
 class Waiting {
  public:
   explicit Waiting(std::string what);
-  /// `describe` is called when the limit is reached, on another thread: it may read only what is safe to read there.
-  explicit Waiting(std::function<std::string()> describe);
+  /// Both are called when the limit is reached, on another thread: they may read only what is safe to read there. `hangs` false: what
+  /// is waited for is known to go on, and this wait alone does not end the process.
+  explicit Waiting(std::function<std::string()> describe, std::function<bool()> hangs = [] { return true; });
   ~Waiting();
   Waiting(const Waiting&) = delete;
   Waiting& operator=(const Waiting&) = delete;
@@ -39,7 +47,13 @@ class Waiting {
   static void renew();
 
  private:
-  std::list<std::function<std::string()>>::iterator place_;
+  struct Entry {
+    std::function<std::string()> describe;
+    std::function<bool()> hangs;
+  };
+  friend struct WaitingRegistry;
+
+  std::list<Entry>::iterator place_;
 };
 
 }  // namespace pdl

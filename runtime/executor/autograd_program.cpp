@@ -170,7 +170,7 @@ class AutogradProgram : public StepProgram {
     synchronize();
   }
 
-  void step(SpanRecorder* recorder) override {
+  void run_step(SpanRecorder* recorder) override {
     for (AutogradStage& stage : stages_) stage.zero_grad();
     for (const Action& action : script_.actions) {
       switch (action.kind) {

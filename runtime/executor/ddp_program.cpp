@@ -134,6 +134,7 @@ class DdpProgram : public StepProgram {
   }
 
   ~DdpProgram() override {
+    const Waiting waiting("worker " + std::to_string(rank_) + ": leaves the other replicas");
     try {
       reducer_.reset();
       if (group_ && !lost_) leave(*group_, device_.type());
@@ -142,7 +143,7 @@ class DdpProgram : public StepProgram {
     }
   }
 
-  void step(SpanRecorder* recorder) override {
+  void run_step(SpanRecorder* recorder) override {
     try {
       stage_->zero_grad();
       for (const Action& action : script_.actions) {

@@ -219,7 +219,7 @@ class DataParallelProgram : public StepProgram {
     synchronize();
   }
 
-  void step(SpanRecorder* recorder) override {
+  void run_step(SpanRecorder* recorder) override {
     begin_ns_ = steady_now_ns();
     replicas_.spans.recorder = recorder;
     model_->zero_grad();

@@ -58,9 +58,8 @@ class PipelineProgram : public StepProgram {
         tasks_(plan.graph.workers),
         at_(plan.graph.workers),
         local_(local_workers()),
-        threads_(static_cast<int>(local_.size())) {
+        threads_(number_of_threads()) {
     set_up_libtorch(plan.spec.dtype, options.device);
-    if (local_.size() > 1) allow_ranks_in_threads();
     const Meeting meeting = make_meeting(rendezvous);
     allow_peer_access();
     on_all([&](int worker) { create_worker(worker); });
@@ -78,6 +77,7 @@ class PipelineProgram : public StepProgram {
   ~PipelineProgram() override {
     // After a failure every worker has done this for itself.
     if (board_.aborted()) return;
+    const Waiting waiting("the workers leave each other");
     try {
       on_all([&](int worker) { devices_[worker]->inside([&] { devices_[worker]->disconnect(false); }); });
     } catch (...) {
@@ -85,7 +85,7 @@ class PipelineProgram : public StepProgram {
     }
   }
 
-  void step(SpanRecorder* recorder) override {
+  void run_step(SpanRecorder* recorder) override {
     ++step_;
     on_all([&](int worker) {
       devices_[worker]->inside([&] { walk(worker, recorder); });
@@ -130,6 +130,12 @@ class PipelineProgram : public StepProgram {
   }
 
  private:
+  /// Before any of them is there.
+  int number_of_threads() const {
+    if (local_.size() > 1) allow_ranks_in_threads();
+    return static_cast<int>(local_.size());
+  }
+
   std::vector<int> local_workers() const {
     std::vector<int> workers;
     for (int w = 0; w < static_cast<int>(plan_.graph.workers); ++w) {

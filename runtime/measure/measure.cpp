@@ -11,7 +11,6 @@
 #include <string>
 
 #include "runtime/comm/rendezvous.hpp"
-#include "runtime/comm/waiting.hpp"
 #include "runtime/executor/devices.hpp"
 #include "runtime/measure/environment.hpp"
 #include "runtime/measure/run_record.hpp"
@@ -37,25 +36,20 @@ class Stopwatch {
         holds_loss_(holds_a_last_stage(plan, options)),
         all_steps_(options.warmup + options.steps + recorded_steps(plan, options)) {
     if (options.rank <= 0) progress_.emplace("pdl-run", std::chrono::minutes(1));
+    show_progress();
   }
 
   StepInterval step(SpanRecorder* recorder) {
     if (rendezvous_) rendezvous_->barrier();
     StepInterval interval;
-    {
-      const Waiting waiting([&] { return "step " + std::to_string(steps_) + ": " + program_.where(); });
-      interval.begin_ns = steady_now_ns();
-      program_.step(recorder);
-      interval.end_ns = steady_now_ns();
-    }
+    interval.begin_ns = steady_now_ns();
+    program_.step(recorder);
+    interval.end_ns = steady_now_ns();
     interval.skipped = program_.skipped();
     if (interval.skipped) skipped_.push_back(steps_);
     ++steps_;
     if (holds_loss_) keep_loss();
-    if (progress_) {
-      progress_->show(static_cast<double>(steps_) / all_steps_,
-                      std::to_string(steps_) + " of " + std::to_string(all_steps_) + " steps");
-    }
+    show_progress();
     return interval;
   }
 
@@ -68,6 +62,11 @@ class Stopwatch {
       if (is_last_stage(plan.stages, s) && options.is_local(plan.stages[s].worker)) return true;
     }
     return false;
+  }
+
+  void show_progress() {
+    if (!progress_) return;
+    progress_->show(static_cast<double>(steps_) / all_steps_, std::to_string(steps_) + " of " + std::to_string(all_steps_) + " steps");
   }
 
   void keep_loss() {

@@ -101,7 +101,7 @@ class Workers {
     running_[pid] = rank;
   }
 
-  /// Other workers wait for one that is stopped, and end by their limit on waiting. If all are, this process does.
+  /// Whether or not others wait for it, this process ends at the limit on waiting, and its workers with it.
   void stopped(pid_t pid, bool is_stopped) {
     stopped_.erase(pid);
     if (is_stopped) stopped_[pid] = std::make_unique<Waiting>("worker " + std::to_string(running_[pid]) + " (process " + std::to_string(pid) + ") is stopped");

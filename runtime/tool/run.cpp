@@ -28,6 +28,7 @@ constexpr int kDefaultMasterPort = 29500;  // torchrun's, for launchers that nam
 struct RunFlags {
   explicit RunFlags(CLI::App& app) : runtime(app),
         json(app, "--json", "FILE|-", "write the run as JSON; -: to standard output, without the table"),
+        quiet(app, "--quiet", "no table of the run on standard output"),
         check(app, "--check", "afterwards train the same model plainly on one device and compare the parameters"),
         settings(app) {}
 
@@ -35,6 +36,7 @@ struct RunFlags {
 
   RuntimeFlags runtime;
   OnceFlag json;
+  Switch quiet;
   Switch check;
   SettingFlags settings;
 };
@@ -60,7 +62,7 @@ std::string command_text(const std::vector<std::string>& arguments) {
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     if (arguments[i] == "--json") {
       ++i;
-    } else if (!arguments[i].starts_with("--json=")) {
+    } else if (!arguments[i].starts_with("--json=") && arguments[i] != "--quiet") {
       text += " " + arguments[i];
     }
   }
@@ -83,11 +85,11 @@ std::optional<ProcessRank> own_rank(const RunSpec& spec, std::optional<int> port
   return process;
 }
 
-void show(const RunResult& run, const std::optional<std::string>& json) {
+void show(const RunResult& run, const std::optional<std::string>& json, bool quiet) {
   if (json) write_run(run, *json);
   ViewStyle style;
   style.with_gantt = false;
-  if (json != "-") std::cout << terminal_view(run, style);
+  if (json != "-" && !quiet) std::cout << terminal_view(run, style);
 }
 
 /// On how many hosts the workers are: as many as was said, or, where nothing was, as many as there are.
@@ -144,7 +146,7 @@ int run_worker(Plan plan, RuntimeOptions options, const ProcessRank& process, co
     check_same_settings(rendezvous, common_settings(plan.spec, options, flags.check.on()));
     refuse_together(rendezvous, [&] { check_hosts(plan.spec, rendezvous.hosts(), flags.has("hosts")); });
     const RunResult run = run_once(plan, options, command, &rendezvous, flags.check.on());
-    if (process.rank == 0) show(run, flags.json.value());
+    if (process.rank == 0) show(run, flags.json.value(), flags.quiet.on());
     rendezvous.finish();
   } catch (const InputError& error) {
     fail(error, kExitInput);
@@ -172,7 +174,7 @@ int run_command(const RunFlags& flags, const std::vector<std::string>& arguments
   check_run(plan, options);
   if (spec.workers == Workers::process) return launch_workers(static_cast<int>(spec.gpus), port, arguments);
   if (port) throw InputError("--port", std::to_string(*port) + " with --workers " + to_string(spec.workers), "--workers process");
-  show(run_once(plan, options, command, nullptr, check), json);
+  show(run_once(plan, options, command, nullptr, check), json, flags.quiet.on());
   return kExitFine;
 }
 

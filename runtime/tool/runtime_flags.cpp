@@ -15,7 +15,6 @@ namespace {
 
 constexpr int kMostSteps = 1'000'000;
 constexpr double kLargestLearningRate = 1e6;
-constexpr double kShortestWaitLimit_s = 0.1, kLongestWaitLimit_s = 86'400;  // c10d has a limit of a day
 
 std::int64_t whole(const OnceFlag& flag, std::int64_t otherwise, std::int64_t least, std::int64_t largest) {
   const auto value = flag.value();

@@ -49,6 +49,11 @@ std::string command_text(const std::vector<std::string>& arguments) {
   return text;
 }
 
+void say_step_time(const RunResult& run) {
+  std::cout << "  " << fixed(run.step_time.median_ms, 3) << " ms (p25 " << fixed(*run.step_time.p25_ms, 3) << ", p75 "
+            << fixed(*run.step_time.p75_ms, 3) << ")\n";
+}
+
 /// Measures one configuration into `path`. Returns why it could not be measured; empty: it was.
 std::string measure_into(const RunSpec& spec, RuntimeOptions options, std::optional<int> port, const std::string& path) {
   options.seed = static_cast<std::uint64_t>(spec.seed);
@@ -57,15 +62,16 @@ std::string measure_into(const RunSpec& spec, RuntimeOptions options, std::optio
   try {
     check_run(plan, options);
     if (spec.workers == Workers::process) {
-      arguments.insert(arguments.end(), {"--json", path});
+      arguments.insert(arguments.end(), {"--json", path, "--quiet"});
       const int code = launch_workers(static_cast<int>(spec.gpus), port, arguments);
-      return code == kExitFine ? "" : "its workers failed (exit code " + std::to_string(code) + ")";
+      if (code != kExitFine) return "its workers failed (exit code " + std::to_string(code) + ")";
+      say_step_time(read_run(path));
+      return "";
     }
     if (options.device == DeviceKind::cuda) reset_peak_memory(gpu_count());
     const RunResult run = run_once(plan, options, command_text(arguments), nullptr, /*check=*/false);
     write_run(run, path);
-    std::cout << "  " << fixed(run.step_time.median_ms, 3) << " ms (p25 " << fixed(*run.step_time.p25_ms, 3) << ", p75 "
-              << fixed(*run.step_time.p75_ms, 3) << ")\n";
+    say_step_time(run);
     return "";
   } catch (const InputError& error) {
     return error.what();

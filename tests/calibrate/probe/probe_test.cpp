@@ -125,6 +125,17 @@ TEST_CASE("a calibration that is killed goes on where it stopped", "[probe]") {
   CHECK(read_text(folder / "s.json.partial") == "");  // gone
 }
 
+TEST_CASE("a calibration that stands still ends by exit code 3 and says which probe", "[probe]") {
+  const TemporaryFolder folder;
+  // One operation of layers so wide takes longer than the limit.
+  const Process run = run_program("pdl-calibrate", "--device cpu --gpus 1 --dims 4096 --rows 256 --transports copy --wait-limit 0.2 --out p.json", folder);
+  INFO(run.err);
+  CHECK(run.exit_code == 3);
+  CHECK_THAT(run.err, ContainsSubstring("pdl-calibrate: nothing has moved for 0.2 s (--wait-limit):\n  probe compute fp32 4096\n  rank 0: "));
+  CHECK_THAT(run.err, ContainsSubstring("what was measured is in p.json.partial: --resume goes on with it\n"));
+  CHECK_THAT(read_text(folder / "p.json.partial"), ContainsSubstring("\"part\":\"host\""));
+}
+
 TEST_CASE("a place that takes no more ends a calibration by exit code 2, not a file cut off", "[probe]") {
   const TemporaryFolder folder;
   const Process full = run_script("ulimit -f 8; trap '' XFSZ; \"$PDL_CALIBRATE\" " + kSmall + "--samples s.json --out p.json", folder);

@@ -1,6 +1,7 @@
 // The limit on waiting ends the process: each case is a child.
 #include "runtime/comm/waiting.hpp"
 
+#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -69,6 +70,35 @@ TEST_CASE("What gets on is not ended, however long it takes", "[runtime]") {
   });
   CHECK(end.exit_code == 0);
   CHECK(end.err == "");
+}
+
+TEST_CASE("A wait that does not hang ends nothing, and is said where another does", "[runtime]") {
+  const auto waits = [](bool hangs) {
+    const Waiting goes_on([] { return std::string("worker 0: waits for worker 1"); }, [] { return false; });
+    const Waiting other([] { return std::string("another"); }, [hangs] { return hangs; });
+    std::this_thread::sleep_for(milliseconds(600));
+  };
+  CHECK(in_a_child([&] { waits(false); }).exit_code == 0);
+  const End end = in_a_child([&] { waits(true); });
+  CHECK(end.exit_code == 3);
+  CHECK_THAT(end.err, ContainsSubstring("worker 1\n  another\n"));
+}
+
+TEST_CASE("Seconds in which the process is stopped do not count", "[runtime]") {
+  const End end = in_a_child([] {
+    const pid_t self = getpid();
+    // Someone else wakes it up.
+    if (fork() == 0) {
+      usleep(600'000);
+      kill(self, SIGCONT);
+      _exit(0);
+    }
+    const Waiting waiting("something");
+    std::this_thread::sleep_for(milliseconds(50));
+    kill(self, SIGSTOP);
+    std::this_thread::sleep_for(milliseconds(50));
+  });
+  CHECK(end.exit_code == 0);
 }
 
 TEST_CASE("Who waits for nothing may take as long as he likes", "[runtime]") {

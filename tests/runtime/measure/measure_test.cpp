@@ -22,7 +22,7 @@ class DrawnProgram : public StepProgram {
  public:
   DrawnProgram(const Plan& plan, std::vector<int> step_ms) : plan_(plan), step_ms_(std::move(step_ms)) {}
 
-  void step(SpanRecorder* recorder) override {
+  void run_step(SpanRecorder* recorder) override {
     for (TaskId t = 0; recorder && t < plan_.graph.tasks.size(); ++t) {
       recorder->begin(t);
       recorder->end(t);

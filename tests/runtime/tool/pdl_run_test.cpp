@@ -118,8 +118,18 @@ TEST_CASE("A worker that is stopped ends the run at the limit on waiting", "[run
                             folder);
   INFO(run.err);
   CHECK(run.out == "3\nnone left\n");
-  CHECK_THAT(run.err, ContainsSubstring("nothing has moved for 2 s (--wait-limit):"));
-  CHECK_THAT(run.err, ContainsSubstring("worker "));
+  CHECK_THAT(run.err, ContainsSubstring("nothing has moved for 2 s (--wait-limit):\n  "));
+  CHECK_THAT(run.err, ContainsSubstring("stopped: worker ") || ContainsSubstring(") is stopped\n") || ContainsSubstring(": worker "));
+}
+
+TEST_CASE("Who waits for a worker that is at work is not ended by the limit on waiting", "[runtime][pdl-run]") {
+  const TemporaryFolder folder;
+  // Afterwards worker 0 trains the same model alone, for longer than the limit, and worker 1 waits for it.
+  const Process run = pdl_run("--device cpu --gpus 2 --strategy ddp --dtype amp-bf16 --dim 512 --depth 4 --batch 256 --steps 1 "
+                              "--warmup 0 --check --wait-limit 0.5", folder);
+  INFO(run.err);
+  CHECK(run.exit_code == 0);
+  CHECK_THAT(run.err, ContainsSubstring("(equal)"));
 }
 
 TEST_CASE("JSON alone on standard output", "[runtime][pdl-run]") {
