@@ -277,7 +277,8 @@ ForwardTransfers forward_transfers(const RunResult& run) {
 
 std::string scenario_text(const ScenarioTable& table, std::size_t width) {
   const Scenario& scenario = table.scenario;
-  std::string out = printable(scenario.source.empty() ? scenario.title : scenario.source + ": " + scenario.title) + "\n";
+  std::string out =
+      printable(scenario.source.empty() ? scenario.title : scenario.source + ": " + scenario.title) + "\n";
   if (!scenario.question.empty()) out += wrap("question: " + scenario.question, width, 2);
   out += wrap(describe_source(table.rows.front().predicted.result), width, 2) +
          common_settings_text(settings_of_rows(table), width);
