@@ -58,11 +58,11 @@ enum class HostSpeed : std::uint8_t { usual, slow };
 /// optimizer, loss.
 PricedWork price(const Plan& plan, const CostProfile& profile, HostSpeed host = HostSpeed::usual);
 
-/// Textbook costs (--tf --tb --tw --tcomm), rounded to nanoseconds, of each stage and micro-batch. Forward tf; backward tb, or
-/// tb + tw if tw is given; backward_input tb and backward_weight tw, or half of tb each if tw is not given. A worker with V stages
-/// takes that V times. A part of a backward takes its share of the layers. Transfers tcomm; a collective its share of tcomm by
-/// bytes, tcomm for all parameters; slices, loss and copies of data-parallel programs and the optimizer nothing. No host time but
-/// for sleeps.
+/// Textbook costs (--tf --tb --tw --tcomm), rounded to nanoseconds, of each stage and micro-batch. Forward tf; backward
+/// tb, or tb + tw if tw is given; backward_input tb and backward_weight tw, or half of tb each if tw is not given. A
+/// worker with V stages takes that V times. A part of a backward takes its share of the layers. Transfers tcomm; a
+/// collective its share of tcomm by bytes, tcomm for all parameters; slices, loss and copies of data-parallel programs
+/// and the optimizer nothing. No host time but for sleeps.
 std::vector<TaskCost> price_synthetic(const Plan& plan, const SyntheticCosts& costs);
 
 }  // namespace pdl

@@ -22,7 +22,8 @@ std::int64_t part_of(std::int64_t ns, double share) { return std::llround(static
 /// Of one stage; the weight gradient is half of a backward whose parts are not given.
 struct StageTimes {
   StageTimes(const SyntheticCosts& costs, std::size_t stage)
-      : forward_ns(synthetic_ns(of_stage(costs.tf_ms, stage))), backward_ns(synthetic_ns(of_stage(costs.tb_ms, stage))) {
+      : forward_ns(synthetic_ns(of_stage(costs.tf_ms, stage))),
+        backward_ns(synthetic_ns(of_stage(costs.tb_ms, stage))) {
     weight_ns = costs.tw_ms ? synthetic_ns(of_stage(*costs.tw_ms, stage)) : backward_ns / 2;
     input_ns = costs.tw_ms ? backward_ns : backward_ns - weight_ns;
     backward_ns = input_ns + weight_ns;
@@ -35,7 +36,8 @@ std::vector<std::uint32_t> stages_of_layers(const Plan& plan) {
   std::vector<std::uint32_t> stages;
   for (const Stage& stage : plan.stages) {
     if (stage.replica > 0) break;
-    stages.insert(stages.end(), static_cast<std::size_t>(stage.layer_count), static_cast<std::uint32_t>(&stage - plan.stages.data()));
+    stages.insert(stages.end(), static_cast<std::size_t>(stage.layer_count),
+                  static_cast<std::uint32_t>(&stage - plan.stages.data()));
   }
   return stages;
 }

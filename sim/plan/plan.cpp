@@ -231,7 +231,8 @@ class Planner {
         is_transfer(task_kind(operation.kind)) ? add_explicit_transfer(operation) : add_operation(operation);
         if (exchanges[i]) add_all_reduce(operation, static_cast<std::uint32_t>(worker));
       }
-      for (const std::int32_t stage : stages_of[static_cast<std::size_t>(worker)]) add_optimizer(stage, static_cast<std::uint32_t>(worker));
+      for (const std::int32_t stage : stages_of[static_cast<std::size_t>(worker)])
+        add_optimizer(stage, static_cast<std::uint32_t>(worker));
     }
     join(feeds_forward_, needs_forward_);
     join(feeds_backward_, needs_backward_);
@@ -456,10 +457,11 @@ class Planner {
       if (of_pair == kNone) of_pair = builder_.add_group();
       group = of_pair;
     }
-    // The lane is that of the lower stage of the boundary, at both ends. A textbook's message, which nobody waits to send,
-    // takes its link in the order in which its GPU has made the messages: no GPU waits, and none can overtake.
+    // The lane is that of the lower stage of the boundary, at both ends. A textbook's message, which nobody waits to
+    // send, takes its link in the order in which its GPU has made the messages: no GPU waits, and none can overtake.
     const bool textbook = spec_.synthetic && spec_.p2p == PointToPoint::eager;
-    const std::uint32_t stream = textbook ? link(worker_of(from_stage), worker_of(to_stage)) : stream_of(worker_of(stage), role, chunk_of(std::min(from_stage, to_stage)));
+    const std::uint32_t stream = textbook ? link(worker_of(from_stage), worker_of(to_stage))
+                                          : stream_of(worker_of(stage), role, chunk_of(std::min(from_stage, to_stage)));
     return builder_.add_task({transfer_work(kind, from_stage, to_stage, microbatch), stream, host, group,
                               worker_of(stage), stage, microbatch, kind});
   }
@@ -583,7 +585,8 @@ Plan make_plan(const RunSpec& spec) {
   const std::vector<std::vector<std::int32_t>> stages_of = stages_by_worker(plan);
   Buffers buffers(plan);
   for (std::int32_t worker = 0; worker < std::ssize(order.workers); ++worker) {
-    buffers.assign(order.workers[static_cast<std::size_t>(worker)], worker, stages_of[static_cast<std::size_t>(worker)]);
+    buffers.assign(order.workers[static_cast<std::size_t>(worker)], worker,
+                   stages_of[static_cast<std::size_t>(worker)]);
   }
   Planner planner(plan, order);
   plan.graph = spec.workers == Workers::one ? planner.one_thread() : planner.one_worker_a_gpu();

@@ -68,21 +68,31 @@ bool carries_activations(TaskKind kind);  // send_forward, receive_forward
 /// The stage at the other end of a transfer of `stage`.
 std::int32_t other_stage(TaskKind transfer, std::int32_t stage);
 
-/// What a stream of a worker is for. `link`: to a neighbouring worker, whatever is sent there, one message after the other
-/// (synthetic --tcomm). `none`: no resource is occupied, only time passes.
-enum class StreamRole : std::uint8_t { compute, send_forward, send_backward, receive_forward, receive_backward, collective, link, none };
+/// What a stream of a worker is for. `link`: to a neighbouring worker, whatever is sent there, one message after the
+/// other (synthetic --tcomm). `none`: no resource is occupied, only time passes.
+enum class StreamRole : std::uint8_t {
+  compute,
+  send_forward,
+  send_backward,
+  receive_forward,
+  receive_backward,
+  collective,
+  link,
+  none
+};
 std::string to_string(StreamRole role);
 
-/// A worker has one compute stream, one for collectives, one for each transfer role and lane (the messages of even and of odd chunks go
-/// on lanes of their own, because in a v-shaped pipeline they go to different workers), and a link to each of its neighbours.
+/// A worker has one compute stream, one for collectives, one for each transfer role and lane (the messages of even and
+/// of odd chunks go on lanes of their own, because in a v-shaped pipeline they go to different workers), and a link to
+/// each of its neighbours.
 inline constexpr std::uint32_t kLanes = 2;
 inline constexpr std::uint32_t kTransferRoles = 4;
 inline constexpr std::uint32_t kNeighbours = 2;
 inline constexpr std::uint32_t kStreamsPerWorker = 2 + kTransferRoles * kLanes + kNeighbours;
 /// Not of links.
 std::uint32_t stream_of(std::int32_t worker, StreamRole role, std::int32_t chunk);
-/// From a worker to the next one or the one before it, of a ring of `workers` of which `ring_first` is the first. Where there are
-/// two, the next one is the one before, too: one link.
+/// From a worker to the next one or the one before it, of a ring of `workers` of which `ring_first` is the first. Where
+/// there are two, the next one is the one before, too: one link.
 std::uint32_t link_of(std::int32_t from_worker, std::int32_t to_worker, std::int32_t ring_first, std::int32_t workers);
 StreamRole role_of_stream(std::uint32_t stream);
 std::uint32_t lane_of_stream(std::uint32_t stream);  // of a transfer role

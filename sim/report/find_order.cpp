@@ -52,11 +52,12 @@ class Search {
   }
 
  private:
-  /// More chunks than one are tried where there are layers for them, unless --chunks says how many. Synthetic costs are those of a
-  /// stage, so that more stages would be more work: as many as --chunks says.
+  /// More chunks than one are tried where there are layers for them, unless --chunks says how many. Synthetic costs are
+  /// those of a stage, so that more stages would be more work: as many as --chunks says.
   bool wanted(std::int32_t chunks) const {
     const bool may_choose = spec_.chunks == 1 && !spec_.synthetic;
-    return spec_.gpus * chunks <= static_cast<std::int64_t>(spec_.model.layers.size()) && (may_choose || spec_.chunks == chunks);
+    return spec_.gpus * chunks <= static_cast<std::int64_t>(spec_.model.layers.size()) &&
+           (may_choose || spec_.chunks == chunks);
   }
 
   std::vector<CandidateOrder> named_orders() const {

@@ -161,7 +161,9 @@ ordered_json without_spans(const RunResult& run) {
 }
 
 /// A name that is no UTF-8 has replacement characters.
-std::string line_of(const ordered_json& value) { return value.dump(-1, ' ', false, ordered_json::error_handler_t::replace); }
+std::string line_of(const ordered_json& value) {
+  return value.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+}
 
 /// A list of objects has one line each, everything else a line of its own: small files, readable diffs.
 void write_list(std::ostream& out, const ordered_json& list) {
@@ -183,7 +185,8 @@ void write_json_lines(std::ostream& out, const RunResult& run) {
       out << "[";
       for (std::size_t i = 0; i < run.timeline.spans.size(); ++i) {
         const Span& span = run.timeline.spans[i];
-        out << (i == 0 ? "\n  " : ",\n  ") << line_of(span_to_json(run, span, several[static_cast<std::size_t>(span.worker)]));
+        out << (i == 0 ? "\n  " : ",\n  ")
+            << line_of(span_to_json(run, span, several[static_cast<std::size_t>(span.worker)]));
       }
       out << "]";
     } else {
@@ -207,7 +210,8 @@ std::optional<ordered_json> number_to_json(const std::string& text) {
 
 bool has_value_a_stage(const std::string& name) {
   const auto infos = setting_infos();
-  return std::any_of(infos.begin(), infos.end(), [&](const SettingInfo& info) { return info.name == name && info.by_stage; });
+  return std::any_of(infos.begin(), infos.end(),
+                     [&](const SettingInfo& info) { return info.name == name && info.by_stage; });
 }
 
 std::string number_text(const JsonPlace& place, const char* expected) {
@@ -445,7 +449,8 @@ std::vector<std::string> read_warnings(const JsonPlace& place) {
 
 ordered_json setting_to_json(const SettingValue& setting) {
   const std::vector<std::string> parts = split_at(setting.value, ',');
-  if (parts.size() == 1 || !has_value_a_stage(setting.name)) return number_to_json(setting.value).value_or(setting.value);
+  if (parts.size() == 1 || !has_value_a_stage(setting.name))
+    return number_to_json(setting.value).value_or(setting.value);
   ordered_json list = ordered_json::array();
   for (const std::string& part : parts) list.push_back(number_to_json(part).value_or(part));
   return list;
@@ -453,7 +458,8 @@ ordered_json setting_to_json(const SettingValue& setting) {
 
 SettingValue read_setting(const std::string& name, const JsonPlace& place) {
   if (place.json().is_string()) return {name, place.text(), place.name()};
-  if (!place.json().is_array() || !has_value_a_stage(name)) return {name, number_text(place, "text or a number"), place.name()};
+  if (!place.json().is_array() || !has_value_a_stage(name))
+    return {name, number_text(place, "text or a number"), place.name()};
   std::string text;
   for (std::size_t i = 0; i < place.size(); ++i) text += (i == 0 ? "" : ",") + number_text(place.at(i), "a number");
   if (text.empty()) place.refuse("at least one number");

@@ -83,8 +83,9 @@ void say_where_stages_are_more_work(Sweep& sweep) {
   for (SweepRow& row : sweep.rows) {
     const std::string of_gpu = std::to_string(chunks_of(row));
     if (!row.result || of_gpu == "1") continue;
-    row.result->warnings.push_back("synthetic costs are those of a stage: a GPU with " + of_gpu + " stages has " + of_gpu +
-                                   " times the work of a GPU with one (the same work: --tf, --tb and --tw divided by " + of_gpu + ")");
+    row.result->warnings.push_back(
+        "synthetic costs are those of a stage: a GPU with " + of_gpu + " stages has " + of_gpu +
+        " times the work of a GPU with one (the same work: --tf, --tb and --tw divided by " + of_gpu + ")");
   }
 }
 

@@ -29,7 +29,8 @@ nlohmann::ordered_json sweep_json(const Sweep& sweep) {
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
   for (const SweepRow& row : sweep.rows) {
     nlohmann::ordered_json config = nlohmann::ordered_json::object(), entry;
-    for (const SettingValue& setting : row.settings.empty() ? row.given : row.settings) config[setting.name] = setting_to_json(setting);
+    for (const SettingValue& setting : row.settings.empty() ? row.given : row.settings)
+      config[setting.name] = setting_to_json(setting);
     entry["config"] = config;
     if (row.result) {
       entry["step_time_ms"] = {{"median", row.result->step_time_ms}};

@@ -73,7 +73,8 @@ std::vector<std::pair<const char*, std::string>> needed_beside(const SettingValu
   return {};
 }
 
-/// A number as it is shortest, so that "25" and "25.0" are one value; a straggler's both, those of all stages; other text as it is.
+/// A number as it is shortest, so that "25" and "25.0" are one value; a straggler's both, those of all stages; other
+/// text as it is.
 std::string same_value(const std::string& text) {
   for (const char separator : {':', kBetweenStages}) {
     const std::size_t at = text.find(separator);
@@ -170,8 +171,13 @@ std::vector<SettingValue> expand_setting(const SettingValue& given) {
   for (const SettingValue& value : values) {
     const auto [first, added] = known.try_emplace(same_value(value.value), value.value);
     if (added) continue;
-    const char* stages = cost ? " (commas are between values of a sweep; the times of the stages of one value have slashes: 1/1/2/1)" : "";
-    throw InputError(given.place, value.value + (value.value == first->second ? " twice" : " beside " + first->second + ", the same"), std::string("each value once") + stages);
+    const char* stages =
+        cost ? " (commas are between values of a sweep; the times of the stages of one value have slashes: 1/1/2/1)"
+             : "";
+    throw InputError(
+        given.place,
+        value.value + (value.value == first->second ? " twice" : " beside " + first->second + ", the same"),
+        std::string("each value once") + stages);
   }
   return values;
 }

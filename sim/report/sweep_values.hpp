@@ -1,7 +1,7 @@
 // The values that a sweep goes through: lists and ranges of settings, and every combination of them.
 //
 //   expand_setting({"gpus", "2:8:x2", "--gpus"})     gpus 2, gpus 4, gpus 8
-//   expand_setting({"tf", "1/1/2,2/2/1", "--tf"})    tf 1/1/2, tf 2/2/1: times of three stages, which in a sweep have slashes
+//   expand_setting({"tf", "1/1/2,2/2/1", "--tf"})    tf 1/1/2, tf 2/2/1: times of stages have slashes here
 //   combine_settings({gpus 1,2; schedule gpipe,1f1b})  (1, gpipe) (1, 1f1b) (2, gpipe) (2, 1f1b)
 //
 // The words are those of the command line (sim/spec/run_spec.hpp). Not here: what becomes of a combination (sweep.hpp).

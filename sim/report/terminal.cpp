@@ -23,9 +23,9 @@ std::string describe_costs(const std::vector<double>& by_stage) {
 }
 
 std::string describe_synthetic(const SyntheticCosts& costs) {
-  const std::string backward =
-      costs.tw_ms ? "input gradient " + describe_costs(costs.tb_ms) + ", weight gradient " + describe_costs(*costs.tw_ms)
-                  : "backward " + describe_costs(costs.tb_ms);
+  const std::string backward = costs.tw_ms ? "input gradient " + describe_costs(costs.tb_ms) + ", weight gradient " +
+                                                 describe_costs(*costs.tw_ms)
+                                           : "backward " + describe_costs(costs.tb_ms);
   return "synthetic costs: forward " + describe_costs(costs.tf_ms) + ", " + backward + ", transfer " +
          to_text(costs.tcomm_ms) + " ms, for each stage and micro-batch; nothing else takes time";
 }

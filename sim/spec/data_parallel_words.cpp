@@ -21,11 +21,14 @@ void read_gpus(const Given& given, RunSpec& spec) {
   read_whole(given, "pp", workers, kMillion);
   read_whole(given, "dp", spec.dp, kMillion);
   if (!gpus) spec.gpus = workers * spec.dp;
-  if (spec.gpus > kMillion) throw InputError(place_of(given, {"pp", "dp"}), std::to_string(spec.gpus) + " GPUs in all", "at most 1000000");
+  if (spec.gpus > kMillion)
+    throw InputError(place_of(given, {"pp", "dp"}), std::to_string(spec.gpus) + " GPUs in all", "at most 1000000");
   if (gpus && pp && !dp && spec.gpus % workers == 0) spec.dp = spec.gpus / workers;
   const bool fits = spec.gpus % spec.dp == 0 && (!pp || workers * spec.dp == spec.gpus);
   if (!fits) {
-    throw InputError(place_of(given, {"pp", "dp", "gpus"}), "pp " + (pp ? pp->value : "of any size") + " x dp " + std::to_string(spec.dp) + " for " + std::to_string(spec.gpus) + " GPUs",
+    throw InputError(place_of(given, {"pp", "dp", "gpus"}),
+                     "pp " + (pp ? pp->value : "of any size") + " x dp " + std::to_string(spec.dp) + " for " +
+                         std::to_string(spec.gpus) + " GPUs",
                      "a product that is the number of GPUs");
   }
 }
@@ -63,10 +66,13 @@ void read_network(const Given& given, RunSpec& spec) {
   spec.hosts_given = find(given, "hosts") != nullptr;
   spec.network_given = find(given, "network-gb-per-s") || find(given, "network-latency-us");
   if (spec.gpus % spec.hosts != 0) {
-    throw InputError(place_of(given, {"hosts"}), std::to_string(spec.gpus) + " GPUs on " + std::to_string(spec.hosts) + " hosts", "as many GPUs on every host");
+    throw InputError(place_of(given, {"hosts"}),
+                     std::to_string(spec.gpus) + " GPUs on " + std::to_string(spec.hosts) + " hosts",
+                     "as many GPUs on every host");
   }
   if (spec.hosts > 1 && spec.strategy != Strategy::ddp) {
-    throw InputError(place_of(given, {"hosts"}), std::to_string(spec.hosts) + " hosts with strategy " + to_string(spec.strategy), "strategy ddp");
+    throw InputError(place_of(given, {"hosts"}),
+                     std::to_string(spec.hosts) + " hosts with strategy " + to_string(spec.strategy), "strategy ddp");
   }
   if (spec.hosts > 1 && spec.synthetic) {
     throw InputError(place_of(given, {"hosts"}), std::to_string(spec.hosts) + " hosts with synthetic costs",
@@ -95,7 +101,9 @@ void check_replicas(const Given& given, const RunSpec& spec) {
   if (replicas == 1) return;
   const std::string place = place_of(given, {"batch", "gpus", "dp"});
   if (is_data_parallel(spec) && spec.microbatches > 1 && spec.batch % replicas != 0) {
-    throw InputError(place, std::to_string(spec.batch) + " samples for " + std::to_string(replicas) + " replicas that cut them into micro-batches",
+    throw InputError(place,
+                     std::to_string(spec.batch) + " samples for " + std::to_string(replicas) +
+                         " replicas that cut them into micro-batches",
                      "a batch that is a multiple of it");
   }
   if (spec.strategy == Strategy::dp) return;
@@ -104,8 +112,9 @@ void check_replicas(const Given& given, const RunSpec& spec) {
                      "at least one sample for every replica");
   }
   if (spec.strategy == Strategy::pp && spec.batch % replicas != 0) {
-    throw InputError(place, std::to_string(spec.batch) + " samples for " + std::to_string(replicas) + " replicas of a pipeline",
-                     "a batch that is a multiple of it");
+    throw InputError(
+        place, std::to_string(spec.batch) + " samples for " + std::to_string(replicas) + " replicas of a pipeline",
+        "a batch that is a multiple of it");
   }
 }
 

@@ -32,8 +32,8 @@ std::string reason_of(const std::string& message) {
   return own_end == std::string::npos ? message : message.substr(own_end + 2);
 }
 
-/// "line 3, column 5: syntax error ...": of an exception that does not know the place (a number out of range) by the bytes that
-/// have been read.
+/// "line 3, column 5: syntax error ...": of an exception that does not know the place (a number out of range) by the
+/// bytes that have been read.
 std::string where(const std::string& message, const std::string& text, std::size_t read_bytes) {
   const std::string reason = reason_of(message);
   if (reason.starts_with("line ")) return reason;

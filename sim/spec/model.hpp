@@ -28,9 +28,9 @@ Model mlp(std::int64_t depth, std::int64_t dim);
 /// So that bytes of parameters, gradients and optimizer state stay below 2^63.
 inline constexpr double kMostParameters = 2.5e17;
 
-/// Reads {"layers": [{"kind": "linear_relu", "in": 4096, "out": 4096}, ...]}: docs/formats-model.md.
-/// Throws InputError naming the file and the place in it: as read_json_file; an unknown, missing or doubled key, an unknown kind,
-/// a width that is no whole number from 1 to 10,000,000 or does not fit the layer before, no layer or more than a million, more
+/// Reads {"layers": [{"kind": "linear_relu", "in": 4096, "out": 4096}, ...]}: docs/formats-model.md. Throws InputError
+/// naming the file and the place in it: as read_json_file; an unknown, missing or doubled key, an unknown kind, a width
+/// that is no whole number from 1 to 10,000,000 or does not fit the layer before, no layer or more than a million, more
 /// than kMostParameters.
 Model load_model(const std::string& path);
 

@@ -32,7 +32,8 @@ Character first_character(std::string_view text) {
 
 bool is_control(std::uint32_t code) {
   const auto within = [code](std::uint32_t first, std::uint32_t last) { return first <= code && code <= last; };
-  return code < 0x20 || within(0x7F, 0x9F) || within(0x200E, 0x200F) || within(0x2028, 0x202E) || within(0x2066, 0x2069);
+  return code < 0x20 || within(0x7F, 0x9F) || within(0x200E, 0x200F) || within(0x2028, 0x202E) ||
+         within(0x2066, 0x2069);
 }
 
 std::string escaped(std::string_view bytes) {

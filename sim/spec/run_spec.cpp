@@ -34,7 +34,8 @@ double read_cost(const std::string& place, const std::string& text) {
 /// "1", or a value a stage: "1,1,2,1", or "1/1/2/1", which a sweep can tell from a list of its own values.
 std::vector<double> read_costs(const SettingValue& s) {
   const bool commas = s.value.find(',') != std::string::npos, slashes = s.value.find('/') != std::string::npos;
-  if (commas && slashes) throw InputError(s.place, s.value, "the times of the stages with commas between them, or with slashes");
+  if (commas && slashes)
+    throw InputError(s.place, s.value, "the times of the stages with commas between them, or with slashes");
   std::vector<double> costs;
   for (const std::string& value : split_at(s.value, slashes ? '/' : ',')) costs.push_back(read_cost(s.place, value));
   return costs;
@@ -51,7 +52,8 @@ std::optional<SyntheticCosts> read_synthetic(const Given& given) {
   const SettingValue* tcomm = find(given, "tcomm");
   if (!tf && !tb && !tw && !tcomm) return std::nullopt;
   if (!tf || !tb) {
-    throw InputError(place_of(given, {"tf", "tb", "tw", "tcomm"}), std::string("no ") + (tf ? "tb" : "tf"), "tf and tb together: synthetic costs");
+    throw InputError(place_of(given, {"tf", "tb", "tw", "tcomm"}), std::string("no ") + (tf ? "tb" : "tf"),
+                     "tf and tb together: synthetic costs");
   }
   SyntheticCosts costs{read_costs(*tf), read_costs(*tb), std::nullopt, 0};
   if (tw) costs.tw_ms = read_costs(*tw);
@@ -68,7 +70,9 @@ void check_stage_costs(const Given& given, const RunSpec& spec) {
   const auto check = [&](const char* name, const std::vector<double>& costs) {
     const auto count = static_cast<std::int64_t>(costs.size());
     if (count == 1 || count == stage_count(spec)) return;
-    throw InputError(place_of(given, {name}), std::to_string(count) + " times for " + std::to_string(stage_count(spec)) + (stage_count(spec) == 1 ? " stage" : " stages"),
+    throw InputError(place_of(given, {name}),
+                     std::to_string(count) + " times for " + std::to_string(stage_count(spec)) +
+                         (stage_count(spec) == 1 ? " stage" : " stages"),
                      "one for all stages, or one for each");
   };
   check("tf", spec.synthetic->tf_ms);
@@ -93,9 +97,11 @@ void read_model(const Given& given, RunSpec& spec) {
   if (spec.model_name == "mlp") {
     // Textbook costs are those of a stage: the depth does not matter, there must only be a layer for every stage.
     if (spec.synthetic && !find(given, "depth")) spec.depth = std::max(spec.depth, stage_count(spec));
-    if (static_cast<double>(spec.depth) * static_cast<double>(spec.dim) * static_cast<double>(spec.dim) > kMostParameters) {
+    if (static_cast<double>(spec.depth) * static_cast<double>(spec.dim) * static_cast<double>(spec.dim) >
+        kMostParameters) {
       throw InputError(place_of(given, {"dim", "depth", "gpus", "pp", "chunks"}),
-                       std::to_string(spec.depth) + " layers of width " + std::to_string(spec.dim), "a model of fewer than 2.5e17 parameters");
+                       std::to_string(spec.depth) + " layers of width " + std::to_string(spec.dim),
+                       "a model of fewer than 2.5e17 parameters");
     }
     spec.model = mlp(spec.depth, spec.dim);
     return;
@@ -154,7 +160,8 @@ void read_schedule(const Given& given, RunSpec& spec) {
   }
   if (!chunks) spec.chunks = known->default_chunks;
   if (spec.chunks < known->least_chunks || spec.chunks > known->most_chunks) {
-    throw InputError(place_of(given, {"chunks", "schedule"}), std::to_string(spec.chunks) + " with schedule " + spec.schedule,
+    throw InputError(place_of(given, {"chunks", "schedule"}),
+                     std::to_string(spec.chunks) + " with schedule " + spec.schedule,
                      known->least_chunks == known->most_chunks ? std::to_string(known->least_chunks)
                                                                : "at most " + std::to_string(known->most_chunks));
   }
@@ -200,7 +207,8 @@ void read_strategy(const Given& given, RunSpec& spec) {
                          "strategy pp, which has schedules", "schedule");
   }
   if (spec.strategy == Strategy::single && spec.gpus > 1) {
-    throw InputError(place_of(given, {"strategy"}), "single with " + std::to_string(spec.gpus) + " GPUs", "gpus 1, or strategy mp, pp, dp or ddp");
+    throw InputError(place_of(given, {"strategy"}), "single with " + std::to_string(spec.gpus) + " GPUs",
+                     "gpus 1, or strategy mp, pp, dp or ddp");
   }
 }
 
@@ -217,7 +225,8 @@ void check_shape(const Given& given, const RunSpec& spec) {
   const Schedule* known = named_schedule(spec);
   const auto refusal = known ? known->refusal(shape_of(spec, spec.microbatches)) : std::nullopt;
   if (!refusal) return;
-  throw InputError(place_of(given, {"microbatches", "schedule"}), refusal->found + " with schedule " + spec.schedule, refusal->expected);
+  throw InputError(place_of(given, {"microbatches", "schedule"}), refusal->found + " with schedule " + spec.schedule,
+                   refusal->expected);
 }
 
 void read_overlap(const Given& given, RunSpec& spec) {
@@ -291,7 +300,8 @@ void read_workers(const Given& given, RunSpec& spec) {
   }
   read_transport(given, spec);
   if (spec.workers == Workers::process && spec.transport == Transport::copy && spec.gpus > 1) {
-    throw InputError(place_of(given, {"transport", "workers"}), "copy between processes", "transport nccl (on CPU gloo), or --workers thread");
+    throw InputError(place_of(given, {"transport", "workers"}), "copy between processes",
+                     "transport nccl (on CPU gloo), or --workers thread");
   }
   const Schedule* known = named_schedule(spec);
   if (spec.workers == Workers::one && !(known && known->same_on_every_worker)) {
@@ -323,8 +333,8 @@ void check_activations(const Given& given, const RunSpec& spec) {
   for (const Layer& layer : spec.model.layers) width += static_cast<double>(layer.out_features);
   const double bytes = 4 * width * static_cast<double>(spec.batch) * static_cast<double>(spec.accum);
   if (bytes <= kLargestTotal) return;
-  throw InputError(place_of(given, {"batch", "accum", "model", "dim", "depth"}), to_text(bytes) + " bytes of activations in a step",
-                   "at most " + to_text(kLargestTotal));
+  throw InputError(place_of(given, {"batch", "accum", "model", "dim", "depth"}),
+                   to_text(bytes) + " bytes of activations in a step", "at most " + to_text(kLargestTotal));
 }
 
 void check_totals(const Given& given, RunSpec& spec) {
@@ -335,7 +345,8 @@ void check_totals(const Given& given, RunSpec& spec) {
   const double tasks = static_cast<double>(stage_count(spec) * spec.accum) * static_cast<double>(spec.microbatches);
   if (spec.synthetic) {
     const SyntheticCosts& costs = *spec.synthetic;
-    const double ms = largest_of(costs.tf_ms) + largest_of(costs.tb_ms) + (costs.tw_ms ? largest_of(*costs.tw_ms) : 0) + 2 * costs.tcomm_ms;
+    const double ms = largest_of(costs.tf_ms) + largest_of(costs.tb_ms) + (costs.tw_ms ? largest_of(*costs.tw_ms) : 0) +
+                      2 * costs.tcomm_ms;
     if (tasks * ms * 1e6 > kLargestTotal) {
       throw InputError(place_of(given, {"tf"}), to_text(tasks * ms) + " ms of work in all", "at most 4e12 ms");
     }

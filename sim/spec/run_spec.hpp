@@ -35,14 +35,15 @@ enum class PointToPoint { eager, rendezvous };
 /// autograd).
 enum class Workers { process, thread, one };
 
-/// Textbook costs, milliseconds for one micro-batch on one stage: one value for all stages of a replica, or one for each, first
-/// stage first. A GPU with several chunks has as many stages, each of that time. `tb` is the whole backward unless `tw` is given;
-/// then tb is the input gradient and tw the weight gradient.
+/// Textbook costs, milliseconds for one micro-batch on one stage: one value for all stages of a replica, or one for
+/// each, first stage first. A GPU with several chunks has as many stages, each of that time. `tb` is the whole backward
+/// unless `tw` is given; then tb is the input gradient and tw the weight gradient.
 struct SyntheticCosts {
   std::vector<double> tf_ms = {1.0};
   std::vector<double> tb_ms = {2.0};
   std::optional<std::vector<double>> tw_ms;
-  /// One message between two GPUs. A link carries the messages of one GPU to another one after the other; it occupies no GPU.
+  /// One message between two GPUs. A link carries the messages of one GPU to another one after the other; it occupies
+  /// no GPU.
   double tcomm_ms = 0.0;
 };
 
@@ -124,8 +125,8 @@ struct SettingInfo {
 };
 std::span<const SettingInfo> setting_infos();
 
-/// What the field knows by this value of a setting and this simulator does not: not_modelled("strategy", "tp") is "tensor
-/// parallelism is not modelled yet". Empty: nothing is known of it.
+/// What the field knows by this value of a setting and this simulator does not: not_modelled("strategy", "tp") is
+/// "tensor parallelism is not modelled yet". Empty: nothing is known of it.
 std::string not_modelled(const std::string& setting, const std::string& word);
 
 /// Checks each word and all of them together. Throws InputError naming the place: unknown word (with the nearest known

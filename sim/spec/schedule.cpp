@@ -11,8 +11,10 @@ namespace {
 std::optional<ShapeRefusal> equal_groups(const ScheduleShape& shape) {
   const std::int32_t groups = microbatch_groups(shape);
   if (shape.microbatches % groups == 0) return std::nullopt;
-  return ShapeRefusal{std::to_string(shape.microbatches) + " micro-batches on " + std::to_string(shape.workers) + " GPUs, " + std::to_string(groups) + " groups",
-                      "a multiple of the number of groups, which is M / P rounded down (equal groups go through a chunk before the next chunk)"};
+  return ShapeRefusal{std::to_string(shape.microbatches) + " micro-batches on " + std::to_string(shape.workers) +
+                          " GPUs, " + std::to_string(groups) + " groups",
+                      "a multiple of the number of groups, which is M / P rounded down (equal groups go through a "
+                      "chunk before the next chunk)"};
 }
 
 std::optional<ShapeRefusal> as_many_as_stages(const ScheduleShape& shape) {
@@ -53,7 +55,7 @@ constexpr std::array kSchedules = {
              .order = option_c_order},
     Schedule{.name = "interleaved",
              .source = "Narayanan et al., Megatron-LM, SC21, arXiv:2104.04473",
-             .summary = "1F1B over V chunks a GPU, groups of G micro-batches (P, or somewhat more) through each chunk in turn",
+             .summary = "1F1B over V chunks a GPU, groups of G micro-batches (P or somewhat more) through each in turn",
              .least_chunks = 1,
              .most_chunks = kManyChunks,
              .default_chunks = 2,

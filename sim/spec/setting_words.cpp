@@ -13,7 +13,8 @@ std::string schedule_names() {
 }
 
 const std::array<SettingInfo, 35> kSettings = {{
-    {"model", "mlp|FILE.json", "the model: a stack of Linear+ReLU blocks (--depth, --dim), or a file with a list of layers (docs/formats-model.md)"},
+    {"model", "mlp|FILE.json",
+     "the model: a stack of Linear+ReLU blocks (--depth, --dim), or a file of layers (docs/formats-model.md)"},
     {"depth", "L", "number of layers (default 8)"},
     {"dim", "D", "width of every layer (default 8192)"},
     {"batch", "B", "samples of a step (of each round with --accum), over all GPUs (default 2048)"},
@@ -43,16 +44,22 @@ const std::array<SettingInfo, 35> kSettings = {{
     {"straggler", "RANK:MS", "the host of this GPU sleeps at the start of every step"},
     {"loss-scale", "X", "amp-fp16: the scale that GradScaler starts with (default 65536)"},
     {"seed", "N", "fixes the parameters and the data of a measured run; predictions do not depend on it (default 0)"},
-    {"repeat", "N", "which of several measured runs with equal settings this is; predictions do not depend on it (default 1)"},
+    {"repeat", "N",
+     "which of several measured runs with equal settings this is; predictions do not depend on it (default 1)"},
     {"hosts", "H", "hosts that the GPUs are spread over evenly (default: as the profile was measured, else 1)"},
-    {"network-gb-per-s", "GB", "bandwidth of a host's network each way, 1e9 bytes a second (default 400: 8 ports of 400 Gb/s)"},
+    {"network-gb-per-s", "GB",
+     "bandwidth of a host's network each way, 1e9 bytes a second (default 400: 8 ports of 400 Gb/s)"},
     {"network-latency-us", "US", "latency that the network adds to each of NCCL's messages between hosts (default 5)"},
-    {"tf", "MS|MS,MS...", "synthetic cost, milliseconds: forward of one micro-batch on one stage, of which a GPU has as many as --chunks; "
-     "a list has one time a stage (1,1,2,1 or 1/1/2/1)", false, true},
-    {"tb", "MS|MS,MS...", "synthetic cost: the same of the whole backward, or of the input gradient alone if --tw is given", false, true},
+    {"tf", "MS|MS,MS...",
+     "synthetic cost, milliseconds: forward of one micro-batch on one stage, of which a GPU has as many as --chunks; a "
+     "list has one time a stage (1,1,2,1 or 1/1/2/1)",
+     false, true},
+    {"tb", "MS|MS,MS...",
+     "synthetic cost: the same of the whole backward, or of the input gradient alone if --tw is given", false, true},
     {"tw", "MS|MS,MS...", "synthetic cost: the same of the weight gradient", false, true},
-    {"tcomm", "MS", "synthetic cost: one message between two GPUs, one after the other on the link from one to the other; one exchange of "
-     "all parameters or gradients (default 0)"},
+    {"tcomm", "MS",
+     "synthetic cost: one message between two GPUs, one after the other on the link from one to the other; one "
+     "exchange of all parameters or gradients (default 0)"},
 }};
 
 /// Words of the field that a user may well try.
@@ -81,7 +88,8 @@ constexpr std::array kNotModelled = {
     NotModelled{"dtype", "fp64", "fp64 is not modelled yet"},
     NotModelled{"optimizer", "adamw", kAdamW},
     NotModelled{"transport", "mpi", "MPI's messages are not modelled yet"},
-    NotModelled{"schedule", "dualpipe", "DualPipe keeps two copies of the parameters, which is not modelled yet; dualpipe-v keeps one"},
+    NotModelled{"schedule", "dualpipe",
+                "DualPipe keeps two copies of the parameters, which is not modelled yet; dualpipe-v keeps one"},
 };
 
 }  // namespace
@@ -89,7 +97,8 @@ constexpr std::array kNotModelled = {
 std::span<const SettingInfo> setting_infos() { return kSettings; }
 
 std::string not_modelled(const std::string& setting, const std::string& word) {
-  const auto known = std::find_if(kNotModelled.begin(), kNotModelled.end(), [&](const NotModelled& n) { return setting == n.setting && word == n.word; });
+  const auto known = std::find_if(kNotModelled.begin(), kNotModelled.end(),
+                                  [&](const NotModelled& n) { return setting == n.setting && word == n.word; });
   return known == kNotModelled.end() ? "" : known->text;
 }
 
@@ -119,7 +128,9 @@ Given collect(std::span<const SettingValue> values) {
       throw InputError(setting.place, "an unknown setting " + setting.name,
                        nearest.empty() ? "one of " + list_words(known) : nearest);
     }
-    if (!is_utf8(setting.value)) throw InputError(setting.place, setting.value + ", which is no UTF-8", "a value in UTF-8: JSON is written in it");
+    if (!is_utf8(setting.value)) {
+      throw InputError(setting.place, setting.value + ", which is no UTF-8", "a value in UTF-8: JSON is written in it");
+    }
     if (!given.emplace(setting.name, setting).second) {
       throw InputError(setting.place, setting.name + " given twice", "one value");
     }

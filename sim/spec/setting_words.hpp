@@ -41,8 +41,8 @@ std::string text_of(const std::array<Word<Enum>, N>& words, Enum value) {
   return std::find_if(words.begin(), words.end(), [&](const auto& word) { return word.value == value; })->text;
 }
 
-/// "--strategy: found tp, expected single, mp, pp, dp or ddp (tensor parallelism is not modelled yet)", or with the known word
-/// that it is a slip of.
+/// "--strategy: found tp, expected single, mp, pp, dp or ddp (tensor parallelism is not modelled yet)", or with the
+/// known word that it is a slip of.
 [[noreturn]] void refuse_word(const SettingValue& setting, std::span<const std::string> known);
 
 template <typename Enum, std::size_t N>

@@ -26,8 +26,8 @@ std::int64_t parse_bytes(const std::string& place, const std::string& text);
 std::string to_text(double number);
 
 /// The known word that this one is probably a slip of: the fewest edits (letters put in, left out, replaced, or two
-/// neighbours exchanged), at most one for every three letters of the shorter word; upper case counts as lower case. Empty if
-/// there is none: no hint is better than a wrong one.
+/// neighbours exchanged), at most one for every three letters of the shorter word; upper case counts as lower case.
+/// Empty if there is none: no hint is better than a wrong one.
 std::string nearest_word(std::string_view word, std::span<const std::string> known);
 
 /// The parts between the separators, empty ones too: split_at("1,,2", ',') is "1", "", "2".

@@ -78,9 +78,10 @@ std::string schedules_text(std::size_t width) {
     if (s.same_on_every_worker) one_thread += (one_thread.empty() ? "" : ", ") + std::string(s.name);
   }
   return costs + "\n" +
-         wrap("P GPUs, M micro-batches, V stages a GPU (--chunks), G micro-batches a group (P where M is a multiple of P); F, B, W: time of "
-              "a forward, an input gradient and a weight gradient of one micro-batch on all stages of a GPU (V times --tf, ...). Idle time: equal stages, no transfers. Live activations: the "
-              "most on one GPU, in activations of the P-th part of the model for one micro-batch.",
+         wrap("P GPUs, M micro-batches, V stages a GPU (--chunks), G micro-batches a group (P where M is a multiple of "
+              "P); F, B, W: time of a forward, an input gradient and a weight gradient of one micro-batch on all stages "
+              "of a GPU (V times --tf, ...). Idle time: equal stages, no transfers. Live activations: the most on one "
+              "GPU, in activations of the P-th part of the model for one micro-batch.",
               width) +
          "\n" + orders + "\n" + wrap("The same order on every GPU, so that --workers one can run it: " + one_thread + ".", width) +
          wrap("--schedule FILE.csv takes an order in PyTorch's format; --schedule auto searches for the fastest one.", width);

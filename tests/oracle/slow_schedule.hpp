@@ -4,8 +4,8 @@
 //   run.step        // 9 for one micro-batch on 4 workers under zb-h1
 //
 // A worker does its operations in their order, each as soon as the one before has ended and what it needs is there. A
-// result takes `transfer` on the link from its worker to another and no time on the same one. A link carries one result after
-// another; no worker is occupied meanwhile, and sends wait for nobody. Times are whole numbers of any unit.
+// result takes `transfer` on the link from its worker to another and no time on the same one. A link carries one result
+// after another; no worker is occupied meanwhile, and sends wait for nobody. Times are whole numbers of any unit.
 #pragma once
 
 #include <algorithm>
@@ -55,7 +55,9 @@ inline SlowRun run_slowly(const PipelineOrder& order, const SlowCosts& costs) {
   SlowRun run{false, 0, std::vector<std::int64_t>(workers, -1), std::vector<std::int64_t>(workers, 0),
               std::vector<std::int64_t>(workers, 0)};
 
-  const auto worker_of = [&](std::int32_t stage) { return worker_of_stage(order.placement, order.shape.workers, stage); };
+  const auto worker_of = [&](std::int32_t stage) {
+    return worker_of_stage(order.placement, order.shape.workers, stage);
+  };
   // When a worker has the result of a stage: -1 if it was not made yet.
   const auto there = [&](SlowResult result, std::int32_t stage, std::int32_t microbatch, std::size_t worker) {
     const auto& when = worker_of(stage) == static_cast<std::int32_t>(worker) ? made : arrived;

@@ -156,12 +156,14 @@ TEST_CASE("interleaved on 2 GPUs: messages are matched by stage, micro-batch and
   }
 }
 
-TEST_CASE("interleaved with a number of micro-batches that is no multiple of the GPUs: equal groups, as PyTorch makes them") {
+TEST_CASE(
+    "interleaved with a number of micro-batches that is no multiple of the GPUs: equal groups, as PyTorch makes them") {
   const auto flags = [](int gpus, int microbatches) {
-    return "--schedule interleaved --chunks 2 --tf 1 --tb 2 --gpus " + std::to_string(gpus) + " --microbatches " + std::to_string(microbatches);
+    return "--schedule interleaved --chunks 2 --tf 1 --tb 2 --gpus " + std::to_string(gpus) + " --microbatches " +
+           std::to_string(microbatches);
   };
   CHECK(step_ms(flags(4, 10)) == 69);  // 2 groups of 5; 10 x 6 ms of work, (P-1) (F+B) / V of bubble
-  CHECK(step_ms(flags(4, 3)) == 30);   // 1 group of 3: a micro-batch through 8 stages and back, and two more on the last
+  CHECK(step_ms(flags(4, 3)) == 30);  // 1 group of 3: a micro-batch through 8 stages and back, and two more on the last
   CHECK(step_ms(flags(4, 6)) == 45);   // 1 group of 6
   CHECK(predicted(flags(6, 3)).step_time.median_ms == 42);  // 1 group of 3
 
@@ -173,16 +175,20 @@ TEST_CASE("interleaved with a number of micro-batches that is no multiple of the
 }
 
 TEST_CASE("a link carries one message after another") {
-  // 2 GPUs: F0 sent from 1 to 4, F1 to 7 ... the last of 100 arrives at 301, its F ends at 302; and the same on the way back.
+  // 2 GPUs: F0 sent from 1 to 4, F1 to 7 ... the last of 100 arrives at 301, its F ends at 302; and the same on the way
+  // back.
   CHECK(step_ms("--gpus 2 --microbatches 100 --schedule gpipe --tf 1 --tb 1 --tcomm 3") == 604);
-  CHECK(step_ms("--gpus 2 --microbatches 100 --schedule gpipe --tf 3 --tb 3 --tcomm 3") == 612);  // none queues: 101 x 6 + 2 x 3
+  CHECK(step_ms("--gpus 2 --microbatches 100 --schedule gpipe --tf 3 --tb 3 --tcomm 3") ==
+        612);  // none queues: 101 x 6 + 2 x 3
   // Three GPUs: the two links carry at the same time.
   CHECK(step_ms("--gpus 3 --microbatches 100 --schedule gpipe --tf 1 --tb 1 --tcomm 3") == 604 + 2 * 4);
-  // Two chunks on 2 GPUs: stages 0 -> 1 and 2 -> 3 have the link from GPU 0 to GPU 1 in common, and the gradient of stage 2
-  // takes it, too; 1 -> 2 has the other.
-  for (const auto& [schedule, gpus] : {std::pair{"interleaved", 2}, {"interleaved", 3}, {"looped-bfs", 2}, {"zb-v", 2}, {"zb-v", 3}, {"1f1b", 4}}) {
+  // Two chunks on 2 GPUs: stages 0 -> 1 and 2 -> 3 have the link from GPU 0 to GPU 1 in common, and the gradient of
+  // stage 2 takes it, too; 1 -> 2 has the other.
+  for (const auto& [schedule, gpus] :
+       {std::pair{"interleaved", 2}, {"interleaved", 3}, {"looped-bfs", 2}, {"zb-v", 2}, {"zb-v", 3}, {"1f1b", 4}}) {
     INFO(schedule << " on " << gpus);
-    const RunResult run = predicted(std::string("--microbatches 6 --tf 1 --tb 1 --tcomm 3 --schedule ") + schedule + " --gpus " + std::to_string(gpus));
+    const RunResult run = predicted(std::string("--microbatches 6 --tf 1 --tb 1 --tcomm 3 --schedule ") + schedule +
+                                    " --gpus " + std::to_string(gpus));
     std::map<std::pair<std::int32_t, std::int32_t>, std::vector<std::pair<std::int64_t, std::int64_t>>> by_link;
     for (const Span& span : run.timeline.spans) {
       if (!is_send(span.kind)) continue;

@@ -38,11 +38,12 @@ const std::vector<SlowCosts> kCosts = {{1, 1, 1, 0}, {2, 3, 1, 0}, {3, 2, 5, 0},
 
 /// The spec of a shape: costs of a stage in milliseconds, a layer a stage.
 RunSpec spec_of(const Schedule& s, const ScheduleShape& shape, const SlowCosts& costs) {
-  return spec("--strategy pp --schedule " + std::string(s.name) + " --gpus " + std::to_string(shape.workers) + " --chunks " +
-              std::to_string(shape.chunks) + " --depth " + std::to_string(shape.stages()) + " --microbatches " +
-              std::to_string(shape.microbatches) + " --batch " + std::to_string(8 * shape.microbatches) + " --tf " +
-              std::to_string(costs.forward) + " --tb " + std::to_string(costs.input) + " --tw " + std::to_string(costs.weight) +
-              " --tcomm " + std::to_string(costs.transfer));
+  return spec("--strategy pp --schedule " + std::string(s.name) + " --gpus " + std::to_string(shape.workers) +
+              " --chunks " + std::to_string(shape.chunks) + " --depth " + std::to_string(shape.stages()) +
+              " --microbatches " + std::to_string(shape.microbatches) + " --batch " +
+              std::to_string(8 * shape.microbatches) + " --tf " + std::to_string(costs.forward) + " --tb " +
+              std::to_string(costs.input) + " --tw " + std::to_string(costs.weight) + " --tcomm " +
+              std::to_string(costs.transfer));
 }
 
 }  // namespace
@@ -105,15 +106,15 @@ TEST_CASE("Live activations of every schedule are as its memory form says") {
   for_every_shape([](const Schedule& s, const ScheduleShape& shape) {
     const std::int32_t p = shape.workers, m = shape.microbatches, v = shape.chunks;
     const std::int32_t group = m / std::max(1, m / p);  // of an interleaved schedule
-    const std::int32_t at_most = s.name == "naive"                          ? 1
-                                 : s.name == "option-c"                     ? std::min(m, 2)
-                                 : s.name == "1f1b" || s.name == "zb-h1"    ? std::min(m, p)
-                                 : s.name == "zb-h2"                        ? std::min(m, 2 * p - 1)
-                                 : s.name == "interleaved"                  ? std::min(m * v, (v - 1) * group + 2 * p - 1)
-                                 : s.name == "interleaved-zb"               ? std::min(m * v, (v - 1) * group + p)
-                                 : s.name == "zb-v"                         ? std::min(2 * m, 2 * p)
-                                 : s.name == "dualpipe-v"                   ? 2 * p + 1
-                                                                            : m * v;  // gpipe, looped-bfs
+    const std::int32_t at_most = s.name == "naive"                       ? 1
+                                 : s.name == "option-c"                  ? std::min(m, 2)
+                                 : s.name == "1f1b" || s.name == "zb-h1" ? std::min(m, p)
+                                 : s.name == "zb-h2"                     ? std::min(m, 2 * p - 1)
+                                 : s.name == "interleaved"               ? std::min(m * v, (v - 1) * group + 2 * p - 1)
+                                 : s.name == "interleaved-zb"            ? std::min(m * v, (v - 1) * group + p)
+                                 : s.name == "zb-v"                      ? std::min(2 * m, 2 * p)
+                                 : s.name == "dualpipe-v"                ? 2 * p + 1
+                                                                         : m * v;  // gpipe, looped-bfs
     const RunResult run = predict(spec_of(s, shape, kCosts[0]), nullptr);
     std::int32_t most = 0;
     for (const LiveActivations& live : run.live) most = std::max(most, live.count);

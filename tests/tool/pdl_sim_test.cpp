@@ -206,7 +206,8 @@ TEST_CASE("a sweep: table, files, the codes of what cannot run") {
   CHECK(nlohmann::json::parse(read_text(folder / "a.json"))["rows"][0]["config"]["schedule"] == "gpipe");
   const Process refused = sim(textbook + "--schedule interleaved --microbatches 9,11", folder);
   CHECK(refused.exit_code == 2);
-  CHECK_THAT(refused.err, ContainsSubstring("none of the 2 configurations can run; the first: --microbatches: found 9"));
+  CHECK_THAT(refused.err,
+             ContainsSubstring("none of the 2 configurations can run; the first: --microbatches: found 9"));
   const Process small = sim(textbook + "--memory 1kB", folder);
   CHECK(small.exit_code == 3);
   CHECK_THAT(small.err, ContainsSubstring("out of memory: no configuration needs"));
@@ -349,4 +350,55 @@ TEST_CASE("a full disk is an error, not a truncated answer") {
   CHECK(sim("--gpus 2 --tf 1 --tb 2 --json /dev/full", folder).exit_code == 2);
   const int status = std::system("'" PDL_BINARY_DIR "/pdl-sim' --gpus 2 --tf 1 --tb 2 --json - >/dev/full 2>/dev/null");
   CHECK(WEXITSTATUS(status) == 2);
+}
+
+TEST_CASE("control characters of names and files reach no screen") {
+  const TemporaryFolder folder;
+  const std::string evil =
+      "x\x1b[2J\x1b]0;title\x07\r\nFastest: me\t\x7f\xc2\x9b"
+      "31m";
+  CostProfile profile = tiny_profile();
+  profile.name = evil;
+  profile.environment["card"] = evil;
+  profile.environment["date"] = evil;
+  profile.warnings.push_back(evil);
+  save_profile(profile, folder.write("data/tiny/profile.json", ""));
+  save_profile(profile, folder.write("data/\x1b[31mred/profile.json", ""));
+  const std::string scenario =
+      folder.write("s.json", nlohmann::json({{"id", evil},
+                                             {"title", evil},
+                                             {"source", evil},
+                                             {"question", evil},
+                                             {"settings", {{"gpus", 2}, {"depth", 2}, {"dim", 64}}},
+                                             {"columns", {"gpus", "step_time_ms"}}})
+                                 .dump());
+  folder.write("bad.json", nlohmann::json({{"id", "x"}, {evil, 1}}).dump());
+  const std::string file = "'\x1b[31m\x07.json'";
+  const std::vector<std::pair<std::string, int>> lines = {
+      {"--gpus 2 --depth 2 --dim 64 --json run.json", 0},
+      {"profiles", 0},
+      {"sweep --gpus 1,2 --depth 2 --dim 64", 0},
+      {"scenario s.json", 0},
+      {"scenario bad.json", 2},
+      {"compare run.json run.json", 0},
+      {"--model " + file, 2},
+      {"--profile " + file, 2},
+      {"--schedule " + file + " --gpus 2", 2},
+      {"--strategy '\x1b[31m'", 2},
+      {"--gpus '\x1b[31m'", 2},
+      {"'--\x1b[31m'", 2},
+      {"compare " + file + " run.json", 2},
+      {"validate run.json " + file, 2},
+      {"sweep --tf 1 --tb 2 --schedule gpipe,'\x1b[31m'", 2},
+  };
+  for (const auto& [arguments, exit_code] : lines) {
+    const Process run = sim(arguments, folder, "PDL_DATA='" + folder / "data" + "'");
+    INFO(arguments << "\n" << run.out << run.err);
+    CHECK(run.exit_code == exit_code);
+    for (const char c : run.out + run.err) {
+      if (c != '\n' && (static_cast<unsigned char>(c) < 0x20 || c == 0x7f)) FAIL_CHECK("byte " << static_cast<int>(c));
+    }
+    CHECK((run.out + run.err).find("\xc2\x9b") == std::string::npos);
+    CHECK((run.out + run.err).find("\nFastest: me") == std::string::npos);
+  }
 }

@@ -1,6 +1,6 @@
-// Interleaved 1F1B (arXiv:2104.04473, section 2.2 and figure 4): a worker holds V chunks, stages w, w+P, w+2P ...; groups
-// of micro-batches, usually P, go through each chunk in turn. Warm-up: a group through all chunks but the last, and two forwards
-// more for each worker that comes after this one.
+// Interleaved 1F1B (arXiv:2104.04473, section 2.2 and figure 4): a worker holds V chunks, stages w, w+P, w+2P ...;
+// groups of micro-batches, usually P, go through each chunk in turn. Warm-up: a group through all chunks but the last,
+// and two forwards more for each worker that comes after this one.
 //
 //   worker 1 of 2, 2 chunks (stages 1 and 3), 2 micro-batches:  1F0 1F1 | 3F0 3B0  3F1 3B1 | 1B0 1B1
 #include <algorithm>

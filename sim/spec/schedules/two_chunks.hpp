@@ -25,8 +25,8 @@ class TwoChunks {
   /// a micro-batch that does not exist is counted but left out.
   void add(OperationKind kind, std::int32_t chunk);
 
-  /// These operations one after another, so many times. Where none of them is of a micro-batch that exists, the rest is counted at
-  /// once: with few micro-batches on many workers an order is no longer to make than it is.
+  /// These operations one after another, so many times. Where none of them is of a micro-batch that exists, the rest is
+  /// counted at once: with few micro-batches on many workers an order is no longer to make than it is.
   void repeat(std::int32_t times, std::initializer_list<std::pair<OperationKind, std::int32_t>> of_chunks);
 
   /// Operations of a kind that a chunk has had, those left out too.

@@ -314,7 +314,8 @@ TEST_CASE("synthetic backward: tb is the whole of it, or its input gradient wher
 }
 
 TEST_CASE("synthetic costs are those of each stage, wherever it is", "[price]") {
-  const Plan plan = make_plan(spec("--gpus 2 --depth 5 --microbatches 2 --schedule interleaved --tf 1,2,3,4 --tb 2 --tcomm 3"));
+  const Plan plan =
+      make_plan(spec("--gpus 2 --depth 5 --microbatches 2 --schedule interleaved --tf 1,2,3,4 --tb 2 --tcomm 3"));
   const std::vector<TaskCost> costs = price_synthetic(plan, *plan.spec.synthetic);
   for (const Task& task : plan.graph.tasks) {
     if (task.kind == TaskKind::forward) CHECK(costs[task.work] == device_only((task.stage + 1) * 1'000'000));

@@ -82,7 +82,8 @@ TEST_CASE("a folder, and a file that may not be read, are refused by name") {
     mkdir((folder / loader.file).c_str(), 0777);
     if (loader.name != "profile") check_refused(loader, folder / loader.file, "a folder");
     // A folder of a profile is one with a profile.json in it.
-    if (loader.name == "profile") CHECK_THAT(refusal(loader, folder / loader.file), ContainsSubstring("profile.json: found no such file"));
+    if (loader.name == "profile")
+      CHECK_THAT(refusal(loader, folder / loader.file), ContainsSubstring("profile.json: found no such file"));
     if (geteuid() == 0) continue;  // may read everything
     const std::string hidden = folder.write("hidden-" + loader.file, "{}");
     chmod(hidden.c_str(), 0);
@@ -92,8 +93,9 @@ TEST_CASE("a folder, and a file that may not be read, are refused by name") {
 
 TEST_CASE("a schedule file with any bytes in it is refused by name") {
   const TemporaryFolder folder;
-  for (const std::string& text : {std::string("\xff\xfe"), std::string("0F0,\x1b[31m"), std::string("0F0\0,0B0", 8), std::string("0F99999999999999999999,0B0"),
-                                 std::string("0F0,0B0,0F0"), std::string("{\"x\": 1}")}) {
+  for (const std::string& text :
+       {std::string("\xff\xfe"), std::string("0F0,\x1b[31m"), std::string("0F0\0,0B0", 8),
+        std::string("0F99999999999999999999,0B0"), std::string("0F0,0B0,0F0"), std::string("{\"x\": 1}")}) {
     const std::string message = refusal(kCsvLoader, folder.write("c.csv", text));
     INFO(message);
     CHECK(message.starts_with(folder / "c.csv" + ":"));

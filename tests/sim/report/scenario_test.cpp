@@ -111,9 +111,12 @@ TEST_CASE("what is wrong in a scenario is named with its place") {
              ContainsSubstring("a.json: settings: found an unknown key \"gups\", expected \"gpus\" perhaps"));
   CHECK(configurations(R"("settings": {"gpus": 2, "tf": [1, 2.5], "tb": 2})").size() == 1);
   CHECK(configurations(R"("settings": {"gpus": 2, "tb": 2}, "vary": {"tf": [[1, 2], 3, [4, 5]]})").size() == 3);
-  CHECK_THAT(message(scenario(R"("settings": {"gpus": 3, "tf": [1, 2], "tb": 2})")), ContainsSubstring("a.json: settings.tf: found 2 times for 3 stages"));
-  CHECK_THAT(message(scenario(R"("settings": {"gpus": 2, "tf": [1, "2"], "tb": 2})")), ContainsSubstring("a.json: settings.tf[1]: found \"2\", expected a number"));
-  CHECK_THAT(message(scenario(R"("settings": {"gpus": 2, "tf": [], "tb": 2})")), ContainsSubstring("a.json: settings.tf: found a list of 0, expected at least one number"));
+  CHECK_THAT(message(scenario(R"("settings": {"gpus": 3, "tf": [1, 2], "tb": 2})")),
+             ContainsSubstring("a.json: settings.tf: found 2 times for 3 stages"));
+  CHECK_THAT(message(scenario(R"("settings": {"gpus": 2, "tf": [1, "2"], "tb": 2})")),
+             ContainsSubstring("a.json: settings.tf[1]: found \"2\", expected a number"));
+  CHECK_THAT(message(scenario(R"("settings": {"gpus": 2, "tf": [], "tb": 2})")),
+             ContainsSubstring("a.json: settings.tf: found a list of 0, expected at least one number"));
   CHECK_THAT(message(scenario(R"("settings": {"gpus": [2]})")),
              ContainsSubstring("a.json: settings.gpus: found a list of 1, expected text or a number"));
   CHECK_THAT(message(scenario(R"("settings": {"gpus": 0})")),

@@ -60,8 +60,10 @@ TEST_CASE("times of stages: slashes between them, commas between the values of a
   const Sweep gpus = run_sweep(words("gpus 2,3 tf 1/1/2 tb 2"), nullptr, {});
   CHECK_THAT(gpus.rows[0].refusal, ContainsSubstring("--tf: found 3 times for 2 stages"));
   CHECK(gpus.rows[1].result.has_value());
-  CHECK_THROWS_WITH(expand_setting({"tf", "1,1,2,1", "--tf"}), ContainsSubstring("--tf: found 1 twice") && ContainsSubstring("have slashes: 1/1/2/1"));
-  CHECK_THROWS_WITH(expand_setting({"tf", "1/2,1.0/2", "--tf"}), ContainsSubstring("--tf: found 1.0/2 beside 1/2, the same"));
+  CHECK_THROWS_WITH(expand_setting({"tf", "1,1,2,1", "--tf"}),
+                    ContainsSubstring("--tf: found 1 twice") && ContainsSubstring("have slashes: 1/1/2/1"));
+  CHECK_THROWS_WITH(expand_setting({"tf", "1/2,1.0/2", "--tf"}),
+                    ContainsSubstring("--tf: found 1.0/2 beside 1/2, the same"));
   CHECK_THROWS_WITH(expand_setting({"tf", "1:2/3", "--tf"}), ContainsSubstring("--tf: found 2/3"));
   CHECK_THROWS_WITH(run_sweep(words("gpus 2 tf 1/x tb 1"), nullptr, {}), ContainsSubstring("--tf: found x"));
 }

@@ -46,16 +46,19 @@ TEST_CASE("auto is never worse than the best named schedule") {
 TEST_CASE("auto with a barrier finds the least makespan there is for equal F, I and W on 2 GPUs") {
   // Each GPU works M x 3; the second starts after one F of the first, or the first waits for it at the end: with two
   // chunks, down and up, half an F.
-  CHECK(step_ms("--gpus 2 --chunks 2 --microbatches 8 --tf 0.5 --tb 0.5 --tw 0.5 --schedule auto --overlap-steps 0") == Approx(24.5));
+  CHECK(step_ms("--gpus 2 --chunks 2 --microbatches 8 --tf 0.5 --tb 0.5 --tw 0.5 --schedule auto --overlap-steps 0") ==
+        Approx(24.5));
 }
 
 TEST_CASE("auto keeps to the stages that textbook costs are given for") {
   CHECK(predict(spec("--gpus 2 --depth 8 --microbatches 4 --tf 1 --tb 2 --schedule auto"), nullptr).stages.size() == 2);
-  CHECK(predict(spec("--gpus 2 --depth 8 --chunks 3 --microbatches 4 --tf 1,1,2,2,1,1 --tb 2 --schedule auto"), nullptr).stages.size() == 6);
+  CHECK(predict(spec("--gpus 2 --depth 8 --chunks 3 --microbatches 4 --tf 1,1,2,2,1,1 --tb 2 --schedule auto"), nullptr)
+            .stages.size() == 6);
 }
 
 TEST_CASE("auto is better than every named schedule where transfers are long: by its own orders") {
-  const std::string words = "--gpus 3 --chunks 2 --microbatches 6 --tf 0.5 --tb 0.55 --tw 0.35 --tcomm 0.3 --overlap-steps 0";
+  const std::string words =
+      "--gpus 3 --chunks 2 --microbatches 6 --tf 0.5 --tb 0.55 --tw 0.35 --tcomm 0.3 --overlap-steps 0";
   CHECK(best_named_ms(words) == Approx(20.8));  // looped-bfs
   CHECK(step_ms(words + " --schedule auto") < 18.5);
 }

@@ -1,5 +1,5 @@
-// Any of the words that shape a run may be given or absent, alone or beside any others: each such command line is either
-// refused as a user's mistake or is a run whose layers add up, with a layer for every stage.
+// Any of the words that shape a run may be given or absent, alone or beside any others: each such command line is
+// either refused as a user's mistake or is a run whose layers add up, with a layer for every stage.
 //
 //   --pp 2 --schedule interleaved --depth 3        refused: 4 stages for 3 layers
 //   --dp 2 --microbatches 3                        accepted
@@ -44,7 +44,8 @@ Outcome outcome_of(const std::vector<SettingValue>& given) {
       next += stage.layer_count;
     }
     if (next != std::ssize(spec.model.layers)) FAIL_CHECK(text_of(given) << ": " << next << " layers on the stages");
-    if (std::ssize(plan.stages) != stage_count(spec) * replica_count(spec)) FAIL_CHECK(text_of(given) << ": " << plan.stages.size() << " stages");
+    if (std::ssize(plan.stages) != stage_count(spec) * replica_count(spec))
+      FAIL_CHECK(text_of(given) << ": " << plan.stages.size() << " stages");
     return {true, ""};
   } catch (const InputError& error) {
     return {false, error.what()};
@@ -54,7 +55,9 @@ Outcome outcome_of(const std::vector<SettingValue>& given) {
   }
 }
 
-bool is_about_layers(const std::string& message) { return message.find("expected at least one layer for every stage") != std::string::npos; }
+bool is_about_layers(const std::string& message) {
+  return message.find("expected at least one layer for every stage") != std::string::npos;
+}
 
 }  // namespace
 
@@ -130,13 +133,15 @@ TEST_CASE("every set of words that shape a run, with small values, is refused or
     const Outcome outcome = outcome_of(given);
     accepted += outcome.accepted ? 1 : 0;
     about_layers += is_about_layers(outcome.message) ? 1 : 0;
-    if (!outcome.accepted && outcome.message.find(": found ") == std::string::npos) FAIL_CHECK(text_of(given) << ": " << outcome.message);
+    if (!outcome.accepted && outcome.message.find(": found ") == std::string::npos)
+      FAIL_CHECK(text_of(given) << ": " << outcome.message);
   };
   // Every subset of the eight words that ask for stages and their number, then words of all kinds, mostly few of them.
   for (std::uint64_t subset = 0; subset < 256; ++subset) {
     for (int times = 0; times < 24; ++times) try_words(subset);
   }
-  for (int times = 0; times < 20'000; ++times) try_words(random() & random() & ((std::uint64_t{1} << words.size()) - 1));
+  for (int times = 0; times < 20'000; ++times)
+    try_words(random() & random() & ((std::uint64_t{1} << words.size()) - 1));
   CHECK(accepted > 2000);
   CHECK(about_layers > 500);
 }

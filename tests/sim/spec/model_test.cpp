@@ -58,11 +58,15 @@ TEST_CASE("every fault of a model file is refused with its place, in the words o
   };
   check(layers(good), "accepted", false);
   check("{", "m.json: found a file that is not whole JSON (line ");
-  check(layers(R"({"kind": "linear_relu", "in": 1e999, "out": 4})"), "m.json: found a file that is not whole JSON (line ");
-  check(layers("{\"kind\": \"linear\xff\", \"in\": 1, \"out\": 4}"), "m.json: found a file that is not whole JSON (line ");
+  check(layers(R"({"kind": "linear_relu", "in": 1e999, "out": 4})"),
+        "m.json: found a file that is not whole JSON (line ");
+  check(layers("{\"kind\": \"linear\xff\", \"in\": 1, \"out\": 4}"),
+        "m.json: found a file that is not whole JSON (line ");
   check(std::string(200, '['), "m.json: found values nested deeper than 100, ");
-  check(layers(R"({"kind": "linear_relu", "in": 8, "in": 9, "out": 4})"), "m.json: found the key \"in\" twice in one object, expected each key once");
-  check(layers(R"({"kind": "linear_relu", "in": 8, "out": 8, "bias": true})"), "m.json: layers[0]: found an unknown key \"bias\", ");
+  check(layers(R"({"kind": "linear_relu", "in": 8, "in": 9, "out": 4})"),
+        "m.json: found the key \"in\" twice in one object, expected each key once");
+  check(layers(R"({"kind": "linear_relu", "in": 8, "out": 8, "bias": true})"),
+        "m.json: layers[0]: found an unknown key \"bias\", ");
   check("{}", "m.json: found no key \"layers\", expected one");
   check("[]", "m.json: found a list of 0, expected an object", false);
   check("{\"layers\": 3}", "m.json: layers: found 3, expected a list", false);
@@ -70,16 +74,21 @@ TEST_CASE("every fault of a model file is refused with its place, in the words o
   check("{\"layers\": [3]}", "m.json: layers[0]: found 3, expected an object", false);
   check("{\"layers\": [], \"name\": 3}", "m.json: found an unknown key \"name\"", false);
   check(layers(R"({"kind": "linear_relu", "in": 8})"), "m.json: layers[0]: found no key \"out\", expected one");
-  check(layers(R"({"kind": "conv2d", "in": 8, "out": 8})"), "m.json: layers[0].kind: found \"conv2d\", expected \"linear_relu\", ");
+  check(layers(R"({"kind": "conv2d", "in": 8, "out": 8})"),
+        "m.json: layers[0].kind: found \"conv2d\", expected \"linear_relu\", ");
   check(layers(R"({"kind": 3, "in": 8, "out": 8})"), "m.json: layers[0].kind: found 3, expected text in quotes", false);
-  check(layers(R"({"kind": "linear_relu", "in": 0, "out": 8})"), "m.json: layers[0].in: found 0, expected a whole number from 1 to 10000000");
-  for (const char* width : {"-1", "1.5", "\"8\"", "null", "10000001", "4294967297", "9223372036854775808", "18446744073709551616", "1e30"}) {
-    check(layers(std::string(R"({"kind": "linear_relu", "in": )") + width + R"(, "out": 8})"), "m.json: layers[0].in: found ", false);
+  check(layers(R"({"kind": "linear_relu", "in": 0, "out": 8})"),
+        "m.json: layers[0].in: found 0, expected a whole number from 1 to 10000000");
+  for (const char* width : {"-1", "1.5", "\"8\"", "null", "10000001", "4294967297", "9223372036854775808",
+                            "18446744073709551616", "1e30"}) {
+    check(layers(std::string(R"({"kind": "linear_relu", "in": )") + width + R"(, "out": 8})"),
+          "m.json: layers[0].in: found ", false);
   }
   check(layers(good + R"(, {"kind": "linear_relu", "in": 512, "out": 8})"),
         "m.json: layers[1].in: found 512, expected 4096, the width that the layer before gives");
   std::string large;
-  for (int i = 0; i < 2501; ++i) large += std::string(i == 0 ? "" : ", ") + R"({"kind": "linear_relu", "in": 10000000, "out": 10000000})";
+  for (int i = 0; i < 2501; ++i)
+    large += std::string(i == 0 ? "" : ", ") + R"({"kind": "linear_relu", "in": 10000000, "out": 10000000})";
   check(layers(large), "m.json: layers: found more than 2.5e17 parameters, expected a model of fewer");
 }
 
@@ -93,9 +102,11 @@ TEST_CASE("what is no file that can be read is refused as a model") {
     }
     return std::string("accepted");
   };
-  CHECK(refused(folder / "none.json") == folder / "none.json" + ": found no such file, expected a model file, or the word mlp");
+  CHECK(refused(folder / "none.json") ==
+        folder / "none.json" + ": found no such file, expected a model file, or the word mlp");
   CHECK(refused(folder.path()) == folder.path() + ": found a folder, expected a JSON file");
-  CHECK(refused(folder / "\xff.json") == "--model: found " + (folder / "\xff.json") + ", which is no UTF-8, expected a value in UTF-8: JSON is written in it");
+  CHECK(refused(folder / "\xff.json") == "--model: found " + (folder / "\xff.json") +
+                                             ", which is no UTF-8, expected a value in UTF-8: JSON is written in it");
   CHECK(refused("MLP") == "MLP: found no such file, expected a model file, or the word mlp");
   CHECK(refused(std::string(5000, 'x')).find("expected a model file, or the word mlp") != std::string::npos);
 }
@@ -103,8 +114,10 @@ TEST_CASE("what is no file that can be read is refused as a model") {
 TEST_CASE("a model whose activations have more bytes than can be counted is refused") {
   const TemporaryFolder folder;
   std::string wide;
-  for (int i = 0; i < 500; ++i) wide += std::string(i == 0 ? "" : ", ") + R"({"kind": "linear_relu", "in": 10000000, "out": 10000000})";
+  for (int i = 0; i < 500; ++i)
+    wide += std::string(i == 0 ? "" : ", ") + R"({"kind": "linear_relu", "in": 10000000, "out": 10000000})";
   const std::string path = folder.write("wide.json", layers(wide));
-  CHECK_THROWS_WITH(spec("--batch 1000000000 --model " + path), ContainsSubstring("--batch: found ") && ContainsSubstring("bytes of activations in a step"));
+  CHECK_THROWS_WITH(spec("--batch 1000000000 --model " + path),
+                    ContainsSubstring("--batch: found ") && ContainsSubstring("bytes of activations in a step"));
   CHECK_THROWS_WITH(spec("--batch 1000000000 --depth 1000000 --dim 500000"), ContainsSubstring("--batch: found "));
 }

@@ -19,11 +19,15 @@ TEST_CASE("what moves a terminal is shown as text") {
 }
 
 TEST_CASE("all other text is shown as it is") {
-  for (const char* text : {"", "NVIDIA H100 80GB HBM3", "Gr\xc3\xb6\xc3\x9f" "e", "\xe4\xb8\xad\xe6\x96\x87", "\xf0\x9f\x98\x80", "~ \\ \" '"}) {
+  for (const char* text : {"", "NVIDIA H100 80GB HBM3",
+                           "Gr\xc3\xb6\xc3\x9f"
+                           "e",
+                           "\xe4\xb8\xad\xe6\x96\x87", "\xf0\x9f\x98\x80", "~ \\ \" '"}) {
     CHECK(printable(text) == text);
     CHECK(is_utf8(text));
   }
-  for (const char* text : {"\xff", "\xc0\x80", "\xed\xbf\xbf", "\xf4\x90\x80\x80", "\x80", "a\xc3"}) CHECK_FALSE(is_utf8(text));
+  for (const char* text : {"\xff", "\xc0\x80", "\xed\xbf\xbf", "\xf4\x90\x80\x80", "\x80", "a\xc3"})
+    CHECK_FALSE(is_utf8(text));
 }
 
 TEST_CASE("tables and wrapped lines have no control characters of their texts") {

@@ -127,10 +127,12 @@ TEST_CASE("Stages in a loop and in a V") {
 
 TEST_CASE("Numbers of micro-batches that a schedule refuses: both numbers and the rule") {
   CHECK(refusal("interleaved", {4, 2, 8}) == "");
-  for (const std::int32_t accepted : {1, 2, 3, 5, 6, 7, 10, 12, 15, 16}) CHECK(refusal("interleaved", {4, 2, accepted}) == "");
+  for (const std::int32_t accepted : {1, 2, 3, 5, 6, 7, 10, 12, 15, 16})
+    CHECK(refusal("interleaved", {4, 2, accepted}) == "");
   CHECK(refusal("interleaved", {6, 2, 3}) == "");
   CHECK(refusal("interleaved", {4, 2, 9}) ==
-        "9 micro-batches on 4 GPUs, 2 groups | a multiple of the number of groups, which is M / P rounded down (equal groups go through "
+        "9 micro-batches on 4 GPUs, 2 groups | a multiple of the number of groups, which is M / P rounded down (equal "
+        "groups go through "
         "a chunk before the next chunk)");
   CHECK(refusal("interleaved", {4, 2, 13}).starts_with("13 micro-batches on 4 GPUs, 3 groups | a multiple"));
   CHECK(refusal("interleaved-zb", {4, 2, 9}).starts_with("9 micro-batches on 4 GPUs, 2 groups | a multiple"));

@@ -7,7 +7,9 @@
 using namespace pdl;
 
 TEST_CASE("the nearest word is that of a slip of the finger") {
-  const auto nearest = [](const std::string& word, const std::vector<std::string>& known) { return nearest_word(word, known); };
+  const auto nearest = [](const std::string& word, const std::vector<std::string>& known) {
+    return nearest_word(word, known);
+  };
   CHECK(nearest("gups", {"depth", "gpus"}) == "gpus");        // two neighbours exchanged
   CHECK(nearest("gpu", {"depth", "gpus"}) == "gpus");         // one left out
   CHECK(nearest("sdg", {"sgd", "adam"}) == "sgd");
@@ -35,9 +37,14 @@ TEST_CASE("each word of an enumeration is refused with a hint only where it is a
     }
     return std::string("accepted");
   };
-  CHECK(message("--strategy tp") == "--strategy: found tp, expected single, mp, pp, dp or ddp (tensor parallelism is not modelled yet)");
-  CHECK(message("--strategy fsdp") == "--strategy: found fsdp, expected single, mp, pp, dp or ddp (fully sharded data parallelism is not modelled yet)");
-  CHECK(message("--dtype bf16") == "--dtype: found bf16, expected fp32, tf32, amp-fp16 or amp-bf16 (bf16 weights are not modelled; amp-bf16 is autocast)");
+  CHECK(message("--strategy tp") ==
+        "--strategy: found tp, expected single, mp, pp, dp or ddp (tensor parallelism is not modelled yet)");
+  CHECK(message("--strategy fsdp") ==
+        "--strategy: found fsdp, expected single, mp, pp, dp or ddp (fully sharded data parallelism is not modelled "
+        "yet)");
+  CHECK(message("--dtype bf16") ==
+        "--dtype: found bf16, expected fp32, tf32, amp-fp16 or amp-bf16 (bf16 weights are not modelled; amp-bf16 is "
+        "autocast)");
   CHECK_THAT(message("--dtype fp16"), ContainsSubstring("(fp16 weights are not modelled; amp-fp16 is autocast)"));
   CHECK_THAT(message("--optimizer adamw"), ContainsSubstring("(AdamW is not modelled yet"));
   CHECK_THAT(message("--schedule dualpipe --gpus 2"), ContainsSubstring("dualpipe-v keeps one"));
@@ -48,11 +55,13 @@ TEST_CASE("each word of an enumeration is refused with a hint only where it is a
   CHECK_THAT(message("--optimizer adma"), ContainsSubstring("(did you mean adam?)"));
   CHECK_THAT(message("--transport NCCL --gpus 2"), ContainsSubstring("(did you mean nccl?)"));
   CHECK_THAT(message("--workers threads --gpus 2"), ContainsSubstring("(did you mean thread?)"));
-  CHECK_THAT(message("--tensor-parallel 2"), ContainsSubstring("found an unknown setting tensor-parallel, expected one of model,"));
+  CHECK_THAT(message("--tensor-parallel 2"),
+             ContainsSubstring("found an unknown setting tensor-parallel, expected one of model,"));
   // What is said not to be modelled is indeed no word of any of these settings.
   for (const SettingInfo& info : setting_infos()) {
     for (const char* word : {"tp", "fsdp", "bf16", "fp16", "fp8", "adamw", "dualpipe"}) {
-      if (!not_modelled(info.name, word).empty()) CHECK_THAT(message("--" + info.name + " " + word), ContainsSubstring(not_modelled(info.name, word)));
+      if (!not_modelled(info.name, word).empty())
+        CHECK_THAT(message("--" + info.name + " " + word), ContainsSubstring(not_modelled(info.name, word)));
     }
   }
 }
