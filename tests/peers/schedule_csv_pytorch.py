@@ -97,13 +97,15 @@ ONE_CHUNK = ((1, 1, 1), (1, 1, 3), (2, 1, 2), (2, 1, 5), (4, 1, 4), (4, 1, 8), (
 CHUNKS = ((1, 2, 2), (2, 2, 2), (2, 2, 4), (2, 3, 6), (4, 2, 4), (4, 2, 8), (4, 3, 12), (3, 2, 6))
 # Groups of more or fewer micro-batches than GPUs: M / P rounded down of them.
 UNEVEN_GROUPS = ((2, 2, 3), (4, 2, 3), (4, 2, 6), (4, 2, 10), (4, 3, 15), (3, 2, 8), (6, 2, 3))
+# With late weight gradients, groups of at most one micro-batch more than GPUs.
+SMALL_UNEVEN_GROUPS = tuple(shape for shape in UNEVEN_GROUPS if shape[2] // max(1, shape[2] // shape[0]) <= shape[0] + 1)
 TWO_CHUNKS = ((1, 2, 2), (1, 2, 4), (2, 2, 4), (2, 2, 7), (3, 2, 6), (4, 2, 8), (4, 2, 13))
 
 PEERS = [
     Peer(ScheduleGPipe, "gpipe", ONE_CHUNK),
     Peer(Schedule1F1B, "1f1b", ONE_CHUNK),
     Peer(ScheduleInterleaved1F1B, "interleaved", CHUNKS + UNEVEN_GROUPS),
-    Peer(ScheduleInterleavedZeroBubble, "interleaved-zb", CHUNKS + UNEVEN_GROUPS),
+    Peer(ScheduleInterleavedZeroBubble, "interleaved-zb", CHUNKS + SMALL_UNEVEN_GROUPS),
     Peer(ScheduleLoopedBFS, "looped-bfs", CHUNKS),
     Peer(ScheduleZBVZeroBubble, "zb-v", TWO_CHUNKS),
     Peer(ScheduleDualPipeV, "dualpipe-v", TWO_CHUNKS),
@@ -116,7 +118,7 @@ OURS = {
     "1f1b": ONE_CHUNK + ((4, 1, 2),),
     "option-c": ONE_CHUNK,
     "interleaved": CHUNKS + UNEVEN_GROUPS,
-    "interleaved-zb": CHUNKS + UNEVEN_GROUPS,
+    "interleaved-zb": CHUNKS + SMALL_UNEVEN_GROUPS,
     "looped-bfs": CHUNKS + ((3, 2, 4),),
     "zb-h1": ONE_CHUNK,
     "zb-h2": ONE_CHUNK,
@@ -274,9 +276,8 @@ class ScheduleCsvTest(unittest.TestCase):
                     self.assertEqual(self.imported_again(path, shape), read_rows(path))
 
     def test_micro_batches_that_only_pytorch_takes_load_here(self):
-        # Rounds of another size than the number of GPUs: refused here by name, an order like any other as a file.
-        for schedule, shape in ((ScheduleInterleaved1F1B, (4, 2, 6)), (ScheduleInterleavedZeroBubble, (4, 2, 6)),
-                                (ScheduleZBVZeroBubble, (4, 2, 3))):
+        # Refused here by name, an order like any other as a file.
+        for schedule, shape in ((ScheduleInterleavedZeroBubble, (4, 2, 6)), (ScheduleZBVZeroBubble, (4, 2, 3))):
             with self.subTest(schedule=schedule.__name__, shape=shape):
                 order = peer_order(Peer(schedule, "", ()), *shape)
                 path = self.path("peer.csv")

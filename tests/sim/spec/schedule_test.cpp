@@ -136,6 +136,10 @@ TEST_CASE("Numbers of micro-batches that a schedule refuses: both numbers and th
         "a chunk before the next chunk)");
   CHECK(refusal("interleaved", {4, 2, 13}).starts_with("13 micro-batches on 4 GPUs, 3 groups | a multiple"));
   CHECK(refusal("interleaved-zb", {4, 2, 9}).starts_with("9 micro-batches on 4 GPUs, 2 groups | a multiple"));
+  for (const std::int32_t accepted : {3, 4, 5, 10}) CHECK(refusal("interleaved-zb", {4, 2, accepted}) == "");
+  CHECK(refusal("interleaved-zb", {4, 1, 6}) == "");
+  CHECK(refusal("interleaved-zb", {4, 2, 6}).starts_with("6 micro-batches on 4 GPUs, groups of 6 | groups of at most one"));
+  CHECK(refusal("interleaved-zb", {4, 2, 12}) == "");
   CHECK(refusal("dualpipe-v", {4, 2, 8}) == "");
   CHECK(refusal("dualpipe-v", {4, 2, 7}) ==
         "7 micro-batches for 8 stages | at least as many micro-batches as stages");
