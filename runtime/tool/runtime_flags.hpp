@@ -1,4 +1,5 @@
-// The flags of pdl-run that are not settings of the run itself: device, steps, learning rate. The seed is a setting of the run.
+// The flags of pdl-run that are not settings of the run itself: device, steps, learning rate. The seed is a setting of
+// the run.
 #pragma once
 
 #include <memory>

@@ -55,7 +55,8 @@ void say_step_time(const RunResult& run) {
 }
 
 /// Measures one configuration into `path`. Returns why it could not be measured; empty: it was.
-std::string measure_into(const RunSpec& spec, RuntimeOptions options, std::optional<int> port, const std::string& path) {
+std::string measure_into(const RunSpec& spec, RuntimeOptions options, std::optional<int> port,
+                         const std::string& path) {
   options.seed = static_cast<std::uint64_t>(spec.seed);
   std::vector<std::string> arguments = arguments_of(spec, options);
   const Plan plan = make_plan(spec);

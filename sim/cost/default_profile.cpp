@@ -1,6 +1,6 @@
 // The profile that is taken where the user names none: the largest host that has measured what all rows of the question
-// need. Rows that are compared have one profile; what it lacks is found by pricing, so that there is one list of what a plan
-// needs, that of price().
+// need. Rows that are compared have one profile; what it lacks is found by pricing, so that there is one list of what a
+// plan needs, that of price().
 //
 //   --gpus 4 --pp 1,2,4    h100x4 can price pp 4 alone (no collectives), h200x4 all three: h200x4
 #include <algorithm>
@@ -16,8 +16,8 @@
 namespace pdl {
 namespace {
 
-/// Specs that differ in sizes only: one of them is priced for all. What a profile lacks is a kind of operation; sizes are
-/// extrapolated.
+/// Specs that differ in sizes only: one of them is priced for all. What a profile lacks is a kind of operation; sizes
+/// are extrapolated.
 struct Kind {
   Plan plan;
   std::size_t rows = 0;
@@ -28,7 +28,8 @@ std::string text_of_kind(const RunSpec& spec) {
   text += replica_count(spec) > 1 ? "replicas, " : "";
   for (const SettingValue& setting : to_settings(spec)) {
     constexpr std::array kSizes = {"depth", "dim", "batch", "microbatches", "gpus", "pp", "dp"};
-    if (std::find(kSizes.begin(), kSizes.end(), setting.name) == kSizes.end()) text += setting.name + " " + setting.value + ", ";
+    if (std::find(kSizes.begin(), kSizes.end(), setting.name) == kSizes.end())
+      text += setting.name + " " + setting.value + ", ";
   }
   return text;
 }
@@ -87,8 +88,10 @@ std::string needs_text(std::span<const RunSpec> specs) {
 /// `priced` of `rows` by the profile taken; `largest`: it is the first by preference.
 std::string reason_for(const std::string& needs, std::size_t priced, std::size_t rows, bool largest) {
   const std::string host = "the largest host in data/";
-  if (priced == rows) return needs.empty() ? host + (largest ? "" : " that has what is asked for") : host + " with " + needs;
-  if (priced > 0) return "the one in data/ that can predict most rows, " + std::to_string(priced) + " of " + std::to_string(rows);
+  if (priced == rows)
+    return needs.empty() ? host + (largest ? "" : " that has what is asked for") : host + " with " + needs;
+  if (priced > 0)
+    return "the one in data/ that can predict most rows, " + std::to_string(priced) + " of " + std::to_string(rows);
   return needs.empty() ? host : host + "; none has " + needs;
 }
 

@@ -3,8 +3,8 @@
 //   time_against(51.2, 50.0)            "2.4 % more time"
 //   count_of(1, "GPU"), count_of(4, "GPU")    "1 GPU", "4 GPUs"
 //
-// What is compared in a sentence is of one kind, measured or predicted, and the sentence says which. A table that is answered for
-// is measured in all rows or in none (answers.hpp).
+// What is compared in a sentence is of one kind, measured or predicted, and the sentence says which. A table that is
+// answered for is measured in all rows or in none (answers.hpp).
 #pragma once
 
 #include <algorithm>

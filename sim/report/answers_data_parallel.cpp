@@ -156,9 +156,11 @@ std::string linearity_text(const std::vector<DelayedSpeedup>& points) {
     return (points[to].speedup - points[to - 1].speedup) / (points[to].delay_ms - points[to - 1].delay_ms);
   };
   const auto each = [&](std::size_t to) {
-    return signed_fixed(slope(to), 4) + " for each ms from " + to_text(points[to - 1].delay_ms) + " to " + to_text(points[to].delay_ms) + " ms";
+    return signed_fixed(slope(to), 4) + " for each ms from " + to_text(points[to - 1].delay_ms) + " to " +
+           to_text(points[to].delay_ms) + " ms";
   };
-  const auto [least, most] = std::minmax_element(points.begin(), points.end(), [](const auto& a, const auto& b) { return a.speedup < b.speedup; });
+  const auto [least, most] = std::minmax_element(points.begin(), points.end(),
+                                                 [](const auto& a, const auto& b) { return a.speedup < b.speedup; });
   if (most->speedup / least->speedup - 1 < kTellable) return "It does not change, the delay is hidden";
   constexpr double kAsSteep = 0.8;
   const double first = std::abs(slope(1)), last = std::abs(slope(points.size() - 1));
@@ -167,7 +169,8 @@ std::string linearity_text(const std::vector<DelayedSpeedup>& points) {
          ". Of a delay that shows in full it is (T1 + d) / (Tn + d), which flattens as d grows";
 }
 
-/// Does the speed-up degrade linearly in the delay? A sentence for each number of GPUs. `rows`: differ in GPUs and delay.
+/// Does the speed-up degrade linearly in the delay? A sentence for each number of GPUs. `rows`: differ in GPUs and
+/// delay.
 void say_speedups_by_delay(const Rows& rows, const std::vector<double>& delays, Sentences& out) {
   std::vector<std::int64_t> counts;  // of GPUs
   for (const ScenarioRow* row : rows) {
@@ -187,8 +190,9 @@ void say_speedups_by_delay(const Rows& rows, const std::vector<double>& delays, 
       }
     }
     if (points.size() < 3) continue;
-    out.push_back(model_text(rows.front()->spec) + ", " + count_of(gpus, "GPU") + " against " + std::to_string(fewest) + " (" + kind_text(rows, side) +
-                  "): " + listed(items) + " delay. Does the speed-up change linearly in the delay? " + linearity_text(points) + ".");
+    out.push_back(model_text(rows.front()->spec) + ", " + count_of(gpus, "GPU") + " against " + std::to_string(fewest) +
+                  " (" + kind_text(rows, side) + "): " + listed(items) +
+                  " delay. Does the speed-up change linearly in the delay? " + linearity_text(points) + ".");
   }
 }
 
@@ -359,7 +363,8 @@ Sentences artificial_delay(const ScenarioTable& table) {
     std::sort(delays.begin(), delays.end());
     delays.erase(std::unique(delays.begin(), delays.end()), delays.end());
     if (delays.size() > 2) say_speedups_by_delay(rows, delays, out);
-    if (delays.size() > 1 && delays.front() == 0) answer_delay(with_delay(rows, 0), with_delay(rows, delays.back()), out);
+    if (delays.size() > 1 && delays.front() == 0)
+      answer_delay(with_delay(rows, 0), with_delay(rows, delays.back()), out);
   }
   return out;
 }

@@ -32,7 +32,8 @@ std::string times_by_microbatches(const std::vector<const ScenarioRow*>& rows, S
 
 /// The same, opened by "8 layers of 64, batch 256 on 4 GPUs (measured): ".
 std::string times_of_model(const std::vector<const ScenarioRow*>& rows, Side side) {
-  return work_text(rows.front()->spec) + " on " + gpus_of(*rows.front()) + " (" + name(side) + "): " + times_by_microbatches(rows, side);
+  return work_text(rows.front()->spec) + " on " + gpus_of(*rows.front()) + " (" + name(side) +
+         "): " + times_by_microbatches(rows, side);
 }
 
 std::string order_of_first_gpu(const EvaluatedRun& run) {
@@ -280,10 +281,12 @@ Sentences options_by_microbatches(const ScenarioTable& table) {
     }
     const ScenarioRow& fastest = fastest_of(rows, side);
     out.push_back((winner.empty() ? ""
-                                  : "Do more micro-batches always help? " + (slower.empty() ? "In these rows yes" : "No: " + slower) + ". Most gains " + winner +
-                                        ", which is " + fixed(best_gain, 2) + " times as fast with the most micro-batches as with the fewest. ") +
-                  "Fastest of all: " + fastest.spec.schedule + " with " + std::to_string(microbatches_of(fastest)) + ", " +
-                  ms(step_ms(fastest, side)) + " (" + name(side) + ").");
+                                  : "Do more micro-batches always help? " +
+                                        (slower.empty() ? "In these rows yes" : "No: " + slower) + ". Most gains " +
+                                        winner + ", which is " + fixed(best_gain, 2) +
+                                        " times as fast with the most micro-batches as with the fewest. ") +
+                  "Fastest of all: " + fastest.spec.schedule + " with " + std::to_string(microbatches_of(fastest)) +
+                  ", " + ms(step_ms(fastest, side)) + " (" + name(side) + ").");
   }
   return out;
 }

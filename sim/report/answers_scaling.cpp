@@ -19,7 +19,8 @@ namespace {
 
 /// "8 layers of 8192, batch 64 on 2 GPUs, seed 1, repeat 2".
 std::string run_text(const RunSpec& spec) {
-  return work_text(spec) + " on " + count_of(spec.gpus, "GPU") + (spec.seed != 0 ? ", seed " + std::to_string(spec.seed) : "") +
+  return work_text(spec) + " on " + count_of(spec.gpus, "GPU") +
+         (spec.seed != 0 ? ", seed " + std::to_string(spec.seed) : "") +
          (spec.repeat > 1 ? ", repeat " + std::to_string(spec.repeat) : "");
 }
 
@@ -39,7 +40,8 @@ struct MeanOfAll {
 };
 MeanOfAll mean_of_all(const RunResult& run, const MeasuredFacts& facts) {
   const bool exact = !facts.steps_ms.empty();
-  const double others = exact ? static_cast<double>(facts.steps_ms.size()) : static_cast<double>(run.step_time.n.value_or(1));
+  const double others =
+      exact ? static_cast<double>(facts.steps_ms.size()) : static_cast<double>(run.step_time.n.value_or(1));
   const double others_ms = exact ? sum_of(facts.steps_ms) : others * run.step_time.median_ms;
   return {(sum_of(facts.warmup_ms) + others_ms) / (static_cast<double>(facts.warmup_ms.size()) + others), exact};
 }
@@ -50,9 +52,10 @@ std::string warmup_of(const ScenarioRow& row) {
   if (facts.warmup_ms.empty()) return "";
   const double median_ms = row.measured->result.step_time.median_ms;
   const MeanOfAll mean = mean_of_all(row.measured->result, facts);
-  return run_text(row.spec) + ": the first " + count_of(static_cast<std::int64_t>(facts.warmup_ms.size()), "step") + " took " +
-         list_of_times(facts.warmup_ms, 1) + " ms, the median of the others is " + ms(median_ms) + "; the very first is " +
-         fixed(facts.warmup_ms.front() / median_ms, 1) + " times as long. A mean that kept them would be " + (mean.exact ? "" : "about ") + ms(mean.ms) + ", " +
+  return run_text(row.spec) + ": the first " + count_of(static_cast<std::int64_t>(facts.warmup_ms.size()), "step") +
+         " took " + list_of_times(facts.warmup_ms, 1) + " ms, the median of the others is " + ms(median_ms) +
+         "; the very first is " + fixed(facts.warmup_ms.front() / median_ms, 1) +
+         " times as long. A mean that kept them would be " + (mean.exact ? "" : "about ") + ms(mean.ms) + ", " +
          time_against(mean.ms, median_ms) + " than a step takes.";
 }
 
@@ -61,7 +64,8 @@ std::string steps_of(const ScenarioRow& row) {
   if (!row.measured) return "";
   const MeasuredFacts facts = measured_facts(row.measured->result);
   if (facts.steps_ms.empty()) return "";
-  return run_text(row.spec) + ", each of the " + count_of(static_cast<std::int64_t>(facts.steps_ms.size()), "step") + " after the warm-up, ms: " + list_of_times(facts.steps_ms, 2) + ".";
+  return run_text(row.spec) + ", each of the " + count_of(static_cast<std::int64_t>(facts.steps_ms.size()), "step") +
+         " after the warm-up, ms: " + list_of_times(facts.steps_ms, 2) + ".";
 }
 
 std::vector<double> losses_of(const ScenarioRow& row) {
@@ -82,7 +86,8 @@ std::string seeds_of(const Rows& rows) {
          count_of(static_cast<std::int64_t>(first.size()), "run") + ", and differs by at most " + fixed(1e6 * most, 1) + " millionths in the others.";
 }
 
-/// Losses of two runs step by step: how many are equal to the last digit, and the largest difference relative to the first run's.
+/// Losses of two runs step by step: how many are equal to the last digit, and the largest difference relative to the
+/// first run's.
 std::string losses_against(const std::vector<double>& losses, const std::vector<double>& other) {
   const std::size_t steps = std::min(losses.size(), other.size());
   std::size_t equal = 0;
@@ -92,23 +97,29 @@ std::string losses_against(const std::vector<double>& losses, const std::vector<
     most = std::max(most, std::abs(other[i] / losses[i] - 1));
   }
   if (equal == steps) return "all " + std::to_string(steps) + " losses are equal, to the last digit";
-  return std::to_string(equal) + " of " + std::to_string(steps) + " losses are equal; at most they differ by " + fixed(1e6 * most, 1) + " millionths, in the first step " +
-         to_text(other.front()) + " against " + to_text(losses.front());
+  return std::to_string(equal) + " of " + std::to_string(steps) + " losses are equal; at most they differ by " +
+         fixed(1e6 * most, 1) + " millionths, in the first step " + to_text(other.front()) + " against " +
+         to_text(losses.front());
 }
 
-/// The same run again, and with another seed, each against the first row that differs from it in nothing else.
+/// The same run again, and with another seed, each against the first measured row that differs from it in nothing else.
 void compare_seeds(const ScenarioTable& table, Sentences& out) {
   for (const Rows& rows : rows_alike(table, {"seed", "repeat"})) {
-    const ScenarioRow& first = *rows.front();
+    const auto has_losses = [](const ScenarioRow* row) { return !losses_of(*row).empty(); };
+    const auto reference = std::find_if(rows.begin(), rows.end(), has_losses);
+    if (reference == rows.end()) continue;
+    const ScenarioRow& first = **reference;
     const std::vector<double> losses = losses_of(first);
     for (const ScenarioRow* row : rows) {
       const std::vector<double> other = losses_of(*row);
-      if (row == &first || losses.empty() || other.empty()) continue;
+      if (row == &first || other.empty()) continue;
       const bool same_seed = row->spec.seed == first.spec.seed;
-      out.push_back("Seeds: " + work_text(first.spec) + " on " + gpus_of(first) + ", " +
-                    (same_seed ? "two runs with seed " + std::to_string(first.spec.seed)
-                               : "seed " + std::to_string(row->spec.seed) + " against seed " + std::to_string(first.spec.seed)) +
-                    ": " + losses_against(losses, other) + "; a step takes " + ms(step_ms(*row, Side::measured)) + " and " + ms(step_ms(first, Side::measured)) + ".");
+      out.push_back(
+          "Seeds: " + work_text(first.spec) + " on " + gpus_of(first) + ", " +
+          (same_seed ? "two runs with seed " + std::to_string(first.spec.seed)
+                     : "seed " + std::to_string(row->spec.seed) + " against seed " + std::to_string(first.spec.seed)) +
+          ": " + losses_against(losses, other) + "; a step takes " + ms(step_ms(*row, Side::measured)) + " and " +
+          ms(step_ms(first, Side::measured)) + ".");
     }
   }
 }
@@ -255,10 +266,13 @@ Sentences strong_scaling(const ScenarioTable& table) {
   for (const Rows& rows : rows_by_model(table)) {
     const std::vector<ScalingPoint> points = scaling_of(rows, side_of(rows));
     if (points.empty()) continue;
-    const bool linear = std::all_of(points.begin(), points.end(), [](const ScalingPoint& p) { return p.gain.efficiency >= kLinearEfficiency; });
-    const bool slower = std::any_of(points.begin(), points.end(), [](const ScalingPoint& p) { return p.gain.speedup < 1; });
-    out.push_back(work_text(rows.front()->spec) + ": is it linear? " + (linear ? "Nearly: " : "No: ") + speedups_text(points) + "." +
-                  (slower ? " Below 1 more GPUs make the step longer." : "") + disagreement_text(rows));
+    const bool linear = std::all_of(points.begin(), points.end(),
+                                    [](const ScalingPoint& p) { return p.gain.efficiency >= kLinearEfficiency; });
+    const bool slower =
+        std::any_of(points.begin(), points.end(), [](const ScalingPoint& p) { return p.gain.speedup < 1; });
+    out.push_back(work_text(rows.front()->spec) + ": is it linear? " + (linear ? "Nearly: " : "No: ") +
+                  speedups_text(points) + "." + (slower ? " Below 1 more GPUs make the step longer." : "") +
+                  disagreement_text(rows));
     out.push_back(drop_text(points));
     out.push_back(communication_of_series(points));
   }

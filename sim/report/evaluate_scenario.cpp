@@ -65,7 +65,8 @@ ScenarioTable evaluate(const Scenario& scenario, const CostProfile& costs, Measu
       const Plan plan = plan_of(spec, &costs);
       table.rows.push_back({spec, evaluated(predict_and_judge_host(plan, &costs)), std::move(measured[i])});
       ScenarioRow& row = table.rows.back();
-      const std::string other_card = row.measured ? other_card_text(row.measured->result.environment, costs.environment) : "";
+      const std::string other_card =
+          row.measured ? other_card_text(row.measured->result.environment, costs.environment) : "";
       if (!other_card.empty()) row.predicted.result.warnings.push_back(other_card);
     } catch (const InputError& error) {
       throw NotInProfile(scenario.path + ": " + describe(spec) + ": " + error.what());
@@ -99,8 +100,8 @@ std::vector<fs::path> folders_of_other_hosts(const ProfileSummary& profile) {
   return folders;
 }
 
-/// Those of data/: most measured runs first; of equals the host that the profile was measured on, and the one that is taken
-/// before the other by default.
+/// Those of data/: most measured runs first; of equals the host that the profile was measured on, and the one that is
+/// taken before the other by default.
 std::vector<Machine> by_measured_runs(const Scenario& scenario, const std::vector<ProfileSummary>& all) {
   std::vector<Machine> machines;
   const std::vector<ProfileSummary> profiles = profiles_by_preference(all);
@@ -124,14 +125,15 @@ std::string reason_for(const Machine& machine, bool first) {
     return "no machine in data/ has measured any row, and this is the largest that has what the rows need";
   }
   if (!machine.is_own()) {
-    return "the measured runs are those of another host with the same cards (" + folder + "), which has measured " + (first ? "most rows, " : "further rows, ") + rows;
+    return "the measured runs are those of another host with the same cards (" + folder + "), which has measured " +
+           (first ? "most rows, " : "further rows, ") + rows;
   }
   return std::string("the machine in data/ that has measured ") + (first ? "most rows, " : "further rows, ") + rows;
 }
 
 /// Nothing if the profile lacks what a row needs; then `lacking` is why, if it was not set.
-std::optional<ScenarioTable> table_of(const Scenario& scenario, Machine machine, bool first, const std::vector<ProfileSummary>& all,
-                                      std::exception_ptr& lacking) {
+std::optional<ScenarioTable> table_of(const Scenario& scenario, Machine machine, bool first,
+                                      const std::vector<ProfileSummary>& all, std::exception_ptr& lacking) {
   try {
     CostProfile costs = load_profile(machine.profile.path);
     say_chosen(costs, reason_for(machine, first), all);

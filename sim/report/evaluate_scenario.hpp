@@ -23,12 +23,13 @@ class NotInProfile : public InputError {
 /// InputError if a file of that name holds another run.
 ScenarioTable evaluate_scenario(const Scenario& scenario, const std::string& profile);
 
-/// Numbers of different machines are never in one table. The first one has all rows, predicted from the bundled profile whose
-/// host, or another host with its cards (runs_on_host_* beside it), has measured most of them, and the predictions say so; of
-/// equals, the first of profiles_by_preference(). Then a table for each host that has measured two rows or more that none before
-/// it has, of the rows that it has measured. A profile that lacks what a row needs is passed over, if another has it.
-/// Throws InputError if data/ has no profile that can be read, or a file of runs holds another run than its name says;
-/// NotInProfile, of the first profile tried, if every one lacks something; CannotRun as predict() does with the profile taken.
+/// Numbers of different machines are never in one table. The first one has all rows, predicted from the bundled profile
+/// whose host, or another host with its cards (runs_on_host_* beside it), has measured most of them, and the
+/// predictions say so; of equals, the first of profiles_by_preference(). Then a table for each host that has measured
+/// two rows or more that none before it has, of the rows that it has measured. A profile that lacks what a row needs is
+/// passed over, if another has it. Throws InputError if data/ has no profile that can be read, or a file of runs holds
+/// another run than its name says; NotInProfile, of the first profile tried, if every one lacks something; CannotRun as
+/// predict() does with the profile taken.
 std::vector<ScenarioTable> evaluate_on_measured_machines(const Scenario& scenario);
 
 }  // namespace pdl

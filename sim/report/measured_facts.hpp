@@ -27,7 +27,8 @@ struct MeasuredFacts {
 /// What the run does not say is empty. Throws InputError naming a key whose value is of another kind.
 MeasuredFacts measured_facts(const RunResult& run);
 
-/// "measured on NVIDIA H200, predicted from NVIDIA H100 80GB HBM3" where the two environments name other cards; else nothing.
+/// "measured on NVIDIA H200, predicted from NVIDIA H100 80GB HBM3" where the two environments name other cards; else
+/// nothing.
 std::string other_card_text(const nlohmann::json& measured, const nlohmann::json& profile);
 
 /// How much longer (shorter: negative) the recorded step was than the median one, where that is more than

@@ -273,7 +273,8 @@ std::vector<MeasuredStep> read_steps(const JsonPlace& root, bool measured) {
     if (step.step_time_ms == 0) in.at("step_time_ms").refuse("a time above 0");
     if (in.has("loss")) step.loss = in.at("loss").number(-kLargestLoss, kLargestLoss);
     if (in.has("warmup")) step.warmup = in.at("warmup").boolean();
-    if (step.warmup && !steps.empty() && !steps.back().warmup) in.at("warmup").refuse("false: a step before it is not of the warm-up");
+    if (step.warmup && !steps.empty() && !steps.back().warmup)
+      in.at("warmup").refuse("false: a step before it is not of the warm-up");
     steps.push_back(step);
   }
   return steps;

@@ -35,8 +35,8 @@ struct ScalingPoint {
   Speedup gain;
 };
 
-/// Of each row of a group against the one with the fewest GPUs, which is not among them. All of one kind; measured: the rows
-/// were.
+/// Of each row of a group against the one with the fewest GPUs, which is not among them. All of one kind; measured: the
+/// rows were.
 std::vector<ScalingPoint> scaling_of(Rows rows, Side side);
 
 /// `points`: one at least, all of one kind.

@@ -184,7 +184,10 @@ const std::array kColumns = {
     ScenarioColumn{"strategy", "strategy", "", "", false,
                    [](const CellPlace& c) { return to_string(c.scenario_row().spec.strategy); }},
     ScenarioColumn{"schedule", "schedule", "", "", false,
-                   [](const CellPlace& c) { return c.scenario_row().spec.strategy == Strategy::pp ? c.scenario_row().spec.schedule : std::string("-"); }},
+                   [](const CellPlace& c) {
+                     return c.scenario_row().spec.strategy == Strategy::pp ? c.scenario_row().spec.schedule
+                                                                           : std::string("-");
+                   }},
     ScenarioColumn{"workers", "workers", "", "workers: a thread or process for each GPU, or one thread for all", false,
                    [](const CellPlace& c) { return to_string(c.scenario_row().spec.workers); }},
     ScenarioColumn{"parameters", "parameters", "", "", false,
@@ -207,10 +210,12 @@ const std::array kColumns = {
                    [](const CellPlace& c) -> std::optional<double> { return c.run().metrics.throughput_samples_per_s; },
                    0},
     of_spans(number("bubble", "bubble", "%",
-                    "bubble: share of the time of all GPUs of a pipeline that is not forward or backward work", 1, false, bubble)),
-    of_spans(number("idle_share", "idle", "%",
-                    "idle: share of the time of all GPUs in which they are neither at a task of computation nor communicate", 1, false,
-                    [](const CellPlace& c) -> std::optional<double> { return 100 * c.run().metrics.idle_fraction; })),
+                    "bubble: share of the time of all GPUs of a pipeline that is not forward or backward work", 1,
+                    false, bubble)),
+    of_spans(number(
+        "idle_share", "idle", "%",
+        "idle: share of the time of all GPUs in which they are neither at a task of computation nor communicate", 1,
+        false, [](const CellPlace& c) -> std::optional<double> { return 100 * c.run().metrics.idle_fraction; })),
     ScenarioColumn{"fullest_gpu_gib", "fullest\nGPU", "GiB",
                    "fullest GPU: the most that is allocated at once on the GPU that has most", false, nullptr,
                    fullest_gpu, 2},
@@ -218,7 +223,8 @@ const std::array kColumns = {
                    "live: activations (of a stage and a micro-batch) kept at once, on the GPU that keeps most", false,
                    live_activations},
     of_spans(number("busy", "busy", "%",
-                    "busy: share of the step in which the GPU is at a task of computation, from its first kernel to its last; where the "
+                    "busy: share of the step in which the GPU is at a task of computation, from its first kernel to "
+                    "its last; where the "
                     "host bounds the step, waits for the host are inside",
                     1, true, [](const CellPlace& c) { return share_of_step(c, gpu_of(c).busy_ns); })),
     of_spans({"idle", "idle, when", "ms",
@@ -252,12 +258,13 @@ const std::array kColumns = {
     number("efficiency", "effi-\nciency", "%",
            "efficiency: speed-up / (GPUs of the row / GPUs of the row that it refers to)", 1, false, efficiency),
     of_spans(number("exposed_communication", "exposed\ncomm.", "%",
-                    "exposed comm.: share of the step in which a GPU communicates and is at no task of computation, averaged over the GPUs; "
+                    "exposed comm.: share of the step in which a GPU communicates and is at no task of computation, "
+                    "averaged over the GPUs; "
                     "where the host bounds the step, waits for the host are inside such tasks",
                     1, false, exposed_communication)),
     of_spans(number("comm", "commu-\nnicates", "%",
-                    "communicates: share of the step in which the GPU communicates and is at no task of computation", 1, true,
-                    [](const CellPlace& c) { return share_of_step(c, gpu_of(c).comm_ns); })),
+                    "communicates: share of the step in which the GPU communicates and is at no task of computation", 1,
+                    true, [](const CellPlace& c) { return share_of_step(c, gpu_of(c).comm_ns); })),
     step_quartiles(),
     measured_number("step_stddev", "devi-\nation", "ms", "deviation: standard deviation of the measured steps", 3,
                     stddev),

@@ -71,7 +71,8 @@ struct SweepRow {
   std::string refusal;                 // why it cannot run
   int exit_code = 0;                   // that pdl-sim would have for this configuration alone
   std::size_t series = 0;  // equal: rows that differ in their GPUs (weak scaling: and in the batch with them)
-  std::optional<ScalingResult> scaling;  // where the GPUs vary, and the row is on one GPU or has another to compare with
+  /// Where the GPUs vary, and the row is on one GPU or has another to compare with.
+  std::optional<ScalingResult> scaling;
 };
 
 struct Sweep {
@@ -98,8 +99,8 @@ struct SweepOptions {
   std::function<void(std::size_t done, std::size_t of)> progress;  // called by the calling thread; may be empty
 };
 
-/// What run_sweep() will predict, for the choice of a profile: without the rows that are refused whatever it is. Throws as
-/// run_sweep().
+/// What run_sweep() will predict, for the choice of a profile: without the rows that are refused whatever it is. Throws
+/// as run_sweep().
 std::vector<RunSpec> specs_of_sweep(std::span<const SettingValue> given, const SweepOptions& options);
 
 /// `profile`: nullptr if costs are synthetic. The same result for any number of threads. Throws InputError for values

@@ -62,8 +62,9 @@ void set_batch(SweepRow& row, std::int64_t batch) {
   row.given.insert(after, value);
 }
 
-/// Rows with the same text do the same work: settings that were given, samples of a step (of weak scaling: they grow with the
-/// GPUs), and, of synthetic costs, micro-batches: there a micro-batch is the unit of work, however many samples it has.
+/// Rows with the same text do the same work: settings that were given, samples of a step (of weak scaling: they grow
+/// with the GPUs), and, of synthetic costs, micro-batches: there a micro-batch is the unit of work, however many
+/// samples it has.
 std::string work_of(const Sweep& sweep, const SweepRow& row) {
   std::string work = std::to_string(row.series);
   const auto add = [&](const char* name) {

@@ -12,8 +12,8 @@ namespace pdl {
 /// a scaling was asked for and the GPUs do not vary, and for a batch that does not grow with them to a whole number.
 void begin_scaling(const std::optional<Scaling>& asked, Sweep& sweep);
 
-/// After it: the speed-up of each row that can run against the one with the fewest GPUs that does the same work. A row on one
-/// GPU that is alone with its work is its own base, 1; a row on several that is alone has none.
+/// After it: the speed-up of each row that can run against the one with the fewest GPUs that does the same work. A row
+/// on one GPU that is alone with its work is its own base, 1; a row on several that is alone has none.
 void compare_with_fewest_gpus(Sweep& sweep);
 
 }  // namespace pdl

@@ -137,8 +137,8 @@ std::string scaling_text(const Sweep& sweep, std::size_t width) {
   const bool strong = *sweep.scaling == Scaling::strong;
   std::string text = strong ? "scaling: strong: the global batch is held" + held_batch(sweep, false) + ", more GPUs share it; speed-up: step time of "
                             : "scaling: weak: the batch of a GPU is held" + held_batch(sweep, true) + ", the global batch grows with the GPUs; speed-up: throughput / that of ";
-  text += "the row with the fewest GPUs and otherwise equal settings" + std::string(strong ? " / that of the row" : "") +
-          "; efficiency: speed-up / (GPUs / fewest GPUs)";
+  text += "the row with the fewest GPUs and otherwise equal settings" +
+          std::string(strong ? " / that of the row" : "") + "; efficiency: speed-up / (GPUs / fewest GPUs)";
   const auto alone = [](const SweepRow& row) { return row.result && !row.scaling; };
   if (std::any_of(sweep.rows.begin(), sweep.rows.end(), alone)) text += "; -: there is no other row with otherwise equal settings";
   return wrap(text, width, 2);
@@ -209,7 +209,9 @@ std::string not_compared_text(const Sweep& sweep) {
   if (refused + above == 0) return "";
   std::string text = "Of " + std::to_string(sweep.rows.size()) + " rows, ";
   if (refused > 0) text += std::to_string(refused) + " could not be predicted (why: " + rows + " above)";
-  if (above > 0) text += (refused > 0 ? ", " : "") + std::to_string(above) + (above == 1 ? " needs" : " need") + " more memory than allowed";
+  if (above > 0)
+    text += (refused > 0 ? ", " : "") + std::to_string(above) + (above == 1 ? " needs" : " need") +
+            " more memory than allowed";
   return text + "; the verdict is about the other " + std::to_string(sweep.rows.size() - refused - above) + ". ";
 }
 

@@ -23,7 +23,8 @@ constexpr const char* kRangeForms = "FROM:TO, FROM:TO:STEP or FROM:TO:xFACTOR";
 constexpr std::array kWholeSettings = {"depth", "dim", "batch", "microbatches", "gpus", "pp", "dp", "chunks", "accum", "hosts"};
 constexpr std::array kCostSettings = {"tf", "tb", "tw", "tcomm"};
 /// Numbers with a fraction whose values are listed, not given as a range.
-constexpr std::array kOtherNumbers = {"bucket-mb", "first-bucket-mb", "delay-ms", "loss-scale", "seed", "repeat", "network-gb-per-s", "network-latency-us"};
+constexpr std::array kOtherNumbers = {"bucket-mb", "first-bucket-mb", "delay-ms",         "loss-scale",
+                                      "seed",      "repeat",          "network-gb-per-s", "network-latency-us"};
 
 template <std::size_t N>
 bool is_one_of(const std::array<const char*, N>& names, const std::string& name) {

@@ -12,8 +12,8 @@
 
 namespace pdl {
 
-/// What was given, else what the row's settings have, else "-": the row has no such word (ddp has no schedule), or was refused
-/// before it had it.
+/// What was given, else what the row's settings have, else "-": the row has no such word (ddp has no schedule), or was
+/// refused before it had it.
 std::string word_of(const SweepRow& row, const std::string& name);
 
 /// The words with more than one value, in the order of setting_infos(): those that were varied, and those whose value

@@ -48,7 +48,8 @@ void print_scenarios(const ScenarioFlags& flags) {
   for (const Scenario& scenario : scenarios) {
     const std::vector<ScenarioTable> tables =
         given ? std::vector{evaluate_scenario(scenario, *given)} : evaluate_on_measured_machines(scenario);
-    for (const ScenarioTable& table : tables) text += (text.empty() ? "" : "\n\n") + scenario_text(table, screen_width());
+    for (const ScenarioTable& table : tables)
+      text += (text.empty() ? "" : "\n\n") + scenario_text(table, screen_width());
   }
   std::cout << text;
 }

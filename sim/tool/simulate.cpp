@@ -68,9 +68,9 @@ void simulate(const SimulateFlags& flags) {
 void add_simulate(CLI::App& app) {
   auto flags = std::make_shared<SimulateFlags>();
   flags->settings = std::make_unique<SettingFlags>(app);
-  flags->profile =
-      std::make_unique<OnceFlag>(app, "--profile", "NAME|FILE",
-                                 "costs measured on a machine (default: the largest in data/ that has measured what this needs; see `pdl-sim profiles`)");
+  flags->profile = std::make_unique<OnceFlag>(app, "--profile", "NAME|FILE",
+                                              "costs measured on a machine (default: the largest in data/ that has "
+                                              "measured what this needs; see `pdl-sim profiles`)");
   flags->json = std::make_unique<OnceFlag>(app, "--json", "FILE|-",
                                            "write the run as JSON; -: to standard output, without tables");
   flags->schedule_csv = std::make_unique<OnceFlag>(app, "--schedule-csv", "FILE|-",

@@ -23,12 +23,15 @@ constexpr std::int64_t kMostThreads = 1024;
 
 struct SweepFlags {
   explicit SweepFlags(CLI::App& app)
-      : profile(app, "--profile", "NAME|FILE", "costs measured on a machine, for all rows (default: the largest in data/ that has measured what they need)"),
+      : profile(app, "--profile", "NAME|FILE",
+                "costs measured on a machine, for all rows (default: the largest in data/ that has measured what they "
+                "need)"),
         memory(app, "--memory", "BYTES", "what needs more on a GPU is shown and cannot win: 40GiB, 80GB"),
         json(app, "--json", "FILE|-", "write the table as JSON; -: to standard output, without the table"),
         csv(app, "--csv", "FILE|-", "write the table as CSV; -: to standard output, without the table"),
         scaling(app, "--scaling", "strong|weak",
-                "where the GPUs vary: the global batch is held, or the batch of a GPU, and --batch is that of the fewest GPUs (default strong)"),
+                "where the GPUs vary: the global batch is held, or the batch of a GPU, and --batch is that of the "
+                "fewest GPUs (default strong)"),
         threads(app, "--threads", "N", "configurations at a time (default: one a core)"),
         settings(app, ",...") {}
   OnceFlag profile, memory, json, csv, scaling, threads;
@@ -36,7 +39,8 @@ struct SweepFlags {
 };
 
 /// Nothing if the user gives costs.
-std::optional<CostProfile> costs_of(const SweepFlags& flags, const std::vector<SettingValue>& given, const SweepOptions& options) {
+std::optional<CostProfile> costs_of(const SweepFlags& flags, const std::vector<SettingValue>& given,
+                                    const SweepOptions& options) {
   const auto profile = flags.profile.value();
   const bool synthetic = std::any_of(given.begin(), given.end(), [](const SettingValue& s) {
     return s.name == "tf" || s.name == "tb" || s.name == "tw" || s.name == "tcomm";

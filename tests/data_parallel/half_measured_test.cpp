@@ -1,4 +1,5 @@
-// Of tables half of whose rows were measured: what is said of those must be what would be said if the others were not there.
+// Of tables half of whose rows were measured: what is said of those must be what would be said if the others were not
+// there.
 #include <algorithm>
 #include <map>
 
@@ -38,7 +39,8 @@ void measure(ScenarioRow& row, std::size_t number) {
 }
 
 /// Every combination of words: {"--gpus": {"1", "2"}, ...}.
-std::vector<std::string> every(const std::string& common, const std::vector<std::pair<std::string, std::vector<std::string>>>& words) {
+std::vector<std::string> every(const std::string& common,
+                               const std::vector<std::pair<std::string, std::vector<std::string>>>& words) {
   std::vector<std::string> all = {common};
   for (const auto& [name, values] : words) {
     std::vector<std::string> longer;
@@ -52,28 +54,47 @@ std::vector<std::string> every(const std::string& common, const std::vector<std:
 
 /// The rows of each exercise, small.
 std::vector<std::string> rows_of(const std::string& answer) {
-  const std::string ddp = "--strategy ddp --depth 4 --dim 64", mp = "--strategy mp --dim 64 --batch 64", pp = "--depth 8 --dim 64 --batch 64";
+  const std::string ddp = "--strategy ddp --depth 4 --dim 64", mp = "--strategy mp --dim 64 --batch 64",
+                    pp = "--depth 8 --dim 64 --batch 64";
   const std::map<std::string, std::vector<std::string>> rows = {
-      {"reproducible_benchmark", every(ddp + " --batch 64", {{"--gpus", {"1", "2"}}, {"--seed", {"0", "1"}}, {"--repeat", {"1", "2"}}})},
+      {"reproducible_benchmark",
+       every(ddp + " --batch 64", {{"--gpus", {"1", "2"}}, {"--seed", {"0", "1"}}, {"--repeat", {"1", "2"}}})},
       {"strong_scaling", every(ddp, {{"--batch", {"64", "128"}}, {"--gpus", {"1", "2", "4", "8"}}})},
-      {"communication_computation", every(ddp, {{"--batch", {"64", "128", "256", "512"}}, {"--gpus", {"1", "2", "4"}}})},
-      {"dataparallel_ddp", every("--depth 4 --dim 64 --gpus 4", {{"--batch", {"64", "128", "256"}}, {"--strategy", {"ddp", "dp"}}})},
-      {"artificial_delay", every(ddp + " --batch 64", {{"--gpus", {"1", "2", "4"}}, {"--delay-ms", {"0", "1", "5", "20"}}})},
+      {"communication_computation",
+       every(ddp, {{"--batch", {"64", "128", "256", "512"}}, {"--gpus", {"1", "2", "4"}}})},
+      {"dataparallel_ddp",
+       every("--depth 4 --dim 64 --gpus 4", {{"--batch", {"64", "128", "256"}}, {"--strategy", {"ddp", "dp"}}})},
+      {"artificial_delay",
+       every(ddp + " --batch 64", {{"--gpus", {"1", "2", "4"}}, {"--delay-ms", {"0", "1", "5", "20"}}})},
       {"batch_size", every(ddp, {{"--batch", {"64", "128", "256"}}, {"--gpus", {"1", "2", "4"}}})},
-      {"imbalance", {ddp + " --gpus 4 --batch 64", ddp + " --gpus 4 --batch 64 --straggler 0:20", ddp + " --gpus 4 --batch 128", ddp + " --gpus 4 --batch 128 --straggler 0:20"}},
-      {"amp_accumulation", every(ddp + " --gpus 4 --batch 64", {{"--dtype", {"fp32", "amp-fp16"}}, {"--accum", {"1", "4"}}})},
-      {"three_codes", every(ddp + " --gpus 4", {{"--batch", {"64", "128"}}, {"--dtype", {"fp32", "amp-fp16"}}, {"--accum", {"1", "4"}}, {"--no-sync", {"0", "1"}}})},
-      {"accumulation_sweep", every(ddp + " --gpus 4 --batch 64", {{"--dtype", {"fp32", "amp-fp16"}}, {"--no-sync", {"0", "1"}}, {"--accum", {"4", "8", "16", "32"}}})},
+      {"imbalance",
+       {ddp + " --gpus 4 --batch 64", ddp + " --gpus 4 --batch 64 --straggler 0:20", ddp + " --gpus 4 --batch 128",
+        ddp + " --gpus 4 --batch 128 --straggler 0:20"}},
+      {"amp_accumulation",
+       every(ddp + " --gpus 4 --batch 64", {{"--dtype", {"fp32", "amp-fp16"}}, {"--accum", {"1", "4"}}})},
+      {"three_codes", every(ddp + " --gpus 4", {{"--batch", {"64", "128"}},
+                                                {"--dtype", {"fp32", "amp-fp16"}},
+                                                {"--accum", {"1", "4"}},
+                                                {"--no-sync", {"0", "1"}}})},
+      {"accumulation_sweep",
+       every(ddp + " --gpus 4 --batch 64",
+             {{"--dtype", {"fp32", "amp-fp16"}}, {"--no-sync", {"0", "1"}}, {"--accum", {"4", "8", "16", "32"}}})},
       {"current_behaviour", every(mp, {{"--depth", {"8"}}, {"--gpus", {"2", "4"}}})},
       {"model_size", every(mp + " --gpus 2", {{"--depth", {"6", "12", "24", "48"}}})},
       {"all_gpus", every(mp + " --depth 20", {{"--gpus", {"2", "3", "4", "5"}}})},
       {"more_gpus", every(mp + " --depth 20", {{"--gpus", {"2", "4", "5"}}})},
       {"data_transfer", every(mp + " --depth 20", {{"--gpus", {"2", "4", "5"}}})},
-      {"option_a_naive", every(pp + " --workers one --schedule naive", {{"--gpus", {"2", "4"}}, {"--microbatches", {"2", "4", "8"}}})},
-      {"option_b_gpipe", every(pp + " --workers one --schedule gpipe", {{"--gpus", {"2", "4"}}, {"--microbatches", {"2", "4", "8"}}})},
-      {"option_c", every(pp + " --workers one --schedule option-c", {{"--gpus", {"2", "4"}}, {"--microbatches", {"2", "4", "8"}}})},
-      {"options_by_microbatches", every(pp + " --workers one", {{"--gpus", {"2", "4"}}, {"--microbatches", {"2", "4", "8"}}, {"--schedule", {"naive", "gpipe", "option-c"}}})},
-      {"pipeline_schedules", every(pp + " --gpus 4", {{"--microbatches", {"4", "8", "16", "32"}}, {"--schedule", {"gpipe", "1f1b"}}})},
+      {"option_a_naive",
+       every(pp + " --workers one --schedule naive", {{"--gpus", {"2", "4"}}, {"--microbatches", {"2", "4", "8"}}})},
+      {"option_b_gpipe",
+       every(pp + " --workers one --schedule gpipe", {{"--gpus", {"2", "4"}}, {"--microbatches", {"2", "4", "8"}}})},
+      {"option_c",
+       every(pp + " --workers one --schedule option-c", {{"--gpus", {"2", "4"}}, {"--microbatches", {"2", "4", "8"}}})},
+      {"options_by_microbatches", every(pp + " --workers one", {{"--gpus", {"2", "4"}},
+                                                                {"--microbatches", {"2", "4", "8"}},
+                                                                {"--schedule", {"naive", "gpipe", "option-c"}}})},
+      {"pipeline_schedules",
+       every(pp + " --gpus 4", {{"--microbatches", {"4", "8", "16", "32"}}, {"--schedule", {"gpipe", "1f1b"}}})},
   };
   REQUIRE(rows.contains(answer));
   return rows.at(answer);
@@ -107,7 +128,8 @@ TEST_CASE("Half of the rows measured: every answer says of those what it says of
       for (const std::string& sentence : alone) {
         INFO(sentence);
         CHECK(holds(all, sentence));
-        speaks_of_measured = speaks_of_measured || sentence.find("measured") != std::string::npos || sentence.find(" took ") != std::string::npos;
+        speaks_of_measured = speaks_of_measured || sentence.find("measured") != std::string::npos ||
+                             sentence.find(" took ") != std::string::npos;
       }
       // And nothing else that is said is of measurements.
       for (const std::string& sentence : all) {
@@ -132,7 +154,8 @@ TEST_CASE("All rows measured, or none: nothing is said of rows that were not", "
   for (const Answer& answer : answers()) {
     INFO(answer.name);
     ScenarioTable table = table_of(answer.name);
-    for (const std::string& sentence : answer_sentences(table)) CHECK(sentence.find("Not measured") == std::string::npos);
+    for (const std::string& sentence : answer_sentences(table))
+      CHECK(sentence.find("Not measured") == std::string::npos);
     for (std::size_t r = 0; r < table.rows.size(); ++r) measure(table.rows[r], r);
     for (const std::string& sentence : answer_sentences(table)) {
       INFO(sentence);

@@ -29,7 +29,8 @@ class Machine {
   }
 
   /// A measured run whose steps took `median_ms`, 1 % less and 2 % more at the quartiles.
-  void measure(const std::string& flags, double median_ms, const nlohmann::json& extra = {}, const std::vector<MeasuredStep>& steps = {}) const {
+  void measure(const std::string& flags, double median_ms, const nlohmann::json& extra = {},
+               const std::vector<MeasuredStep>& steps = {}) const {
     RunResult run = predict(spec(kTextbook + flags), nullptr);
     run.measured = true;
     run.step_time = {median_ms, median_ms * 0.99, median_ms * 1.02, 30};
@@ -90,21 +91,36 @@ TEST_CASE("HW1.1: the first steps against the others, and losses of the same see
 TEST_CASE("HW1.1: every step, and the same seed twice against another", "[data_parallel]") {
   const Machine machine;
   const auto steps = [](double loss) {
-    return std::vector<MeasuredStep>{{100, loss, true}, {12, 0.9 * loss, true}, {10, 0.8 * loss, false}, {10.5, 0.7 * loss, false}, {11.5, 0.6 * loss, false}};
+    return std::vector<MeasuredStep>{{100, loss, true},
+                                     {12, 0.9 * loss, true},
+                                     {10, 0.8 * loss, false},
+                                     {10.5, 0.7 * loss, false},
+                                     {11.5, 0.6 * loss, false}};
   };
   machine.measure("--strategy ddp --gpus 2 --batch 64", 10.5, {}, steps(0.5));
   machine.measure("--strategy ddp --gpus 2 --batch 64 --repeat 2", 10.6, {}, steps(0.5));
   machine.measure("--strategy ddp --gpus 2 --batch 64 --seed 1", 10.7, {}, steps(0.6));
-  const std::string text = machine.answer("reproducible_benchmark", R"("seed", "repeat", "warmup", "first_loss", "last_loss")", R"("strategy": "ddp", "batch": 64, "gpus": 2)",
-                                          R"([{"seed": 0}, {"repeat": 2}, {"seed": 1}])");
-  CHECK_THAT(squeezed(text), ContainsSubstring("\n1 0 1 9.5 0.500000 0.300000\n2 0 2 9.4 0.500000 0.300000\n3 1 1 9.3 0.600000 0.360000\n"));
-  CHECK_THAT(text, ContainsSubstring("on 2 GPUs: the first 2 steps took 100.0, 12.0 ms, the median of the others is 10.50 ms; the very first is 9.5 times as long. A mean that kept them would be "
+  const std::string text =
+      machine.answer("reproducible_benchmark", R"("seed", "repeat", "warmup", "first_loss", "last_loss")",
+                     R"("strategy": "ddp", "batch": 64, "gpus": 2)", R"([{"seed": 0}, {"repeat": 2}, {"seed": 1}])");
+  CHECK_THAT(
+      squeezed(text),
+      ContainsSubstring("\n1 0 1 9.5 0.500000 0.300000\n2 0 2 9.4 0.500000 0.300000\n3 1 1 9.3 0.600000 0.360000\n"));
+  CHECK_THAT(text, ContainsSubstring("on 2 GPUs: the first 2 steps took 100.0, 12.0 ms, the median of the others is "
+                                     "10.50 ms; the very first is 9.5 times as long. A mean that kept them would be "
                                      "28.80 ms, 174.3 % more time"));
-  CHECK_THAT(text, ContainsSubstring("\nSteps: 4 layers of 8192, batch 64 on 2 GPUs, seed 1, each of the 3 steps after the warm-up, ms: 10.00, 10.50, 11.50.\n"));
-  CHECK_THAT(text, ContainsSubstring("\nSeeds: 4 layers of 8192, batch 64 on 2 GPUs, two runs with seed 0: all 5 losses are equal, to the last digit; a step takes 10.60 ms and 10.50 ms.\n"));
-  CHECK_THAT(text, ContainsSubstring("\nSeeds: 4 layers of 8192, batch 64 on 2 GPUs, seed 1 against seed 0: 0 of 5 losses are equal; at most they differ by 200000.0 millionths, in the first step 0.6 "
-                                     "against 0.5; a step takes "));
-  CHECK_THAT(text, ContainsSubstring("the loss of the first step is 0.5 in the first of 2 runs, and differs by at most 0.0 millionths"));  // of one seed
+  CHECK_THAT(text, ContainsSubstring("\nSteps: 4 layers of 8192, batch 64 on 2 GPUs, seed 1, each of the 3 steps after "
+                                     "the warm-up, ms: 10.00, 10.50, 11.50.\n"));
+  CHECK_THAT(text, ContainsSubstring("\nSeeds: 4 layers of 8192, batch 64 on 2 GPUs, two runs with seed 0: all 5 "
+                                     "losses are equal, to the last digit; a step takes 10.60 ms and 10.50 ms.\n"));
+  CHECK_THAT(text,
+             ContainsSubstring("\nSeeds: 4 layers of 8192, batch 64 on 2 GPUs, seed 1 against seed 0: 0 of 5 losses "
+                               "are equal; at most they differ by 200000.0 millionths, in the first step 0.6 "
+                               "against 0.5; a step takes "));
+  CHECK_THAT(
+      text,
+      ContainsSubstring(
+          "the loss of the first step is 0.5 in the first of 2 runs, and differs by at most 0.0 millionths"));
 }
 
 TEST_CASE("HW1.1 without measurements: columns that only a measurement has are left out", "[data_parallel]") {
@@ -124,10 +140,15 @@ TEST_CASE("HW1.2: speed-up, efficiency, where it drops, what is exposed", "[data
                                           R"("strategy": "ddp", "batch": 64)", R"({"gpus": [1, 2, 4]})");
   // Row 2: predicted 14 ms (the last bucket, 2 ms, is exposed), measured 8.
   CHECK_THAT(squeezed(text), ContainsSubstring("\n2 2 14.00 8.00 +75.0 0.86 1.50 42.9 75.0 14.3"));
-  CHECK_THAT(text, ContainsSubstring("is it linear? No: 1.50 times on 2 GPUs (efficiency 75 %) as fast as on 1 GPU (measured against measured). "
-                                     "Measured and predicted disagree on whether more GPUs help: 1.50 and 0.86 times as fast on 2 GPUs."));
-  CHECK_THAT(text, ContainsSubstring("\nNot measured: row 3. As predicted, with the rows that they are compared with:\n4 layers of 8192, batch 64: is it linear? No: 0.86 times on 2 GPUs "
-                                     "(efficiency 43 %) and 0.86 times on 4 GPUs (efficiency 21 %) as fast as on 1 GPU (predicted against predicted). Below 1 more GPUs make the step longer.\n"));
+  CHECK_THAT(
+      text,
+      ContainsSubstring(
+          "is it linear? No: 1.50 times on 2 GPUs (efficiency 75 %) as fast as on 1 GPU (measured against measured). "
+          "Measured and predicted disagree on whether more GPUs help: 1.50 and 0.86 times as fast on 2 GPUs."));
+  CHECK_THAT(text, ContainsSubstring("\nNot measured: row 3. As predicted, with the rows that they are compared "
+                                     "with:\n4 layers of 8192, batch 64: is it linear? No: 0.86 times on 2 GPUs "
+                                     "(efficiency 43 %) and 0.86 times on 4 GPUs (efficiency 21 %) as fast as on 1 GPU "
+                                     "(predicted against predicted). Below 1 more GPUs make the step longer.\n"));
   CHECK_THAT(text, ContainsSubstring("The efficiency drops most from 1 to 2 GPUs: from 100 % to 75 % (measured)."));
   CHECK_THAT(text, ContainsSubstring("\nPredicted: on 2 GPUs communication runs 8.00 ms of 14.00 ms, of which 2.00 ms, 14.3 % of the step, are exposed (75 % hidden behind computation); "
                                      "on 4 GPUs communication runs 8.00 ms of 14.00 ms, of which 2.00 ms, 14.3 % of the step, are exposed (75 % hidden behind computation)."));
@@ -296,12 +317,17 @@ TEST_CASE("HW1.5A: several delays: is the speed-up linear in the delay?", "[data
     machine.measure(flags + " --gpus 2", 5 + delay_ms);
     machine.measure(flags + " --gpus 4", 10 + delay_ms);
   }
-  const std::string text = machine.answer("artificial_delay", R"("gpus", "delay_ms", "speedup")", R"("strategy": "ddp", "batch": 64)", R"({"gpus": [1, 2, 4], "delay-ms": [0, 1, 5, 10]})");
+  const std::string text =
+      machine.answer("artificial_delay", R"("gpus", "delay_ms", "speedup")", R"("strategy": "ddp", "batch": 64)",
+                     R"({"gpus": [1, 2, 4], "delay-ms": [0, 1, 5, 10]})");
   // 10 / 5, 11 / 6, 15 / 10, 20 / 15
-  CHECK_THAT(text, ContainsSubstring("4 layers of 8192, batch 64, 2 GPUs against 1 (measured): 2.00 with 0 ms, 1.83 with 1 ms, 1.50 with 5 ms and 1.33 with 10 ms delay. Does the speed-up change "
-                                     "linearly in the delay? -0.1667 for each ms from 0 to 1 ms, -0.0333 for each ms from 5 to 10 ms: not linear. Of a delay that shows in full it is "
+  CHECK_THAT(text, ContainsSubstring("4 layers of 8192, batch 64, 2 GPUs against 1 (measured): 2.00 with 0 ms, 1.83 "
+                                     "with 1 ms, 1.50 with 5 ms and 1.33 with 10 ms delay. Does the speed-up change "
+                                     "linearly in the delay? -0.1667 for each ms from 0 to 1 ms, -0.0333 for each ms "
+                                     "from 5 to 10 ms: not linear. Of a delay that shows in full it is "
                                      "(T1 + d) / (Tn + d), which flattens as d grows.\n"));
-  CHECK_THAT(text, ContainsSubstring("4 GPUs against 1 (measured): 1.00 with 0 ms, 1.00 with 1 ms, 1.00 with 5 ms and 1.00 with 10 ms delay. Does the speed-up change linearly in the delay? It does "
+  CHECK_THAT(text, ContainsSubstring("4 GPUs against 1 (measured): 1.00 with 0 ms, 1.00 with 1 ms, 1.00 with 5 ms and "
+                                     "1.00 with 10 ms delay. Does the speed-up change linearly in the delay? It does "
                                      "not change, the delay is hidden.\n"));
   // Amdahl's law is held against the longest delay.
   CHECK_THAT(text, ContainsSubstring("with a delay of 10 ms a step is 1.33 times on 2 GPUs"));
@@ -515,7 +541,8 @@ TEST_CASE("The scenarios of homeworks 1 and 2, and their runs in the matrices th
   // Rows on 4 GPUs that show where something begins, by prediction.
   const auto predicted_only = [](const RunSpec& spec) {
     const bool between = spec.batch == 512 || spec.batch == 1024, large_with_sleep = spec.batch == 2048 && spec.delay_ms > 0;
-    return spec.gpus > 4 || (spec.gpus == 4 && (between || large_with_sleep || (spec.delay_ms > 0 && spec.delay_ms != 10)));
+    return spec.gpus > 4 ||
+           (spec.gpus == 4 && (between || large_with_sleep || (spec.delay_ms > 0 && spec.delay_ms != 10)));
   };
   for (const char* name : {"hw1_1_reproducible_benchmark", "hw1_2_strong_scaling", "hw1_3_communication_computation", "hw1_4_dataparallel_ddp", "hw1_5a_artificial_delay",
                            "hw1_5b_batch_size", "hw1_5c_imbalance", "hw2_1_amp_accumulation", "hw2_2_three_codes", "hw2_3_accumulation_sweep"}) {
@@ -524,7 +551,8 @@ TEST_CASE("The scenarios of homeworks 1 and 2, and their runs in the matrices th
     CHECK_FALSE(scenario.answer.empty());
     for (const RunSpec& spec : scenario.configurations) {
       INFO(run_name(spec));
-      const bool is_measured = std::any_of(measured.begin(), measured.end(), [&](const RunSpec& other) { return same_run(spec, other); });
+      const bool is_measured =
+          std::any_of(measured.begin(), measured.end(), [&](const RunSpec& other) { return same_run(spec, other); });
       CHECK((is_measured || predicted_only(spec)));
     }
   }

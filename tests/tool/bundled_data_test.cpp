@@ -79,8 +79,9 @@ TEST_CASE("a sweep predicts all rows that a bundled profile can predict together
     REQUIRE(run.exit_code == 0);
     return nlohmann::json::parse(run.out);
   };
-  for (const char* flags : {"--gpus 4 --pp 1,2,4 --schedule 1f1b,zb-h1 --microbatches 4,8 --depth 16 --dim 4096 --batch 4096", "--gpus 4 --dp 1,2,4 --depth 16",
-                            "--gpus 2,4 --strategy mp,pp,ddp --dtype fp32,tf32"}) {
+  for (const char* flags :
+       {"--gpus 4 --pp 1,2,4 --schedule 1f1b,zb-h1 --microbatches 4,8 --depth 16 --dim 4096 --batch 4096",
+        "--gpus 4 --dp 1,2,4 --depth 16", "--gpus 2,4 --strategy mp,pp,ddp --dtype fp32,tf32"}) {
     INFO(flags);
     for (const nlohmann::json& row : sweep(flags)["rows"]) {
       INFO(row);

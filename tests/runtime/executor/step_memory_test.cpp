@@ -58,14 +58,17 @@ TEST_CASE("A step of autograd needs what is predicted", "[runtime][memory]") {
     for (const std::string depth : {"1", "2", "5"}) {
       const std::string flags = kSmall + "--workers one --dtype " + dtype + " --depth " + depth + " ";
       for (const std::string batch : {"64", "512"}) {
-        for (const std::string rounds : {"1", "3"}) check(flags + "--strategy mp --batch " + batch + " --accum " + rounds);
+        for (const std::string rounds : {"1", "3"})
+          check(flags + "--strategy mp --microbatches 8 --batch " + batch + " --accum " + rounds);
       }
       for (const std::string schedule : {"naive", "gpipe", "option-c"}) {
         check(flags + "--schedule " + schedule + " --batch 1024 --microbatches 4");
       }
     }
-    check(kSmall + "--workers one --strategy mp --optimizer adam --batch 64 --depth 3 --dtype " + dtype);
-    for (const std::string rounds : {"1", "2"}) check(kWide + "--workers one --strategy mp --dtype " + dtype + " --accum " + rounds);
+    check(kSmall + "--workers one --strategy mp --microbatches 8 --optimizer adam --batch 64 --depth 3 --dtype " +
+          dtype);
+    for (const std::string rounds : {"1", "2"})
+      check(kWide + "--workers one --strategy mp --microbatches 8 --dtype " + dtype + " --accum " + rounds);
   }
 }
 

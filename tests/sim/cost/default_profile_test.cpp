@@ -75,18 +75,23 @@ TEST_CASE("the default profile is the largest host, or the largest that can pric
   const auto name_and_reason = [](const CostProfile& profile) { return profile.name + ": " + profile.chosen_as; };
   CHECK(name_and_reason(chosen({kPipeline})) == "zz-large: the largest host in data/");
   CHECK(name_and_reason(chosen({kReplicas})) == "zz-exchange: the largest host in data/ with collectives");
-  CHECK(name_and_reason(chosen({kReplicas + " --dtype tf32"})) == "zz-both: the largest host in data/ with collectives and layers in tf32");
-  CHECK(name_and_reason(chosen({kPipeline + " --transport nccl"})) == "zz-nccl: the largest host in data/ that has what is asked for");
+  CHECK(name_and_reason(chosen({kReplicas + " --dtype tf32"})) ==
+        "zz-both: the largest host in data/ with collectives and layers in tf32");
+  CHECK(name_and_reason(chosen({kPipeline + " --transport nccl"})) ==
+        "zz-nccl: the largest host in data/ that has what is asked for");
   CHECK(name_and_reason(chosen({"--gpus 4 --schedule auto"})) == "zz-large: the largest host in data/");
   CHECK(load_profile("zz-large").chosen_as == "");
 }
 
-TEST_CASE("rows that are compared have one profile: the largest that can price all of them, in whatever order they come") {
+TEST_CASE(
+    "rows that are compared have one profile: the largest that can price all of them, in whatever order they come") {
   const Folder folder;
   folder.add("zz-large", 999999);
   folder.add("zz-exchange", 999998, {.all_reduce = true});
   folder.add("zz-exchange-too", 999997, {.all_reduce = true, .tf32 = true});
-  for (std::vector<std::string> rows : {std::vector{kPipeline, kReplicas}, {kReplicas, kPipeline}, {kPipeline, kPipeline + " --microbatches 4", kReplicas}}) {
+  for (std::vector<std::string> rows : {std::vector{kPipeline, kReplicas},
+                                        {kReplicas, kPipeline},
+                                        {kPipeline, kPipeline + " --microbatches 4", kReplicas}}) {
     CHECK(chosen(rows).name == "zz-exchange");
   }
   CHECK(chosen({kPipeline, kPipeline + " --dtype tf32"}).name == "zz-exchange-too");
@@ -117,7 +122,13 @@ TEST_CASE("rows that have no plan count for no profile") {
   folder.add("zz-large", 999999);
   folder.add("zz-exchange", 999998, {.all_reduce = true});
   std::vector<SettingValue> given;
-  for (const auto& [name, value] : {std::pair{"gpus", "4"}, {"pp", "1,2,4"}, {"schedule", "1f1b,interleaved"}, {"microbatches", "3,4"}, {"dim", "64"}, {"depth", "8"}, {"batch", "384"}}) {
+  for (const auto& [name, value] : {std::pair{"gpus", "4"},
+                                    {"pp", "1,2,4"},
+                                    {"schedule", "1f1b,interleaved"},
+                                    {"microbatches", "3,4"},
+                                    {"dim", "64"},
+                                    {"depth", "8"},
+                                    {"batch", "384"}}) {
     given.push_back({name, value, std::string("--") + name});
   }
   const std::vector<RunSpec> specs = specs_of_sweep(given, {});
@@ -133,6 +144,7 @@ TEST_CASE("a profile that cannot be read is passed over with a warning in each p
   folder.write("zz-0/profile.json", "broken");
   const CostProfile taken = chosen({kPipeline});
   REQUIRE(taken.warnings.size() == 1);
-  CHECK_THAT(taken.warnings.front(), ContainsSubstring("zz-0 passed over, which cannot be read") && ContainsSubstring("zz-0/profile.json"));
+  CHECK_THAT(taken.warnings.front(),
+             ContainsSubstring("zz-0 passed over, which cannot be read") && ContainsSubstring("zz-0/profile.json"));
   CHECK(load_profile("zz-a").warnings.empty());
 }

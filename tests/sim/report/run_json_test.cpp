@@ -108,7 +108,10 @@ TEST_CASE("the file is what to_json gives") {
 TEST_CASE("keys of the contract") {
   const nlohmann::json json = to_json(measured_run());
   CHECK(json["step_time_ms"] == nlohmann::json{{"median", 15.1}, {"p25", 15.05}, {"p75", 15.25}, {"n", 30}});
-  CHECK(json["steps"] == nlohmann::json::parse(R"([{"step_time_ms": 512.25, "loss": 0.5, "warmup": true}, {"step_time_ms": 15.1}, {"step_time_ms": 15.25, "loss": 0.25}])"));
+  CHECK(
+      json["steps"] ==
+      nlohmann::json::parse(
+          R"([{"step_time_ms": 512.25, "loss": 0.5, "warmup": true}, {"step_time_ms": 15.1}, {"step_time_ms": 15.25, "loss": 0.25}])"));
   CHECK(json["model"]["parameters"] == 40);
   CHECK(json["transfers"]["count"] == 2);
   CHECK(json["transfers"]["bytes"] == 64);
@@ -175,13 +178,16 @@ TEST_CASE("what is wrong in a run is named with its place") {
   CHECK_THAT(message_with("/warnings", "none"), ContainsSubstring("a.json: warnings: found \"none\", expected a list"));
 }
 
-TEST_CASE("steps: of measured runs only, the warm-up first; older runs have none") {
+TEST_CASE("steps: of measured runs only, the warm-up first, and none in older runs") {
   CHECK(message_with("/steps/0/step_time_ms", 0) == "a.json: steps[0].step_time_ms: found 0, expected a time above 0");
-  CHECK_THAT(message_with("/steps/1/step_time_ms", "fast"), ContainsSubstring("a.json: steps[1].step_time_ms: found \"fast\""));
+  CHECK_THAT(message_with("/steps/1/step_time_ms", "fast"),
+             ContainsSubstring("a.json: steps[1].step_time_ms: found \"fast\""));
   CHECK_THAT(message_with("/steps/1/loss", nullptr), ContainsSubstring("a.json: steps[1].loss: found null"));
-  CHECK(message_with("/steps/2/warmup", true) == "a.json: steps[2].warmup: found true, expected false: a step before it is not of the warm-up");
+  CHECK(message_with("/steps/2/warmup", true) ==
+        "a.json: steps[2].warmup: found true, expected false: a step before it is not of the warm-up");
   CHECK_THAT(message_with("/steps/2/warmup", 1), ContainsSubstring("a.json: steps[2].warmup: found 1"));
-  CHECK_THAT(message_with("/measured", false), ContainsSubstring("a.json: steps: found a list of 3, expected none: a predicted run"));
+  CHECK_THAT(message_with("/measured", false),
+             ContainsSubstring("a.json: steps: found a list of 3, expected none: a predicted run"));
   CHECK(message_without("steps") == "accepted");
   CHECK_FALSE(to_json(drawn_run(1, {{0, "aA"}})).contains("steps"));
 }

@@ -14,7 +14,8 @@ TEST_CASE("names of runs") {
   CHECK(run_name(spec("--gpus 2 --transport nccl --workers process")) ==
         "pp-1f1b_gpus2_mlp8x8192_batch2048_mb8_fp32_sgd_nccl_process");
   CHECK(run_name(spec("--gpus 2 --tf 1 --tb 1 --p2p rendezvous")).ends_with("_copy_thread_rendezvous"));
-  CHECK(run_name(spec("--gpus 2 --strategy ddp --delay-ms 5 --seed 3 --repeat 2")).ends_with("_nccl_process_delay5_seed3_repeat2"));
+  CHECK(run_name(spec("--gpus 2 --strategy ddp --delay-ms 5 --seed 3 --repeat 2"))
+            .ends_with("_nccl_process_delay5_seed3_repeat2"));
 }
 
 TEST_CASE("a model file gives its stem and its number of layers") {

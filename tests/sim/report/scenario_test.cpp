@@ -354,8 +354,10 @@ TEST_CASE("rows of several machines: a table each, the first with all rows, none
     folder.write(std::string(name) + "/runs_on_host_1/nothing", "");
     save_profile(profile, folder / (std::string(name) + "/profile.json"));
   }
-  const Scenario rows = load_scenario(folder.write("a.json", scenario(std::string(kTiny) + R"(, "vary": {"gpus": [1, 2, 3, 4, 5]})")));
-  const auto measure = [&](const std::string& where, const std::vector<std::int64_t>& gpus, double step_ms, const char* card = "Tiny GPU") {
+  const Scenario rows =
+      load_scenario(folder.write("a.json", scenario(std::string(kTiny) + R"(, "vary": {"gpus": [1, 2, 3, 4, 5]})")));
+  const auto measure = [&](const std::string& where, const std::vector<std::int64_t>& gpus, double step_ms,
+                           const char* card = "Tiny GPU") {
     for (const std::int64_t count : gpus) {
       RunResult run = predict(rows.configurations[static_cast<std::size_t>(count - 1)], &profile);
       run.measured = true;
@@ -369,7 +371,8 @@ TEST_CASE("rows of several machines: a table each, the first with all rows, none
     for (const ScenarioTable& table : tables) {
       std::string line = table.profile_name + ":";
       for (const ScenarioRow& row : table.rows) {
-        line += " " + std::to_string(row.spec.gpus) + (row.measured ? "=" + std::to_string(static_cast<int>(row.measured->result.step_time.median_ms)) : "");
+        line += " " + std::to_string(row.spec.gpus) +
+                (row.measured ? "=" + std::to_string(static_cast<int>(row.measured->result.step_time.median_ms)) : "");
       }
       lines.push_back(line);
     }
@@ -382,7 +385,8 @@ TEST_CASE("rows of several machines: a table each, the first with all rows, none
   measure("zz-a/runs", {4}, 8);  // one row more has nothing to be compared with
   CHECK(drawn(evaluate_on_measured_machines(rows)) == Lines{"zz-b: 1=7 2=7 3 4 5"});
   measure("zz-a/runs", {2, 3}, 8);
-  CHECK(drawn(evaluate_on_measured_machines(rows)) == Lines{"zz-a: 1 2=8 3=8 4=8 5"});  // of zz-b only row 1 would be new
+  CHECK(drawn(evaluate_on_measured_machines(rows)) ==
+        Lines{"zz-a: 1 2=8 3=8 4=8 5"});  // of zz-b only row 1 would be new
   measure("zz-b/runs", {5}, 7);
   CHECK(drawn(evaluate_on_measured_machines(rows)) == Lines{"zz-a: 1 2=8 3=8 4=8 5", "zz-b: 1=7 2=7 5=7"});
   // Another host with the cards of zz-b has measured most.
@@ -391,7 +395,8 @@ TEST_CASE("rows of several machines: a table each, the first with all rows, none
   CHECK(drawn(tables) == Lines{"zz-b: 1=9 2=9 3=9 4=9 5"});
   const RunResult& first = tables.front().rows.front().predicted.result;
   CHECK(first.environment["profile"]["chosen_as"] ==
-        "the measured runs are those of another host with the same cards (zz-b/runs_on_host_1), which has measured most rows, 4 of 5");
+        "the measured runs are those of another host with the same cards (zz-b/runs_on_host_1), which has measured "
+        "most rows, 4 of 5");
   CHECK_THAT(scenario_text(tables.front(), 1000), ContainsSubstring("measured on Other GPU, predicted from Tiny GPU"));
 }
 
@@ -399,7 +404,8 @@ TEST_CASE("every row of an exercise that two GPUs allow is in a matrix that is m
   std::vector<RunSpec> measured;
   for (const std::string& path : scenario_files(PDL_SOURCE_DIR "/scenarios")) {
     const Scenario matrix = load_scenario(path);
-    if (matrix.id.starts_with("validation")) measured.insert(measured.end(), matrix.configurations.begin(), matrix.configurations.end());
+    if (matrix.id.starts_with("validation"))
+      measured.insert(measured.end(), matrix.configurations.begin(), matrix.configurations.end());
   }
   for (const std::string& path : scenario_files(PDL_SOURCE_DIR "/scenarios")) {
     for (const RunSpec& spec : load_scenario(path).configurations) {
@@ -413,8 +419,9 @@ TEST_CASE("every row of an exercise that two GPUs allow is in a matrix that is m
 TEST_CASE("only pipelines have a schedule to show") {
   const TemporaryFolder folder;
   write_machine(folder, {}, 1);
-  const std::string text = golden_of(folder, R"("schedule", "gpus")", "more_gpus",
-                                     R"("settings": {"dim": 64, "depth": 10, "batch": 256}, "vary": [{"strategy": "mp", "gpus": 2}, {"schedule": "gpipe", "gpus": 4}])");
+  const std::string text = golden_of(
+      folder, R"("schedule", "gpus")", "more_gpus",
+      R"("settings": {"dim": 64, "depth": 10, "batch": 256}, "vary": [{"strategy": "mp", "gpus": 2}, {"schedule": "gpipe", "gpus": 4}])");
   CHECK_THAT(text, ContainsSubstring("\n  1  -            2\n  2  gpipe        4\n"));
 }
 

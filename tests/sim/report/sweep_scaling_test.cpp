@@ -56,7 +56,7 @@ TEST_CASE("longer pipelines follow from the GPUs where the replicas are held, wh
   CHECK(scaling("pp 2 dp 1,2 gpus 4,8").rows.size() == 4);
 }
 
-TEST_CASE("one GPU is its own base; several that have nothing to be compared with have no speed-up") {
+TEST_CASE("one GPU is its own base, and several that have nothing to be compared with have no speed-up") {
   CHECK(speedups(scaling("strategy single,ddp gpus 1,2 microbatches 1")) == "1: 1.0000, 1: 1.0000, 2: 0.6000");
   const Sweep sweep = scaling("strategy ddp,dp gpus 2,128");  // ddp on 128 GPUs lacks samples
   const std::string text = sweep_text(sweep, 1000);

@@ -172,10 +172,12 @@ TEST_CASE("every word whose value differs has a column, given or not") {
   CHECK_THAT(text, ContainsSubstring("  1  single    copy       eager       thread "));
   CHECK_THAT(text, ContainsSubstring("  2  ddp       nccl       rendezvous  process"));
   CHECK_THAT(text, ContainsSubstring("  3  mp        copy       eager       one    "));
-  CHECK_THAT(sweep_csv(sweep), ContainsSubstring("depth,dim,batch,gpus,strategy,tf,tb,transport,p2p,workers,step_time_ms"));
+  CHECK_THAT(sweep_csv(sweep),
+             ContainsSubstring("depth,dim,batch,gpus,strategy,tf,tb,transport,p2p,workers,step_time_ms"));
   CHECK_THAT(sweep_csv(sweep), ContainsSubstring("4,64,256,1,ddp,1,2,nccl,rendezvous,process,"));
   // Micro-batches that follow from the GPUs.
-  CHECK_THAT(sweep_text(textbook("gpus 1,2 depth 4 schedule gpipe"), 300), ContainsSubstring("row  microbatches  gpus  step time"));
+  CHECK_THAT(sweep_text(textbook("gpus 1,2 depth 4 schedule gpipe"), 300),
+             ContainsSubstring("row  microbatches  gpus  step time"));
   // Replicas follow from the GPUs; one pipeline has one.
   CHECK_THAT(sweep_text(textbook("pp 2 gpus 2,4 dim 64 batch 256"), 300), ContainsSubstring("row  gpus  dp  step time"));
   CHECK_THAT(sweep_text(textbook("pp 2 gpus 2,4 dim 64 batch 256"), 300), ContainsSubstring("\n  1     2   1 "));
@@ -187,7 +189,8 @@ TEST_CASE("a schedule is that of pipelines, whatever was given beside other stra
   const Sweep sweep = textbook("strategy ddp,mp,pp gpus 2 batch 64 microbatches 1 schedule naive,gpipe");
   REQUIRE(sweep.rows.size() == 4);  // ddp and mp once each
   const std::string csv = sweep_csv(sweep);
-  CHECK_THAT(csv, ContainsSubstring("\n64,1,2,ddp,-,1,2,") && ContainsSubstring("\n64,1,2,mp,-,1,2,") && ContainsSubstring("\n64,1,2,pp,naive,1,2,"));
+  CHECK_THAT(csv, ContainsSubstring("\n64,1,2,ddp,-,1,2,") && ContainsSubstring("\n64,1,2,mp,-,1,2,") &&
+                      ContainsSubstring("\n64,1,2,pp,naive,1,2,"));
   CHECK_THAT(sweep_text(sweep, 300), ContainsSubstring("  1  ddp       -              -  nccl "));
   CHECK_FALSE(sweep_json(sweep)["rows"][0]["config"].contains("schedule"));
   CHECK(sweep_json(sweep)["rows"][3]["config"]["schedule"] == "gpipe");
@@ -200,13 +203,17 @@ TEST_CASE("the verdict says how many rows it is not about") {
     return text.substr(text.rfind("\n\n") + 2);
   };
   CHECK(verdict(textbook("schedule interleaved,1f1b,gpipe microbatches 11 gpus 4"))
-            .starts_with("Of 3 rows, 1 could not be predicted (why: row 1 above); the verdict is about the other 2. Fastest: schedule 1f1b, "));
+            .starts_with("Of 3 rows, 1 could not be predicted (why: row 1 above); the verdict is about the other 2. "
+                         "Fastest: schedule 1f1b, "));
   CHECK(verdict(textbook("schedule 1f1b,gpipe gpus 4")).starts_with("Fastest: "));
   SweepOptions options;
-  const std::string settings = "gpus 2 depth 4 dim 64 batch 256 microbatches 4 schedule gpipe,1f1b,interleaved chunks 1,5";
-  options.memory_limit_bytes = textbook("gpus 2 depth 4 dim 64 batch 256 microbatches 4 schedule gpipe").rows[0].result->peak_memory_bytes - 1;
-  CHECK_THAT(verdict(textbook(settings, options)), ContainsSubstring("could not be predicted (why: row ") && ContainsSubstring(" above), ") &&
-                                                       ContainsSubstring(" more memory than allowed; the verdict is about the other "));
+  const std::string settings =
+      "gpus 2 depth 4 dim 64 batch 256 microbatches 4 schedule gpipe,1f1b,interleaved chunks 1,5";
+  options.memory_limit_bytes =
+      textbook("gpus 2 depth 4 dim 64 batch 256 microbatches 4 schedule gpipe").rows[0].result->peak_memory_bytes - 1;
+  CHECK_THAT(verdict(textbook(settings, options)),
+             ContainsSubstring("could not be predicted (why: row ") && ContainsSubstring(" above), ") &&
+                 ContainsSubstring(" more memory than allowed; the verdict is about the other "));
 }
 
 TEST_CASE("a word is left out of the rows in which it has no meaning, and refused where it has none in any") {

@@ -41,13 +41,15 @@ TEST_CASE("defaults are the contract's") {
 
 TEST_CASE("by default a batch is cut where a pipeline has several workers, and nowhere else") {
   const auto microbatches = [](const std::string& flags) { return spec("--depth 16 " + flags).microbatches; };
-  for (const char* several : {"--gpus 2", "--gpus 4 --schedule gpipe", "--gpus 4 --schedule naive --workers one", "--gpus 4 --dp 2", "--pp 2 --dp 2", "--gpus 2 --schedule auto"}) {
+  for (const char* several : {"--gpus 2", "--gpus 4 --schedule gpipe", "--gpus 4 --schedule naive --workers one",
+                              "--gpus 4 --dp 2", "--pp 2 --dp 2", "--gpus 2 --schedule auto"}) {
     INFO(several);
     CHECK(microbatches(several) == 8);
     CHECK(microbatches(std::string(several) + " --microbatches 2") == 2);
   }
-  for (const char* none : {"", "--gpus 1 --schedule gpipe", "--gpus 1 --schedule auto", "--gpus 4 --strategy mp", "--gpus 4 --strategy ddp", "--gpus 4 --strategy dp",
-                           "--gpus 4 --dp 4", "--pp 1 --dp 4", "--dtype amp-fp16"}) {
+  for (const char* none :
+       {"", "--gpus 1 --schedule gpipe", "--gpus 1 --schedule auto", "--gpus 4 --strategy mp",
+        "--gpus 4 --strategy ddp", "--gpus 4 --strategy dp", "--gpus 4 --dp 4", "--pp 1 --dp 4", "--dtype amp-fp16"}) {
     INFO(none);
     CHECK(microbatches(none) == 1);
     CHECK(microbatches(std::string(none) + " --microbatches 2") == 2);
