@@ -8,7 +8,7 @@
 #include <sstream>
 
 #include "calibrate/fit/nccl_tests_json.hpp"
-#include "calibrate/fit/nccl_tests_table.hpp"
+#include "calibrate/fit/nccl_tests_builder.hpp"
 #include "sim/spec/error.hpp"
 #include "sim/spec/json_place.hpp"
 
@@ -85,7 +85,7 @@ std::optional<std::string> without_tag(const std::string& line) {
 /// Reads the table that nccl-tests print, line by line.
 class Reader {
  public:
-  Reader(const std::string& place, const NcclTestsOptions& options) : place_(place), table_(place, options) {}
+  Reader(const std::string& place, const NcclTestsOptions& options) : place_(place), builder_(place, options) {}
 
   NcclTests read(const std::string& text) {
     if (text.find('\0') != std::string::npos) refuse_file("a file that is not text", "the output of nccl-tests");
@@ -112,7 +112,7 @@ class Reader {
   void take(const std::string& line) {
     const std::vector<std::string> words = words_of(line);
     if (words.empty()) return;
-    for (const std::string& word : words) table_.name_test(here(), word);
+    for (const std::string& word : words) builder_.name_test(here(), word);
     if (words[0].starts_with('#')) return comment(line, words);
     const bool like_a_row = words.size() > 4 && whole(words[0]) && whole(words[1]) && !number(words[2]);
     if (part_ != Part::rows && like_a_row)
@@ -140,7 +140,7 @@ class Reader {
   void comment(const std::string& line, const std::vector<std::string>& words) {
     if (words.size() > 2 && (words[1] == "Rank" || words[0] == "#Rank")) return rank(line, words);
     if (has(words, "nThread") && has(words, "iters:")) return settings(words);
-    if (line.find("Blocking Enabled") != std::string::npos) return table_.blocked();
+    if (line.find("Blocking Enabled") != std::string::npos) return builder_.blocked();
     if (has(words, "bytes") && has(words, "N") && has(words, "time")) {
       refuse("the columns bytes and N, of nccl-tests 1, whose times are in milliseconds",
              "the output of nccl-tests 2.0 or later");
@@ -162,8 +162,8 @@ class Reader {
       else
         counted *= std::max<std::int64_t>(*value, 1);  // iters and agg iters
     }
-    table_.calls(warmup, counted);
-    table_.launched_by_graph(whole(after(words, "graph:")).value_or(0));
+    builder_.calls(warmup, counted);
+    builder_.launched_by_graph(whole(after(words, "graph:")).value_or(0));
   }
 
   void rank(const std::string& line, const std::vector<std::string>& words) {
@@ -181,7 +181,7 @@ class Reader {
       const std::vector<std::string> card = words_of(line.substr(close + 1));
       for (const std::string& word : card) rank.card += (rank.card.empty() ? "" : " ") + word;
     }
-    table_.add_rank(rank);
+    builder_.add_rank(rank);
   }
 
   void header(const std::vector<std::string>& words) {
@@ -236,7 +236,7 @@ class Reader {
       measure(columns_[leading_ + c], words[words.size() - measured + c]);
     const auto cell = [&](std::size_t c) { return *number(words[words.size() - measured + c]); };
     const bool reduces = words.size() == measured + leading_ && leading_ > 3 && columns_[3] == "redop";
-    table_.add_row({here(), *bytes, *count, words[2], reduces ? words[3] : "", cell(in_place_), cell(in_place_ + 1),
+    builder_.add_row({here(), *bytes, *count, words[2], reduces ? words[3] : "", cell(in_place_), cell(in_place_ + 1),
                     cell(in_place_ + 2)});
   }
 
@@ -250,7 +250,7 @@ class Reader {
     if (column == "#wrong") {
       if (cell == "N/A") return;  // measured with -c 0: results were not checked
       if (!value || *value != 0) refuse(found, "0 wrong results");
-      table_.results_were_checked();
+      builder_.results_were_checked();
     }
     // Older versions: the largest deviation. Whether it is too large is said at the end of the file.
     if (column == "error" && cell != "N/A" && (!value || !std::isfinite(*value) || *value < 0))
@@ -263,14 +263,14 @@ class Reader {
     if (part_ == Part::before)
       throw InputError(place_ + ": line " + std::to_string(header_line_ + 1), "no line of units after the header",
                        "(B) (elements) ... (us) (GB/s) (GB/s)");
-    if (part_ == Part::rows && table_.rows() > 0)
-      refuse_file("an end after " + std::to_string(table_.rows()) + " rows, without '# Out of bounds values'",
+    if (part_ == Part::rows && builder_.rows() > 0)
+      refuse_file("an end after " + std::to_string(builder_.rows()) + " rows, without '# Out of bounds values'",
                   "the whole output of the test");
-    return table_.finish();
+    return builder_.finish();
   }
 
   std::string place_;
-  NcclTestsTable table_;
+  NcclTestsBuilder builder_;
   Part part_ = Part::before;
   int line_ = 0;
   int header_line_ = 0;
