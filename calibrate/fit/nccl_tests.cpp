@@ -10,7 +10,6 @@
 #include "calibrate/fit/nccl_tests_json.hpp"
 #include "calibrate/fit/nccl_tests_builder.hpp"
 #include "sim/spec/error.hpp"
-#include "sim/spec/json_place.hpp"
 
 namespace pdl {
 namespace {
@@ -302,50 +301,6 @@ NcclTests load_nccl_tests(const std::string& path, const NcclTestsOptions& optio
   if (file.bad()) throw InputError(path, "a file that cannot be read", "an output of nccl-tests");
   if (text.size() > kLargestFile) throw InputError(path, "more than 64 MiB", "an output of nccl-tests, of some kB");
   return parse_nccl_tests(text, path, options);
-}
-
-void add_nccl_tests(const NcclTests& tests, const std::string& place, Samples& samples) {
-  nlohmann::json& environment = samples.environment;
-  nlohmann::json& read = environment["nccl_tests"];
-  std::size_t rows = 0;
-  const JsonPlace known(read, place + ": environment.nccl_tests of the samples");
-  for (std::size_t i = 0; i < read.size(); ++i)
-    rows += static_cast<std::size_t>(known.at(i).at("rows").whole(0, kLargestBytes));
-  if (samples.samples.size() == rows) {  // of a machine of which there is nothing else
-    environment["device"] = "cuda";
-    environment["count"] = std::max(environment.value("count", tests.ranks), tests.ranks);
-    if (!tests.card.empty() && !environment.contains("card")) environment["card"] = tests.card;
-  }
-  if (!tests.card.empty() && environment.value("card", tests.card) != tests.card) {
-    throw InputError(place, "collectives of " + tests.card,
-                     "of " + environment.value("card", "") + ", as the other samples");
-  }
-  read.push_back({{"collective", tests.collective},
-                  {"ranks", tests.ranks},
-                  {"hosts", tests.hosts},
-                  {"card", tests.card},
-                  {"column", "in-place"},
-                  {"rows", tests.samples.size()},
-                  {"rows_without_bytes", tests.rows_without_bytes},
-                  {"results_checked", tests.checked},
-                  {"doubts", tests.doubts}});
-  std::sort(read.begin(), read.end());  // whatever the order of the files
-  samples.samples.insert(samples.samples.end(), tests.samples.begin(), tests.samples.end());
-}
-
-std::vector<std::string> nccl_tests_doubts(const nlohmann::json& environment) {
-  std::vector<std::string> texts;
-  if (!environment.contains("nccl_tests") || !environment["nccl_tests"].is_array()) return texts;
-  for (const nlohmann::json& tests : environment["nccl_tests"]) {
-    if (!tests.is_object() || !tests.contains("doubts") || !tests["doubts"].is_array()) continue;
-    for (const nlohmann::json& doubt : tests["doubts"]) {
-      if (!doubt.is_string()) continue;
-      const std::string text = "nccl-tests, " + tests.value("collective", "collective") + " of " +
-                               std::to_string(tests.value("ranks", 0)) + " ranks: " + doubt.get<std::string>();
-      if (std::find(texts.begin(), texts.end(), text) == texts.end()) texts.push_back(text);
-    }
-  }
-  return texts;
 }
 
 }  // namespace pdl

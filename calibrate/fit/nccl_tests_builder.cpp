@@ -163,7 +163,14 @@ NcclTests NcclTestsBuilder::finish() {
     sample.calls_before = warmup_calls_;
     sample.calls_a_value = calls_;
   }
-  for (auto& [bytes, sample] : by_bytes) tests_.samples.push_back(std::move(sample));
+  for (auto& [bytes, sample] : by_bytes) {
+    const auto [least, largest] = std::minmax_element(sample.values.begin(), sample.values.end());
+    if (*largest > kNcclTestsAgree * *least) {
+      doubt("cycles of one file (-N) differ: " + std::to_string(bytes) + " bytes took " + to_text(*least) + " us and " +
+            to_text(*largest) + " us");
+    }
+    tests_.samples.push_back(std::move(sample));
+  }
   return std::move(tests_);
 }
 

@@ -13,7 +13,6 @@
 #include "calibrate/fit/nccl_tests_json.hpp"
 
 #include "calibrate/fit/nccl_tests_builder.hpp"
-#include "sim/spec/error.hpp"
 #include "sim/spec/json_place.hpp"
 
 namespace pdl {
@@ -104,10 +103,7 @@ void check_end(const JsonPlace& root) {
 }  // namespace
 
 NcclTests parse_nccl_tests_report(const std::string& text, const std::string& place, const NcclTestsOptions& options) {
-  const nlohmann::json document = nlohmann::json::parse(text, nullptr, false);
-  if (document.is_discarded())
-    throw InputError(place, "text that begins as JSON and is none, or is cut off",
-                     "the whole report of nccl-tests (-J)");
+  const nlohmann::json document = parse_json(text, place);
   const JsonPlace root(document, place);
   NcclTestsBuilder builder = read_config(root.object().at("config").object(), options, place);
   if (root.has("args") && root.at("args").array().size() > 0)
