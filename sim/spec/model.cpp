@@ -32,15 +32,21 @@ Model load_model(const std::string& path) {
   const nlohmann::json document = read_json_file(path);
   const JsonPlace root(document, path);
   const std::array<std::string, 1> keys = {"layers"};
-  const JsonPlace layers = root.object_of(keys).at("layers").array();
-  if (layers.size() == 0 || layers.size() > kMostLayers) layers.refuse("from 1 to " + std::to_string(kMostLayers) + " layers");
+  return read_layers(root.object_of(keys).at("layers"));
+}
+
+Model read_layers(const JsonPlace& layers) {
+  layers.array();
+  if (layers.size() == 0 || layers.size() > kMostLayers)
+    layers.refuse("from 1 to " + std::to_string(kMostLayers) + " layers");
   Model model;
   double count = 0;
   for (std::size_t i = 0; i < layers.size(); ++i) {
     const JsonPlace place = layers.at(i);
     const Layer layer = read_layer(place);
     if (i > 0 && layer.in_features != model.layers.back().out_features) {
-      place.at("in").refuse(std::to_string(model.layers.back().out_features) + ", the width that the layer before gives");
+      place.at("in").refuse(std::to_string(model.layers.back().out_features) +
+                            ", the width that the layer before gives");
     }
     model.layers.push_back(layer);
     count += static_cast<double>(parameters(layer));
