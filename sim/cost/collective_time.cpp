@@ -33,6 +33,10 @@ std::string on_hosts(std::int64_t gpus, std::int64_t hosts) {
   return std::to_string(gpus) + " GPUs on " + (hosts == 1 ? "one host" : std::to_string(hosts) + " hosts");
 }
 
+std::string microseconds(double ns) {
+  return to_text(std::round(ns / 100) / 10) + " us";
+}
+
 }  // namespace
 
 CollectiveTime CollectiveTimes::at(const Collective& collective) {
@@ -42,7 +46,7 @@ CollectiveTime CollectiveTimes::at(const Collective& collective) {
   if (cluster && (collective.hosts > 1 || !host_known)) return of_cluster(collective, *cluster);
   const Parts inside = inside_hosts(collective);
   if (collective.hosts <= 1) return inside.time();
-  Parts between = collective.transport == "nccl" ? by_nccl(collective) : by_ring(collective, inside);
+  Parts between = collective.transport == "nccl" ? by_nccl(collective, inside) : by_ring(collective, inside);
   between = between.at_least(inside.total_ns());  // several hosts are never faster than one
   between.blocks = inside.blocks;
   between.issue_ns = inside.issue_ns;
@@ -145,7 +149,7 @@ CollectiveTimes::Parts CollectiveTimes::of_other_group(const Parts& measured, co
   return by_ring.total_ns() <= by_tree.total_ns() ? by_ring : by_tree;
 }
 
-CollectiveTimes::Parts CollectiveTimes::by_nccl(const Collective& collective) {
+CollectiveTimes::Parts CollectiveTimes::by_nccl(const Collective& collective, const Parts& inside) {
   CollectiveBetweenHosts between;
   between.operation = collective.operation;
   between.card = profile_.host_description.card;
@@ -164,25 +168,47 @@ CollectiveTimes::Parts CollectiveTimes::by_nccl(const Collective& collective) {
   of_a_host.hosts = 1;
   Notices not_said;  // what is between hosts is said as a whole
   if (of_a_host.ranks > 1) between.inside_ns = CollectiveTimes(profile_, not_said).inside_hosts(of_a_host).volume_ns;
-  const TimeBetweenHosts time = fastest_between_hosts(between);
-  say_network(collective, "by NCCL's " + time.algorithm);
+  const TimeBetweenHosts time = nccl_between_hosts(between);
+  say_network(collective, "by NCCL's " + time.algorithm, "within a quarter for two hosts, unknown beyond");
+  say_choice(collective, time, inside);
   return {time.latency_ns, time.transfer_ns};
+}
+
+/// "all_reduce of 32 GPUs on 4 hosts, 1073741824 bytes: 5929.1 us; a tree takes 7391.0, a ring, which NCCL takes, 5929.1"
+void CollectiveTimes::say_choice(const Collective& collective, const TimeBetweenHosts& time, const Parts& inside) {
+  if (time.tree_ns == 0) return;
+  const std::string what = collective.operation + " of " + on_hosts(collective.ranks, collective.hosts);
+  const bool by_ring = time.algorithm.starts_with("ring");
+  std::string text = what + ", " + std::to_string(collective.bytes) + " bytes: ";
+  text += microseconds(std::max(time.total_ns(), inside.total_ns())) + "; a tree" + (by_ring ? "" : ", which NCCL takes,") +
+          " is estimated at " + microseconds(time.tree_ns);
+  if (time.ring_ns > 0) {
+    text += std::string(", a ring") + (by_ring ? ", which NCCL takes," : "") + " at " + microseconds(time.ring_ns);
+  }
+  if (time.total_ns() < inside.total_ns()) {
+    text += "; no less than if all were on one host";
+  } else if (time.hosts < collective.hosts) {
+    text += "; no less than on " + std::to_string(time.hosts) + " of these hosts by NCCL's " + time.algorithm;
+  } else if (time.changeover) {
+    text += "; between them, as NCCL goes over to the ring just below this size";
+  }
+  notices_.say_of_largest(what, collective.bytes, text);
 }
 
 CollectiveTimes::Parts CollectiveTimes::by_ring(const Collective& collective, const Parts& inside) {
   const double steps = ring(collective.operation, static_cast<double>(collective.hosts)).steps;
   const double volume = ring(collective.operation, static_cast<double>(collective.ranks)).volume;
   const double network_ns = volume * static_cast<double>(collective.bytes) / collective.network_bytes_per_s * 1e9;
-  say_network(collective, "by a ring");
+  say_network(collective, "by a ring", "compared with no measurement");
   // The network is at it while the links inside are: the longer of the two counts.
   return {inside.latency_ns + steps * collective.network_latency_ns, std::max(inside.volume_ns, network_ns)};
 }
 
-void CollectiveTimes::say_network(const Collective& collective, const std::string& how) {
-  notices_.say("extrapolated: " + collective.operation + " of " + on_hosts(collective.ranks, collective.hosts) + " " +
-               how + ", over a network of " + to_text(collective.network_bytes_per_s / 1e9) + " GB/s a host and " +
-               to_text(collective.network_latency_ns / 1e3) +
-               " us (--network-gb-per-s, --network-latency-us: nobody has measured it)");
+void CollectiveTimes::say_network(const Collective& collective, const std::string& how, const std::string& how_well) {
+  std::string text = "extrapolated: " + collective.operation + " of " + on_hosts(collective.ranks, collective.hosts) + " " + how +
+                     ", over a network of " + to_text(collective.network_bytes_per_s / 1e9) + " GB/s a host";
+  if (collective.network_latency_ns > 0) text += " and " + to_text(collective.network_latency_ns / 1e3) + " us more a message";
+  notices_.say(text + " (--network-gb-per-s, --network-latency-us): estimated, not measured: " + how_well);
 }
 
 const MeasuredCurve* CollectiveTimes::nearest_cluster(const Collective& collective) const {
@@ -219,13 +245,27 @@ CollectiveTime CollectiveTimes::of_cluster(const Collective& collective, const M
   const std::string what = "extrapolated: " + collective.operation + " of " +
                            on_hosts(collective.ranks, collective.hosts) + " from " + on_hosts(key.ranks, key.hosts) +
                            " measured";
+  const Parts most = of_other_cluster(parts, collective, key).at_least(least_of_smaller_clusters(collective));
   if (collective.hosts == 1) {
     notices_.say(what + ", with its network: what one host takes nobody has measured, hardly more than this");
+  } else if (collective.operation != "all_reduce") {
+    notices_.say(what + ", by the byte counts of a ring");
   } else {
-    notices_.say(what + ", by the byte counts of " +
-                 (collective.operation == "all_reduce" ? "a tree of hosts" : "a ring"));
+    notices_.say(what + ", by the bytes of the busiest host in a tree of hosts");
+    say_bounds(collective, parts, most);
   }
-  return of_other_cluster(parts, collective, key).at_least(least_of_smaller_clusters(collective)).time();
+  return most.time();
+}
+
+/// `measured`: of the cluster that was. A host's network may carry more than there; the links inside carry no more.
+void CollectiveTimes::say_bounds(const Collective& collective, const Parts& measured, const Parts& most) {
+  const double least_ns = std::max(most.latency_ns + measured.volume_ns, least_of_smaller_clusters(collective));
+  if (least_ns >= most.total_ns()) return;
+  const std::string what = collective.operation + " of " + on_hosts(collective.ranks, collective.hosts);
+  notices_.say_of_largest(what, collective.bytes,
+                          what + ", " + std::to_string(collective.bytes) + " bytes: between " + microseconds(least_ns) +
+                              ", if the links inside the hosts limit it, and " + microseconds(most.total_ns()) +
+                              ", if their network does; the second is taken");
 }
 
 double CollectiveTimes::least_of_smaller_clusters(const Collective& collective) {
@@ -245,8 +285,8 @@ CollectiveTimes::Parts CollectiveTimes::of_other_cluster(const Parts& measured, 
   const double steps = tree(collective.operation, to).steps / tree(collective.operation, from).steps;
   double volume = ring(collective.operation, to).volume / ring(collective.operation, from).volume;
   if (collective.operation == "all_reduce" && collective.hosts > 1) {  // what a network carries in a tree of hosts
-    volume = ring(collective.operation, static_cast<double>(collective.hosts)).volume /
-             ring(collective.operation, static_cast<double>(key.hosts)).volume;
+    volume = busiest_host_of_tree(static_cast<double>(collective.hosts)) /
+             busiest_host_of_tree(static_cast<double>(key.hosts));
   }
   Parts parts = measured;
   parts.latency_ns *= steps;

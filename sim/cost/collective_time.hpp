@@ -19,9 +19,10 @@
 //
 // Several hosts that were measured (nccl-tests over them): their curve, without another network. Other numbers of hosts
 // or ranks: the nearest measured cluster, latency by the steps of a tree (all_gather, reduce_scatter: of a ring),
-// volume by what a host's network carries, 2 (H-1)/H of the bytes for all_reduce in a tree of H hosts, else as the
-// ring; never less than a smaller cluster that was measured. One host of which nothing was measured: the same, the
-// network in it. Several hosts that were not: with NCCL sim/cost/nccl_between_hosts.hpp, with Gloo a ring over all
+// volume by what the busiest host's network carries for all_reduce in a tree of hosts (1 x the bytes on 2 hosts, 3/2 on
+// 3, 2 on more), else as the ring: as if the network limited what was measured. Where the links inside a host do, more
+// hosts take no more volume: the warning has both. Never less than a smaller cluster that was measured. One host of
+// which nothing was measured: the same, the network in it. Several hosts that were not: with NCCL sim/cost/nccl_between_hosts.hpp, with Gloo a ring over all
 // ranks; the links inside and the network go on at the same time, and the volumes take the longer of the two. Several
 // hosts are never faster than one. Every such time is marked as extrapolated.
 //
@@ -38,6 +39,8 @@
 
 namespace pdl {
 
+struct TimeBetweenHosts;
+
 struct Collective {
   std::string operation;
   std::string transport;
@@ -45,7 +48,7 @@ struct Collective {
   std::int64_t bytes = 0;
   std::int64_t hosts = 1;  // divides ranks
   double network_bytes_per_s = 0;
-  double network_latency_ns = 0;
+  double network_latency_ns = 0;  // of a message, beyond what its algorithm has for it
   bool network_given = false;  // by the user
 };
 
@@ -92,12 +95,14 @@ class CollectiveTimes {
   Parts parts_of(const MeasuredCurve& measured, std::int64_t bytes) const;
   Neighbours neighbours(const Collective& collective) const;
   /// Over several hosts of which none was measured. `inside`: as if all ranks were on one.
-  Parts by_nccl(const Collective& collective);
+  Parts by_nccl(const Collective& collective, const Parts& inside);
+  void say_choice(const Collective& collective, const TimeBetweenHosts& time, const Parts& inside);
   Parts by_ring(const Collective& collective, const Parts& inside);
-  void say_network(const Collective& collective, const std::string& how);
+  void say_network(const Collective& collective, const std::string& how, const std::string& how_well);
   /// Over several hosts, of which some were measured. Null if the profile has none.
   const MeasuredCurve* nearest_cluster(const Collective& collective) const;
   CollectiveTime of_cluster(const Collective& collective, const MeasuredCurve& measured);
+  void say_bounds(const Collective& collective, const Parts& measured, const Parts& most);
   static Parts of_other_cluster(const Parts& measured, const Collective& collective, const MeasuredKey& key);
   /// What every measured group of no more hosts and ranks takes, at most.
   double least_of_smaller_clusters(const Collective& collective);

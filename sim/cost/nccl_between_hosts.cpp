@@ -1,75 +1,30 @@
 #include "sim/cost/nccl_between_hosts.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <vector>
+#include <limits>
+
+#include "sim/cost/nccl_tuning.hpp"
 
 namespace pdl {
 namespace {
 
 constexpr double kNicEfficiency = 0.94;                   // of a NIC's bandwidth, as NCCL gets it (nccl-tests #290)
-constexpr double kPlateauOfRings = 1.4;                   // Simple, all-reduce (tuning.cc, ncclTopoGetAlgoTime)
 constexpr double kLeastChannels = 2, kMostChannels = 16;  // as NCCL_DEBUG=INFO shows them on hosts with 8 GPUs and NICs
-
-/// Of tuning.cc, ncclTunerConstantsDefaults, for rings and trees: baseLatencies, hwLatencies of NVLINK and of NET.
-struct Latencies {
-  double call_us, inside_us, network_us;
-};
-
-struct Protocol {
-  const char* name;
-  Latencies ring, tree;
-  double proxy_us;     // of a ring's step: getNetOverhead, three times with Simple
-  double flushes;      // messages between hosts that pay the network's latency once more
-  double wire_bytes;   // of a byte of data: LL sends a flag of 4 bytes with every 4
-  double chunk_bytes;  // of a channel, at most
-};
-
-constexpr double kKiB = 1024;
-// LL: 8 lines of 16 bytes of 512 threads, half of them data (device.h). Simple: 4 MiB in 8 steps (init.cc).
-constexpr std::array kProtocols = {
-    Protocol{"LL", {6.6, 0.6, 2.7}, {6.8, 0.6, 5.0}, 1.0, 0, 2, 32 * kKiB},
-    Protocol{"Simple", {8.4, 3.4, 14.0}, {8.4, 4.0, 14.0}, 3.0, 1, 1, 512 * kKiB},
-};
-
-/// Bytes a second by generation: perChMaxTreeBws of two hosts and of more, llMaxBws of one host. Bus bandwidths: halved
-/// for a tree.
-struct Generation {
-  std::vector<const char*> cards;
-  double tree_of_two, tree_of_more, ll;
-};
-
-const Generation& generation_of(const std::string& card) {
-  static const std::array<Generation, 4> known = {
-      {{{"H100", "H200", "H800", "H20", "GH200"}, 41.4e9, 36.0e9, 141.0e9},
-       {{"B100", "B200", "B300", "GB200", "GB300"}, 42.8e9, 24.0e9, 282.0e9},
-       {{"A100", "A800", "A40", "A30", "A10"}, 23.6e9, 17.8e9, 87.7e9},
-       {{"V100"}, 18.5e9, 10.0e9, 39.0e9}}};
-  for (const Generation& generation : known) {
-    for (const char* name : generation.cards) {
-      if (card.find(name) != std::string::npos) return generation;
-    }
-  }
-  return known.front();
-}
-
-/// llMaxBws between hosts: of proxies on Intel's CPUs, which NCCL also takes for those that it does not know.
-double ll_between_hosts(double hosts) {
-  return hosts <= 2 ? 39.0e9 : 20.4e9;
-}
+constexpr double kMostBytes = 1ULL << 44;
+constexpr int kHalvings = 30;  // of the sizes between which NCCL changes over
 
 /// What one chunk passes, and what all of them load.
 struct Path {
   double steps_inside = 0, steps_between = 0;  // one after another, each with a latency
   double gpus = 0, networks = 0;               // that a chunk passes one after another; 0: the algorithm goes by steps
-  double network_volume = 0;                   // that a host's network carries each way, in buffers
+  double network_volume = 0;                   // that the busiest host's network carries each way, in buffers
   double bus_share = 1;                        // of a bus bandwidth, in buffers a second
 };
 
 Path tree_path(double ranks, double hosts) {
   const double depth = std::ceil(std::log2(hosts)), chain = ranks / hosts;
-  return {2 * (chain - 1), 2 * depth, 2 * (chain + depth), 2 * depth, 2 * (hosts - 1) / hosts, 0.5};
+  return {2 * (chain - 1), 2 * depth, 2 * (chain + depth), 2 * depth, busiest_host_of_tree(hosts), 0.5};
 }
 
 Path ring_path(const std::string& operation, double ranks, double hosts) {
@@ -79,92 +34,146 @@ Path ring_path(const std::string& operation, double ranks, double hosts) {
           rounds * (ranks - 1) / ranks, ranks / (rounds * (ranks - 1))};
 }
 
+NcclHosts hosts_of(const CollectiveBetweenHosts& collective, const NcclConstants& constants) {
+  // As many channels as carry what the links were measured to carry.
+  const double channels = std::clamp(std::ceil(collective.link_bytes_per_s / (constants.tree_of_two / 2)), kLeastChannels, kMostChannels);
+  return {collective.ranks, collective.hosts, channels, collective.network_bytes_per_s, collective.link_bytes_per_s,
+          collective.network_latency_ns / 1e3};
+}
+
+/// One number of bytes on one number of hosts.
 class Estimate {
  public:
   explicit Estimate(const CollectiveBetweenHosts& collective)
       : collective_(collective),
-        ranks_(static_cast<double>(collective.ranks)),
-        hosts_(static_cast<double>(collective.hosts)),
-        bytes_(static_cast<double>(collective.bytes)),
-        network_(kNicEfficiency * collective.network_bytes_per_s) {
-    const Generation& generation = generation_of(collective.card);
-    tree_channel_ = (hosts_ <= 2 ? generation.tree_of_two : generation.tree_of_more) / 2;
-    // As many channels as carry what the links were measured to carry.
-    channels_ = std::clamp(std::ceil(collective.link_bytes_per_s / tree_channel_), kLeastChannels, kMostChannels);
-    ll_channel_ = generation.ll / 2 / channels_;
-  }
+        constants_(nccl_constants(collective.card)),
+        topology_(hosts_of(collective, constants_)),
+        network_(kNicEfficiency * collective.network_bytes_per_s) {}
 
-  TimeBetweenHosts fastest() const {
+  /// The faster protocol.
+  TimeBetweenHosts of(Algorithm algorithm, double bytes) const {
     TimeBetweenHosts best;
-    const bool reduces_for_all = collective_.operation == "all_reduce";
-    for (const Protocol& protocol : kProtocols) {
-      if (reduces_for_all) keep_faster(best, tree(protocol));
-      // NCCL reckons with a tree of two hosts as fast as their links inside, and takes no ring.
-      if (!reduces_for_all || collective_.hosts > 2) keep_faster(best, ring(protocol));
+    for (const NcclProtocol& protocol : kNcclProtocols) {
+      TimeBetweenHosts other = with(protocol, algorithm, bytes);
+      if (best.algorithm.empty() || other.total_ns() < best.total_ns()) best = std::move(other);
     }
+    best.hosts = collective_.hosts;
     return best;
   }
 
+  TimeBetweenHosts time() const {
+    const auto bytes = static_cast<double>(collective_.bytes);
+    if (collective_.operation != "all_reduce") return of(Algorithm::ring, bytes);
+    const TimeBetweenHosts tree = of(Algorithm::tree, bytes);
+    if (!has_choice()) return tree;
+    const double from = size_of_changeover();
+    if (bytes < from) return tree;
+    TimeBetweenHosts ring = of(Algorithm::ring, bytes);
+    if (from == 0) return ring;
+    const double least_ns = of(Algorithm::tree, from).total_ns();
+    const double most_ns = std::max(least_ns, tree.total_ns() * bytes / from);
+    const double ns = std::clamp(ring.total_ns(), least_ns, most_ns);
+    ring.changeover = ns != ring.total_ns();
+    const double part = ns / ring.total_ns();
+    ring.latency_ns *= part;
+    ring.transfer_ns *= part;
+    return ring;
+  }
+
+  /// On two hosts NCCL reckons with a tree as fast as their links inside, if there are any, and takes no ring.
+  bool has_choice() const { return collective_.hosts > 2 || collective_.ranks == collective_.hosts; }
+
+  /// Of no size up to these does NCCL take the ring, on as many hosts or more: its steps alone take longer.
+  bool never_by_ring(double longest_ns) const {
+    const double steps_us = 2 * static_cast<double>(collective_.ranks - collective_.hosts) * kNcclProtocols[0].proxy_us +
+                            2 * static_cast<double>(collective_.hosts - 1) * kNcclProtocols[0].ring.network_us;
+    return steps_us * 1e3 > longest_ns;
+  }
+
+  double nccl_reckons_ns(Algorithm algorithm, double bytes) const {
+    return nccl_reckons_us(constants_, algorithm, topology_, bytes) * 1e3;
+  }
+
  private:
-  static void keep_faster(TimeBetweenHosts& best, TimeBetweenHosts other) {
-    if (best.algorithm.empty() || other.total_ns() < best.total_ns()) best = std::move(other);
+  /// From which NCCL has the ring faster, however many more bytes there are. 0: at every size.
+  double size_of_changeover() const {
+    const auto by_ring = [&](double bytes) {
+      return nccl_reckons_ns(Algorithm::ring, bytes) < nccl_reckons_ns(Algorithm::tree, bytes);
+    };
+    double size = kMostBytes;
+    if (!by_ring(size)) return std::numeric_limits<double>::infinity();
+    while (size > 1 && by_ring(size / 2)) size /= 2;
+    if (size <= 1) return 0;
+    double below = size / 2;
+    for (int i = 0; i < kHalvings; ++i) {
+      const double middle = (below + size) / 2;
+      (by_ring(middle) ? size : below) = middle;
+    }
+    return size;
   }
 
-  TimeBetweenHosts tree(const Protocol& protocol) const {
-    const Path path = tree_path(ranks_, hosts_);
-    return {std::string("tree, ") + protocol.name, latency_ns(protocol, protocol.tree, path),
-            transfer_ns(protocol, path)};
+  TimeBetweenHosts with(const NcclProtocol& protocol, Algorithm algorithm, double bytes) const {
+    const auto ranks = static_cast<double>(collective_.ranks), hosts = static_cast<double>(collective_.hosts);
+    const bool tree = algorithm == Algorithm::tree;
+    const Path path = tree ? tree_path(ranks, hosts) : ring_path(collective_.operation, ranks, hosts);
+    TimeBetweenHosts time;
+    time.algorithm = std::string(tree ? "tree, " : "ring, ") + protocol.name;
+    time.latency_ns = latency_ns(protocol, algorithm, path);
+    time.transfer_ns = transfer_ns(protocol, path, bytes, tree ? tree_correction(protocol, bytes) : 1);
+    return time;
   }
 
-  TimeBetweenHosts ring(const Protocol& protocol) const {
-    Latencies latencies = protocol.ring;
-    const Path path = ring_path(collective_.operation, ranks_, hosts_);
-    latencies.inside_us = std::max(latencies.inside_us, protocol.proxy_us);
-    double ns = latency_ns(protocol, latencies, path);
-    if (collective_.operation == "all_reduce" && protocol.flushes > 0) ns *= kPlateauOfRings;
-    return {std::string("ring, ") + protocol.name, ns, transfer_ns(protocol, path)};
+  double latency_ns(const NcclProtocol& protocol, Algorithm algorithm, const Path& path) const {
+    const bool tree = algorithm == Algorithm::tree;
+    const NcclLatencies& of = tree ? protocol.tree : protocol.ring;
+    const double inside_us = tree ? of.inside_us : std::max(of.inside_us, protocol.proxy_us);
+    const double us = of.call_us + path.steps_inside * inside_us + path.steps_between * network_us(protocol, algorithm, topology_);
+    const bool plateau = !tree && collective_.operation == "all_reduce" && protocol.flushes > 0;
+    return us * (plateau ? constants_.plateau : 1) * 1e3;
   }
 
-  double latency_ns(const Protocol& protocol, const Latencies& of, const Path& path) const {
-    const double message_ns = of.network_us * 1e3 + collective_.network_latency_ns * (1 + protocol.flushes);
-    return of.call_us * 1e3 + path.steps_inside * of.inside_us * 1e3 + path.steps_between * message_ns;
-  }
-
-  double transfer_ns(const Protocol& protocol, const Path& path) const {
+  double transfer_ns(const NcclProtocol& protocol, const Path& path, double bytes, double correction) const {
     const bool ll = protocol.wire_bytes > 1;
-    const double gpu = channels_ * std::min(ll ? ll_channel_ : tree_channel_, collective_.link_bytes_per_s / channels_);
-    const double proxies = ll_between_hosts(hosts_) * path.bus_share;
+    const double channels = topology_.channels, link = collective_.link_bytes_per_s;
+    const double gpu = std::min(ll ? constants_.ll / 2 : channels * constants_.tree_of_two / 2, link);
+    const double proxies = ll_between_hosts(static_cast<double>(collective_.hosts)) * path.bus_share;
     const double network = ll ? std::min(network_ / protocol.wire_bytes, proxies) : network_;
-    const double chunks_in_flight = path.gpus > 0 ? std::min(bytes_, channels_ * protocol.chunk_bytes) : 0;
-    const double first_s = chunks_in_flight * (path.gpus / gpu + path.networks / network);
     double slowest_s = std::max(path.network_volume * protocol.wire_bytes / network_, ll ? 1 / proxies : 0);
-    if (path.gpus > 0) slowest_s = std::max(slowest_s, 1 / gpu);
-    slowest_s = std::max(slowest_s, collective_.inside_ns / 1e9 / bytes_);
-    return (first_s + (bytes_ - chunks_in_flight) * slowest_s) * 1e9;
+    slowest_s = std::max(slowest_s, path.gpus > 0 ? 1 / gpu : path.network_volume * protocol.wire_bytes / link);
+    const double first_bytes = path.gpus > 0 ? std::min(bytes, channels * protocol.chunk_bytes) : 0;
+    const double first_s = first_bytes * std::max(0.0, path.gpus / gpu + path.networks / network - slowest_s);
+    // The links inside were measured with all that NCCL's correction stands for.
+    return first_s * 1e9 + std::max(bytes * slowest_s / correction * 1e9, collective_.inside_ns * bytes / static_cast<double>(collective_.bytes));
   }
 
   const CollectiveBetweenHosts& collective_;
-  double ranks_, hosts_, bytes_, network_;
-  double channels_ = 0, tree_channel_ = 0, ll_channel_ = 0;
+  const NcclConstants& constants_;
+  NcclHosts topology_;
+  double network_;
 };
 
 }  // namespace
 
-TimeBetweenHosts fastest_between_hosts(const CollectiveBetweenHosts& collective) {
-  TimeBetweenHosts time = Estimate(collective).fastest();
-  const auto no_less_than = [&](const CollectiveBetweenHosts& smaller) {
-    const TimeBetweenHosts other = Estimate(smaller).fastest();
-    if (other.total_ns() > time.total_ns()) time = {time.algorithm, other.latency_ns, other.transfer_ns};
-  };
-  CollectiveBetweenHosts fewer = collective;
-  fewer.hosts = 2;
-  fewer.ranks = 2 * (collective.ranks / collective.hosts);
-  no_less_than(fewer);  // for which there is no ring
-  // A chain in a host is longer than a tree's way through as many hosts: with networks as fast as links more hosts
-  // would win.
-  fewer.ranks = collective.ranks;
-  for (fewer.hosts = 2; fewer.hosts < collective.hosts; ++fewer.hosts) {
-    if (fewer.ranks % fewer.hosts == 0) no_less_than(fewer);
+double busiest_host_of_tree(double hosts) {
+  return std::min(hosts / 2, 2.0);
+}
+
+TimeBetweenHosts nccl_between_hosts(const CollectiveBetweenHosts& collective) {
+  const Estimate estimate(collective);
+  const auto bytes = static_cast<double>(collective.bytes);
+  TimeBetweenHosts time = estimate.time();
+  if (collective.operation == "all_reduce") {
+    const double longest_ns = estimate.nccl_reckons_ns(Algorithm::tree, bytes);
+    CollectiveBetweenHosts fewer = collective;
+    for (fewer.hosts = 2; fewer.hosts < collective.hosts; ++fewer.hosts) {
+      fewer.ranks = fewer.hosts * (collective.ranks / collective.hosts);
+      const Estimate smaller(fewer);
+      if (fewer.hosts > 2 && smaller.never_by_ring(longest_ns)) break;  // from here trees, which grow with the hosts
+      TimeBetweenHosts other = smaller.time();
+      if (other.total_ns() > time.total_ns()) time = std::move(other);
+    }
+    time.tree_ns = estimate.of(Algorithm::tree, bytes).total_ns();
+    if (estimate.has_choice()) time.ring_ns = estimate.of(Algorithm::ring, bytes).total_ns();
   }
   return time;
 }

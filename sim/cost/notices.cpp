@@ -19,9 +19,15 @@ void Notices::say(const std::string& text) {
   if (std::find(said_.begin(), said_.end(), text) == said_.end()) said_.push_back(text);
 }
 
+void Notices::say_of_largest(const std::string& what, std::int64_t size, const std::string& text) {
+  auto& [largest, said] = largest_[what];
+  if (said.empty() || size > largest) largest = size, said = text;
+}
+
 std::vector<std::string> Notices::texts() const {
   std::vector<std::string> texts;
   for (const auto& [what, farthest] : beyond_) texts.push_back(farthest.text);
+  for (const auto& [what, largest] : largest_) texts.push_back(largest.second);
   texts.insert(texts.end(), said_.begin(), said_.end());
   return texts;
 }

@@ -28,7 +28,10 @@ class Notices {
     say("not in profile " + profile + ": " + wanted + "; " + used + " used instead");
   }
 
-  /// Extrapolations by name, then the others in the order in which they were first said.
+  /// Of each `what` the text of the largest size is kept.
+  void say_of_largest(const std::string& what, std::int64_t size, const std::string& text);
+
+  /// Extrapolations by name, the texts of largest sizes by name, then the others in the order in which they were first said.
   std::vector<std::string> texts() const;
 
  private:
@@ -37,6 +40,7 @@ class Notices {
     std::string text;
   };
   std::map<std::pair<std::string, bool>, Farthest> beyond_;  // by what, and whether above
+  std::map<std::string, std::pair<std::int64_t, std::string>> largest_;  // by what: size, text
   std::vector<std::string> said_;
 };
 

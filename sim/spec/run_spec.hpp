@@ -107,7 +107,7 @@ struct RunSpec {
   bool hosts_given = false;    // by the user, or by a run: not for on_hosts_of_profile() to choose
   bool network_given = false;  // by the user: said where a measured cluster makes it useless
   double network_gb_per_s = 400;  // 8 ports of 400 Gb/s, one a GPU: DGX H100 and H200, AWS p5, Azure ND H100 v5
-  double network_latency_us = 5;
+  double network_latency_us = 0;  // beyond what NCCL's tuning.cc has for a message between hosts, 2.7 to 14 us
   std::optional<SyntheticCosts> synthetic;
 };
 

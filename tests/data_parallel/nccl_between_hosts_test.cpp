@@ -20,7 +20,7 @@ CollectiveBetweenHosts asked(const std::string& operation, std::int64_t ranks, s
 }
 
 double us(const CollectiveBetweenHosts& collective) {
-  return fastest_between_hosts(collective).total_ns() / 1e3;
+  return nccl_between_hosts(collective).total_ns() / 1e3;
 }
 
 /// The all-reduce of 8 H100 on one host, as tests/golden has it (in place).
@@ -47,7 +47,7 @@ CostProfile one_host_of_h100() {
 
 TEST_CASE("a byte between hosts: LL, a call, the chains of two hosts and the network, there and back",
           "[data_parallel]") {
-  const TimeBetweenHosts time = fastest_between_hosts(asked("all_reduce", 16, 2, 1));
+  const TimeBetweenHosts time = nccl_between_hosts(asked("all_reduce", 16, 2, 1));
   CHECK(time.algorithm == "tree, LL");
   CHECK(time.latency_ns == Approx(1e3 * (6.8 + 2 * (7 * 0.6 + 5 + 5))));
   CHECK(time.transfer_ns < 1);
@@ -81,7 +81,7 @@ TEST_CASE("the chunks behind the first take the slowest of network, GPUs and lin
 TEST_CASE("all_gather and reduce_scatter are rings: their steps, and what the other ranks have", "[data_parallel]") {
   for (const std::string operation : {"all_gather", "reduce_scatter"}) {
     INFO(operation);
-    CHECK(fastest_between_hosts(asked(operation, 16, 2, kMiB)).algorithm == "ring, LL");
+    CHECK(nccl_between_hosts(asked(operation, 16, 2, kMiB)).algorithm == "ring, LL");
     CHECK(us(asked(operation, 16, 2, 1)) == Approx(6.6 + 14 * 1.0 + 2.7 + 5).epsilon(1e-3));
     CHECK(us(asked(operation, 16, 2, 1024 * kMiB)) ==
           Approx(8.4 + 14 * 3.4 + 14 + 10 + 1024 * kMiB / 1e3 * 15 / 16 / 200));
