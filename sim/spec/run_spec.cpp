@@ -355,7 +355,8 @@ void check_totals(const Given& given, RunSpec& spec) {
 }  // namespace
 
 bool is_synthetic_cost(const std::string& setting) {
-  return std::find(kSyntheticCostSettings.begin(), kSyntheticCostSettings.end(), setting) != kSyntheticCostSettings.end();
+  return std::find(kSyntheticCostSettings.begin(), kSyntheticCostSettings.end(), setting) !=
+         kSyntheticCostSettings.end();
 }
 
 RunSpec parse_run_spec(std::span<const SettingValue> values) { return parse_run_spec(values, nullptr); }

@@ -141,8 +141,10 @@ TEST_CASE("a generation of GPUs has its own channels of trees, of 2 hosts and of
     const char* name;
     double tree_of_two, tree_of_more, ll;  // GB/s: NCCL 2.28.9, tuning.cc, ncclTunerConstantsDefaults
   };
-  for (const Card& card : {Card{"Tesla V100-SXM2-32GB", 18.5, 10.0, 39.0}, {"NVIDIA A100-SXM4-80GB", 23.6, 17.8, 87.7},
-                           {"NVIDIA H100 80GB HBM3", 41.4, 36.0, 141.0}, {"NVIDIA B200", 42.8, 24.0, 282.0},
+  for (const Card& card : {Card{"Tesla V100-SXM2-32GB", 18.5, 10.0, 39.0},
+                           {"NVIDIA A100-SXM4-80GB", 23.6, 17.8, 87.7},
+                           {"NVIDIA H100 80GB HBM3", 41.4, 36.0, 141.0},
+                           {"NVIDIA B200", 42.8, 24.0, 282.0},
                            {"a card that nobody knows", 41.4, 36.0, 141.0}}) {
     CAPTURE(card.name);
     const auto of_card = [&](std::int64_t ranks, std::int64_t hosts, std::int64_t bytes) {
