@@ -64,6 +64,11 @@ std::string time_against(double time_ms, double than_ms) {
   return fixed(std::abs(change), 1) + " % " + (change > 0 ? "more" : "less") + " time";
 }
 
+std::string difference_text(double fraction) {
+  constexpr double kSmall = 1e-4;
+  return fraction < kSmall ? fixed(1e6 * fraction, 1) + " millionths" : fixed(100 * fraction, 3) + " %";
+}
+
 std::string least_to_most(double least, double most, const std::string& unit) {
   const std::string from = fixed(least, 1), to = fixed(most, 1);
   return (from == to ? from : from + " to " + to) + " " + unit;

@@ -67,6 +67,9 @@ std::string time_against(double time_ms, double than_ms);
 /// Less than that between two step times cannot be told apart.
 inline constexpr double kTellable = 0.01;
 
+/// Of two losses: "1.000 %", "0.4 millionths".
+std::string difference_text(double fraction);
+
 /// "3.0 to 4.2 %", or one of them where they are the same.
 std::string least_to_most(double least, double most, const std::string& unit);
 

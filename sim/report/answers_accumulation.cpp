@@ -43,12 +43,6 @@ CurveDifference curve_difference(const std::vector<double>& reference, const std
   return difference;
 }
 
-/// "1.000 %", "0.4 millionths".
-std::string difference_text(double fraction) {
-  constexpr double kSmall = 1e-4;
-  return fraction < kSmall ? fixed(1e6 * fraction, 1) + " millionths" : fixed(100 * fraction, 3) + " %";
-}
-
 void compare_losses(const Rows& rows, Sentences& out) {
   const ScenarioRow& reference = *rows.front();
   const std::vector<double> losses = training_of(reference);

@@ -98,7 +98,7 @@ std::string losses_against(const std::vector<double>& losses, const std::vector<
   }
   if (equal == steps) return "all " + std::to_string(steps) + " losses are equal, to the last digit";
   return std::to_string(equal) + " of " + std::to_string(steps) + " losses are equal; at most they differ by " +
-         fixed(1e6 * most, 1) + " millionths, in the first step " + to_text(other.front()) + " against " +
+         difference_text(most) + ", in the first step " + to_text(other.front()) + " against " +
          to_text(losses.front());
 }
 
