@@ -23,7 +23,7 @@ struct Process {
 /// `arguments` as in a shell. `environment`: words such as "COLUMNS=80" put before. The program runs in `folder`.
 inline Process run_program(const std::string& name, const std::string& arguments, const TemporaryFolder& folder,
                            const std::string& environment = "") {
-  const std::string command = "cd '" + folder.path() + "' && env -u COLUMNS " + environment + " timeout 60 '" +
+  const std::string command = "cd '" + folder.path() + "' && env -u COLUMNS " + environment + " timeout 240 '" +
                               PDL_BINARY_DIR + "/" + name + "' " + arguments + " >'" + folder / "stdout" + "' 2>'" +
                               folder / "stderr" + "' </dev/null";
   const int status = std::system(command.c_str());
