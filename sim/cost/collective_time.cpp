@@ -11,18 +11,18 @@ namespace pdl {
 namespace {
 
 /// What an algorithm sends, in buffers, and in how many steps one after another.
-struct Algorithm {
+struct AlgorithmCosts {
   double volume = 0;
   double steps = 0;
 };
 
-Algorithm ring(const std::string& operation, double n) {
+AlgorithmCosts ring(const std::string& operation, double n) {
   if (operation == "all_reduce") return {2 * (n - 1) / n, 2 * (n - 1)};
   if (operation == "broadcast" || operation == "reduce") return {1, n - 1};
   return {(n - 1) / n, n - 1};
 }
 
-Algorithm tree(const std::string& operation, double n) {
+AlgorithmCosts tree(const std::string& operation, double n) {
   if (operation == "all_reduce") return {2, 2 * std::log2(n)};
   if (operation == "broadcast" || operation == "reduce") return {1, std::log2(n)};
   return ring(operation, n);
@@ -134,8 +134,8 @@ CollectiveTimes::Neighbours CollectiveTimes::neighbours(const Collective& collec
 
 CollectiveTimes::Parts CollectiveTimes::of_other_group(const Parts& measured, const Collective& collective, std::int64_t measured_ranks) {
   const auto from = static_cast<double>(measured_ranks), to = static_cast<double>(collective.ranks);
-  const Algorithm ring_from = ring(collective.operation, from), ring_to = ring(collective.operation, to);
-  const Algorithm tree_from = tree(collective.operation, from), tree_to = tree(collective.operation, to);
+  const AlgorithmCosts ring_from = ring(collective.operation, from), ring_to = ring(collective.operation, to);
+  const AlgorithmCosts tree_from = tree(collective.operation, from), tree_to = tree(collective.operation, to);
   const auto scaled = [&](double steps, double volume) {
     Parts parts = measured;
     parts.latency_ns *= steps;

@@ -23,7 +23,7 @@ struct Process {
 /// `arguments` as in a shell. `environment`: words such as "COLUMNS=80" put before. The program runs in `folder`.
 inline Process run_program(const std::string& name, const std::string& arguments, const TemporaryFolder& folder,
                            const std::string& environment = "") {
-  const std::string command = "cd '" + folder.path() + "' && env -u COLUMNS " + environment + " timeout 60 '" +
+  const std::string command = "cd '" + folder.path() + "' && env -u COLUMNS " + environment + " timeout 240 '" +
                               PDL_BINARY_DIR + "/" + name + "' " + arguments + " >'" + folder / "stdout" + "' 2>'" +
                               folder / "stderr" + "' </dev/null";
   const int status = std::system(command.c_str());
@@ -39,7 +39,7 @@ inline Process run_script(const std::string& script, const TemporaryFolder& fold
   const std::string programs = PDL_BINARY_DIR;
   const std::string file = folder.write("script", script);
   const std::string command = "cd '" + folder.path() + "' && PDL_RUN='" + programs + "/pdl-run' PDL_SIM='" + programs +
-                              "/pdl-sim' PDL_CALIBRATE='" + programs + "/pdl-calibrate' timeout 120 bash '" + file + "' >'" +
+                              "/pdl-sim' PDL_CALIBRATE='" + programs + "/pdl-calibrate' timeout 240 bash '" + file + "' >'" +
                               folder / "stdout" + "' 2>'" + folder / "stderr" + "' </dev/null";
   const int status = std::system(command.c_str());
   return {WEXITSTATUS(status), read_text(folder / "stdout"), read_text(folder / "stderr")};

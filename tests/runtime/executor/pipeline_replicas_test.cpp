@@ -36,7 +36,7 @@ bool cannot_be_tested() {
 #if PDL_GLOO
   return false;
 #else
-  WARN("not tested, built without Gloo");
+  WARN("test skipped: built without Gloo");
   return true;
 #endif
 }

@@ -102,7 +102,7 @@ TEST_CASE("Blocks may be given back after the counter is gone, and those from be
 
 TEST_CASE("oneDNN's own tensors come from the counter of the test where PyTorch has oneDNN", "[runtime][stage][memory]") {
   if (!at::hasMKLDNN()) {
-    WARN("skipped: PyTorch without oneDNN");
+    WARN("test skipped: PyTorch without oneDNN");
     return;
   }
   CountedMemory memory;

@@ -170,7 +170,7 @@ TEST_CASE("Workers that were given different commands end at once, all with the 
 
 TEST_CASE("DDP under mpirun", "[runtime][data_parallel]") {
   if (!has_command("mpirun")) {
-    WARN("not tested: there is no mpirun");
+    WARN("test skipped: there is no mpirun");
     return;
   }
   const TemporaryFolder folder;
