@@ -42,7 +42,7 @@ std::string value_text(const json& object, const std::string& key) { return obje
 void check_same(const std::string& place, const json& before, const json& now, const std::string& key) {
   if (value_text(before, key) == value_text(now, key)) return;
   throw InputError(place, key + " " + value_text(before, key) + " in the calibration that was interrupted",
-                   value_text(now, key) + ", as now; without --resume it begins anew");
+                   value_text(now, key) + ", as now; without this file it begins anew");
 }
 
 }  // namespace
@@ -58,8 +58,10 @@ SampleJournal::SampleJournal(const std::string& path, json environment, json set
     }
     const std::string before = whole_file(file_, path_);
     if (start == Start::resume) read(before, environment, settings);
-    if (start == Start::resume && before.empty()) note_ = "no " + path_ + ": nothing to resume, it begins anew";
-    if (start == Start::anew && !before.empty()) note_ = path_ + " of an interrupted calibration is replaced (--resume goes on with it)";
+    if (start == Start::resume && complete_bytes_ == 0) note_ = "nothing to resume in " + path_ + ": it begins anew";
+    if (start == Start::anew && !before.empty()) {
+      throw InputError(path_, "what an interrupted calibration had measured", "--resume to go on with it, or no such file to begin anew");
+    }
     const auto keep = static_cast<off_t>(complete_bytes_);
     if (ftruncate(file_, keep) != 0 || lseek(file_, keep, SEEK_SET) != keep) {
       throw InputError(path_, std::strerror(errno), "a file that can be written");
@@ -82,7 +84,7 @@ void SampleJournal::read(const std::string& text, const json& environment, const
     if (end == std::string::npos) break;  // cut off
     const std::string place = path_ + ":" + std::to_string(number);
     const json line = json::parse(text.begin() + static_cast<std::ptrdiff_t>(begin), text.begin() + static_cast<std::ptrdiff_t>(end), nullptr, false);
-    if (!line.is_object()) throw InputError(place, "no JSON object", "a line of an interrupted calibration; without --resume it begins anew");
+    if (!line.is_object()) throw InputError(place, "no JSON object", "a line of an interrupted calibration; without this file it begins anew");
     if (number > 1) {
       read_line(line, number);
       if (line.contains("seconds")) complete_bytes_ = end + 1;

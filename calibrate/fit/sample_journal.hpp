@@ -25,11 +25,11 @@ namespace pdl {
 class SampleJournal {
  public:
   enum class Start {
-    anew,    // what is in the file is dropped
+    anew,    // a file that is there is refused: what an interrupted calibration measured is not thrown away unasked
     resume,  // what is complete in the file is taken; a file that is not there is begun
   };
 
-  /// `path` empty: kept in memory alone. Throws InputError naming the file: it cannot be written, another process has it open; and
+  /// `path` empty: kept in memory alone. Throws InputError naming the file: it cannot be written, another process has it open, it is there; and
   /// where it is resumed, its line: it is no such file, or another GPU, count, version or setting was measured (which one).
   SampleJournal(const std::string& path, nlohmann::json environment, nlohmann::json settings, Start start);
   ~SampleJournal();
@@ -47,7 +47,7 @@ class SampleJournal {
   /// (resumed). Throws InputError for a sample that no file can hold (NaN, infinite).
   const Samples& samples() const { return samples_; }
 
-  /// What became of the file that was there, for the user; empty: nothing was.
+  /// What the user should know: there was nothing to resume. Else empty.
   const std::string& note() const { return note_; }
 
   /// What the parts took that were complete when it was opened.

@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <iostream>
 #include <optional>
@@ -178,6 +181,23 @@ std::string journal_of(const CommandLine& line) {
   return beside == "-" ? "" : beside + ".partial";
 }
 
+#ifdef PDL_PROBE
+/// Where standard error is left when the program is interrupted: what a signal handler may do is write.
+char on_interrupt[512];
+
+void say_interrupted(int signal) {
+  static_cast<void>(write(STDERR_FILENO, on_interrupt, std::strlen(on_interrupt)) + 0);
+  std::signal(signal, SIG_DFL);
+  std::raise(signal);
+}
+
+void say_when_interrupted(const std::string& journal) {
+  std::snprintf(on_interrupt, sizeof on_interrupt, "%spdl-calibrate: interrupted%s%s%s\n", isatty(STDERR_FILENO) == 1 ? "\r\033[K" : "",
+                journal.empty() ? "" : "; what was measured is in ", journal.c_str(), journal.empty() ? "" : ": --resume goes on with it");
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) std::signal(signal, say_interrupted);
+}
+#endif
+
 Samples measure(const CommandLine& line) {
 #ifdef PDL_PROBE
   ProbeOptions options = line.probe;
@@ -185,6 +205,7 @@ Samples measure(const CommandLine& line) {
   limit_waiting("pdl-calibrate", std::chrono::milliseconds(std::llround(line.wait_limit_s * 1e3)),
                 options.journal.empty() ? "" : "what was measured is in " + options.journal + ": --resume goes on with it");
   ProgressBar bar("pdl-calibrate");
+  say_when_interrupted(options.journal);
   options.note = [](const std::string& text) { std::cerr << "pdl-calibrate: " << text << "\n"; };
   options.progress = [&](double fraction, const std::string& what) { bar.show(fraction, what); };
   Samples samples = probe(options);

@@ -1,6 +1,7 @@
 #include "sim/report/terminal.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "sim/report/metrics.hpp"
 #include "sim/report/number_text.hpp"
@@ -42,6 +43,15 @@ std::string memory_text(const RunResult& run, std::size_t gpu) {
   return memory_in_mib(run) ? mib(run.peak_memory_bytes[gpu]) : gib(run.peak_memory_bytes[gpu]);
 }
 
+/// A measured table is of one step, which was recorded; the step time is the median of others, which were not.
+std::string recorded_step_text(const RunResult& run) {
+  constexpr double kTellable = 0.005;
+  const double recorded_ms = static_cast<double>(run.timeline.step_ns) / 1e6;
+  if (!run.measured || std::abs(recorded_ms - run.step_time.median_ms) <= kTellable * run.step_time.median_ms) return "";
+  return "table, percentages: of one recorded step of " + fixed(recorded_ms, 3) +
+         " ms; step time: of steps that were not recorded\n";
+}
+
 std::string gpu_table(const RunResult& run, const RunMetrics& metrics, std::size_t most_rows) {
   const bool bubble = has_bubble(run.spec);
   TextTable table;
@@ -62,7 +72,8 @@ std::string gpu_table(const RunResult& run, const RunMetrics& metrics, std::size
                           milliseconds(gpu.idle_ns), fixed(100 * lost_fraction(gpu, bubble), 1), memory_text(run, g)});
   }
   const std::size_t hidden = metrics.gpus.size() - rows.size();
-  return to_text(table) + (hidden == 0 ? "" : "(" + std::to_string(hidden) + " GPUs are not shown; --json has all)\n") + kTimesLegend;
+  return to_text(table) + (hidden == 0 ? "" : "(" + std::to_string(hidden) + " GPUs are not shown; --json has all)\n") + kTimesLegend +
+         recorded_step_text(run);
 }
 
 std::string step_time_text(const RunResult& run) {

@@ -1,6 +1,7 @@
 // pdl-sim scenario FILE... | --all
 #include "sim/report/scenario.hpp"
 
+#include <filesystem>
 #include <iostream>
 #include <memory>
 
@@ -35,13 +36,23 @@ std::string scenarios_folder() {
   return folder;
 }
 
+/// The file itself, or of no such file the scenario of that name that came with pdl-sim: hw3_4_more_gpus, with or without .json.
+std::string scenario_path(const std::string& given) {
+  if (std::filesystem::exists(given)) return given;
+  const std::filesystem::path bundled = bundled_folder("scenarios"), name = std::filesystem::path(given).filename();
+  for (const std::filesystem::path& path : {bundled / name, bundled / (name.string() + ".json")}) {
+    if (!bundled.empty() && std::filesystem::exists(path)) return path.string();
+  }
+  return given;
+}
+
 void print_scenarios(const ScenarioFlags& flags) {
   const bool all = flags.all.on();
   if (all && !flags.files.empty()) throw InputError("--all", flags.files.front() + " beside it", "files, or --all");
   if (!all && flags.files.empty()) throw InputError("scenario", "no file", "FILE.json..., or --all");
   std::vector<Scenario> scenarios;
   for (const std::string& path : all ? scenario_files(scenarios_folder()) : flags.files)
-    scenarios.push_back(load_scenario(path));
+    scenarios.push_back(load_scenario(scenario_path(path)));
   const auto given = flags.profile.value();
   std::string text;
   for (const Scenario& scenario : scenarios) {

@@ -123,6 +123,9 @@ TEST_CASE("one calibration a journal; none without a file; no numbers that a fil
   const TemporaryFolder folder;
   const SampleJournal first(folder / "j", kHost, kSettings, Start::anew);
   CHECK_THROWS_WITH(SampleJournal(folder / "j", kHost, kSettings, Start::anew), ContainsSubstring("another calibration is writing"));
+  const std::string kept = interrupted(folder), before = read_text(kept);
+  CHECK_THROWS_WITH(SampleJournal(kept, kHost, kSettings, Start::anew), ContainsSubstring("expected --resume to go on with it"));
+  CHECK(read_text(kept) == before);
   SampleJournal memory("", kHost, kSettings, Start::resume);
   memory.add("host", host_sample(3));
   memory.finish("host", 1);

@@ -125,6 +125,19 @@ TEST_CASE("a calibration that is killed goes on where it stopped", "[probe]") {
   CHECK(read_text(folder / "s.json.partial") == "");  // gone
 }
 
+TEST_CASE("a calibration that is interrupted says how it goes on, and is not begun anew unasked", "[probe]") {
+  const TemporaryFolder folder;
+  const Process run = run_script("set -m; \"$PDL_CALIBRATE\" " + kSmall + "--out p.json & it=$!\n"
+                                 "until grep -qs '\"seconds\"' p.json.partial; do sleep .01; done; kill -INT $it; wait $it", folder);
+  CHECK(run.exit_code == 130);
+  CHECK_THAT(run.err, ContainsSubstring("pdl-calibrate: interrupted; what was measured is in p.json.partial: --resume goes on with it\n"));
+  const std::string before = read_text(folder / "p.json.partial");
+  const Process again = run_program("pdl-calibrate", kSmall + "--out p.json", folder);
+  CHECK(again.exit_code == 2);
+  CHECK_THAT(again.err, ContainsSubstring("--resume to go on with it"));
+  CHECK(read_text(folder / "p.json.partial") == before);
+}
+
 TEST_CASE("a calibration that stands still ends by exit code 3 and says which probe", "[probe]") {
   const TemporaryFolder folder;
   // One operation of layers so wide takes longer than the limit.
