@@ -51,7 +51,7 @@ class Estimate {
         network_(kNicEfficiency * collective.network_bytes_per_s) {}
 
   /// The faster protocol.
-  TimeBetweenHosts of(Algorithm algorithm, double bytes) const {
+  TimeBetweenHosts of(NcclAlgorithm algorithm, double bytes) const {
     TimeBetweenHosts best;
     for (const NcclProtocol& protocol : kNcclProtocols) {
       TimeBetweenHosts other = with(protocol, algorithm, bytes);
@@ -63,14 +63,14 @@ class Estimate {
 
   TimeBetweenHosts time() const {
     const auto bytes = static_cast<double>(collective_.bytes);
-    if (collective_.operation != "all_reduce") return of(Algorithm::ring, bytes);
-    const TimeBetweenHosts tree = of(Algorithm::tree, bytes);
+    if (collective_.operation != "all_reduce") return of(NcclAlgorithm::ring, bytes);
+    const TimeBetweenHosts tree = of(NcclAlgorithm::tree, bytes);
     if (!has_choice()) return tree;
     const double from = size_of_changeover();
     if (bytes < from) return tree;
-    TimeBetweenHosts ring = of(Algorithm::ring, bytes);
+    TimeBetweenHosts ring = of(NcclAlgorithm::ring, bytes);
     if (from == 0) return ring;
-    const double least_ns = of(Algorithm::tree, from).total_ns();
+    const double least_ns = of(NcclAlgorithm::tree, from).total_ns();
     const double most_ns = std::max(least_ns, tree.total_ns() * bytes / from);
     const double ns = std::clamp(ring.total_ns(), least_ns, most_ns);
     ring.changeover = ns != ring.total_ns();
@@ -90,7 +90,7 @@ class Estimate {
     return steps_us * 1e3 > longest_ns;
   }
 
-  double nccl_reckons_ns(Algorithm algorithm, double bytes) const {
+  double nccl_reckons_ns(NcclAlgorithm algorithm, double bytes) const {
     return nccl_reckons_us(constants_, algorithm, topology_, bytes) * 1e3;
   }
 
@@ -98,7 +98,7 @@ class Estimate {
   /// From which NCCL has the ring faster, however many more bytes there are. 0: at every size.
   double size_of_changeover() const {
     const auto by_ring = [&](double bytes) {
-      return nccl_reckons_ns(Algorithm::ring, bytes) < nccl_reckons_ns(Algorithm::tree, bytes);
+      return nccl_reckons_ns(NcclAlgorithm::ring, bytes) < nccl_reckons_ns(NcclAlgorithm::tree, bytes);
     };
     double size = kMostBytes;
     if (!by_ring(size)) return std::numeric_limits<double>::infinity();
@@ -112,9 +112,9 @@ class Estimate {
     return size;
   }
 
-  TimeBetweenHosts with(const NcclProtocol& protocol, Algorithm algorithm, double bytes) const {
+  TimeBetweenHosts with(const NcclProtocol& protocol, NcclAlgorithm algorithm, double bytes) const {
     const auto ranks = static_cast<double>(collective_.ranks), hosts = static_cast<double>(collective_.hosts);
-    const bool tree = algorithm == Algorithm::tree;
+    const bool tree = algorithm == NcclAlgorithm::tree;
     const Path path = tree ? tree_path(ranks, hosts) : ring_path(collective_.operation, ranks, hosts);
     TimeBetweenHosts time;
     time.algorithm = std::string(tree ? "tree, " : "ring, ") + protocol.name;
@@ -123,8 +123,8 @@ class Estimate {
     return time;
   }
 
-  double latency_ns(const NcclProtocol& protocol, Algorithm algorithm, const Path& path) const {
-    const bool tree = algorithm == Algorithm::tree;
+  double latency_ns(const NcclProtocol& protocol, NcclAlgorithm algorithm, const Path& path) const {
+    const bool tree = algorithm == NcclAlgorithm::tree;
     const NcclLatencies& of = tree ? protocol.tree : protocol.ring;
     const double inside_us = tree ? of.inside_us : std::max(of.inside_us, protocol.proxy_us);
     const double us = of.call_us + path.steps_inside * inside_us + path.steps_between * network_us(protocol, algorithm, topology_);
@@ -163,7 +163,7 @@ TimeBetweenHosts nccl_between_hosts(const CollectiveBetweenHosts& collective) {
   const auto bytes = static_cast<double>(collective.bytes);
   TimeBetweenHosts time = estimate.time();
   if (collective.operation == "all_reduce") {
-    const double longest_ns = estimate.nccl_reckons_ns(Algorithm::tree, bytes);
+    const double longest_ns = estimate.nccl_reckons_ns(NcclAlgorithm::tree, bytes);
     CollectiveBetweenHosts fewer = collective;
     for (fewer.hosts = 2; fewer.hosts < collective.hosts; ++fewer.hosts) {
       fewer.ranks = fewer.hosts * (collective.ranks / collective.hosts);
@@ -172,8 +172,8 @@ TimeBetweenHosts nccl_between_hosts(const CollectiveBetweenHosts& collective) {
       TimeBetweenHosts other = smaller.time();
       if (other.total_ns() > time.total_ns()) time = std::move(other);
     }
-    time.tree_ns = estimate.of(Algorithm::tree, bytes).total_ns();
-    if (estimate.has_choice()) time.ring_ns = estimate.of(Algorithm::ring, bytes).total_ns();
+    time.tree_ns = estimate.of(NcclAlgorithm::tree, bytes).total_ns();
+    if (estimate.has_choice()) time.ring_ns = estimate.of(NcclAlgorithm::ring, bytes).total_ns();
   }
   return time;
 }

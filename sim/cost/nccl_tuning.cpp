@@ -19,7 +19,7 @@ double ring_us(const NcclConstants& constants, const NcclProtocol& protocol, con
   if (protocol.wire_bytes > 1) bandwidth = std::min(bandwidth / 2, ll_between_hosts(hosts));
   bandwidth *= ranks / (2 * (ranks - 1));
   double latency_us = protocol.ring.call_us + 2 * (ranks - hosts) * std::max(protocol.ring.inside_us, protocol.proxy_us) +
-                      2 * (hosts - 1) * network_us(protocol, Algorithm::ring, of);
+                      2 * (hosts - 1) * network_us(protocol, NcclAlgorithm::ring, of);
   if (protocol.flushes > 0 && bytes >= kBytesOfPlateau * of.channels * ranks) latency_us *= constants.plateau;
   return latency_us + bytes / bandwidth * 1e6;
 }
@@ -32,7 +32,7 @@ double tree_us(const NcclConstants& constants, const NcclProtocol& protocol, con
   if (of.ranks == of.hosts) bandwidth *= .85;
   bandwidth *= .5 * tree_correction(protocol, bytes);
   const double latency_us = protocol.tree.call_us + 2 * ((gpus_a_host(of) - 1) * protocol.tree.inside_us +
-                                                         std::floor(std::log2(hosts)) * network_us(protocol, Algorithm::tree, of));
+                                                         std::floor(std::log2(hosts)) * network_us(protocol, NcclAlgorithm::tree, of));
   return latency_us + bytes / bandwidth * 1e6;
 }
 
@@ -64,15 +64,15 @@ double tree_correction(const NcclProtocol& protocol, double bytes) {
   return factor(below) + (place - static_cast<double>(below)) * (factor(below + 1) - factor(below));
 }
 
-double network_us(const NcclProtocol& protocol, Algorithm algorithm, const NcclHosts& of) {
-  const bool of_tree = algorithm == Algorithm::tree || of.ranks == of.hosts;
+double network_us(const NcclProtocol& protocol, NcclAlgorithm algorithm, const NcclHosts& of) {
+  const bool of_tree = algorithm == NcclAlgorithm::tree || of.ranks == of.hosts;
   return (of_tree ? protocol.tree : protocol.ring).network_us + of.network_latency_us * (1 + protocol.flushes);
 }
 
-double nccl_reckons_us(const NcclConstants& constants, Algorithm algorithm, const NcclHosts& hosts, double bytes) {
+double nccl_reckons_us(const NcclConstants& constants, NcclAlgorithm algorithm, const NcclHosts& hosts, double bytes) {
   double least_us = std::numeric_limits<double>::infinity();
   for (const NcclProtocol& protocol : kNcclProtocols) {
-    least_us = std::min(least_us, (algorithm == Algorithm::ring ? ring_us : tree_us)(constants, protocol, hosts, bytes));
+    least_us = std::min(least_us, (algorithm == NcclAlgorithm::ring ? ring_us : tree_us)(constants, protocol, hosts, bytes));
   }
   return least_us;
 }

@@ -1,7 +1,7 @@
 // NCCL's own reckoning of its all-reduce over several hosts, by which it chooses between ring and tree, small: the
 // constants of src/graph/tuning.cc (NCCL 2.28.9) and the formulas of ncclTopoTuneModel and ncclTopoGetAlgoTime.
 //
-//   nccl_reckons_us(nccl_constants("NVIDIA H100"), Algorithm::ring, {.ranks = 24, .hosts = 3, .channels = 16,
+//   nccl_reckons_us(nccl_constants("NVIDIA H100"), NcclAlgorithm::ring, {.ranks = 24, .hosts = 3, .channels = 16,
 //                   .network_bytes_per_s = 400e9, .link_bytes_per_s = 480e9}, 1 << 30)   // 5435
 //
 //   time = latency + bytes / bandwidth, the faster of LL and Simple
@@ -10,7 +10,8 @@
 //          latency    of a call + 2 (n - H) steps inside + 2 (H - 1) steps between hosts; Simple x 1.4 (before Ampere
 //                     1.9) from 64 bytes a channel and rank: ncclTopoGetAlgoTime's "plateau effect of ring"
 //   tree   bandwidth  half of: .92 x network, perChMaxTreeBws a channel at most, LL / 3.8; x .85 with one GPU a host
-//                     (a plain tree); x treeCorrectionFactor
+//                     (a plain tree); x treeCorrectionFactor. Not of two hosts with several GPUs each, where NCCL reckons
+//                     with the links inside
 //          latency    of a call + 2 x (n/H - 1 steps inside + log2 H, rounded down, between hosts)
 //
 // It is a rule of choice, not a prediction: sim/cost/nccl_between_hosts.hpp predicts what was chosen.
@@ -30,7 +31,7 @@
 
 namespace pdl {
 
-enum class Algorithm { ring, tree };
+enum class NcclAlgorithm { ring, tree };
 
 /// ncclTunerConstantsDefaults: baseLatencies, hwLatencies of NVLINK and of NET.
 struct NcclLatencies {
@@ -83,9 +84,9 @@ double ll_between_hosts(double hosts);
 double tree_correction(const NcclProtocol& protocol, double bytes);
 
 /// Of a ring's step with one GPU a host "latencies are fully exposed, use the Tree network latency" (tuning.cc).
-double network_us(const NcclProtocol& protocol, Algorithm algorithm, const NcclHosts& hosts);
+double network_us(const NcclProtocol& protocol, NcclAlgorithm algorithm, const NcclHosts& hosts);
 
 /// All-reduce.
-double nccl_reckons_us(const NcclConstants& constants, Algorithm algorithm, const NcclHosts& hosts, double bytes);
+double nccl_reckons_us(const NcclConstants& constants, NcclAlgorithm algorithm, const NcclHosts& hosts, double bytes);
 
 }  // namespace pdl

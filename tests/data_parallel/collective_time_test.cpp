@@ -249,13 +249,20 @@ TEST_CASE("a cluster that was measured is its curve, without another network, an
 }
 
 TEST_CASE(
-    "more hosts than were measured: from that cluster, by a tree's steps and bytes between hosts, and it is said") {
+    "more hosts than were measured: from that cluster, by a tree's steps and its busiest host's bytes, and it is said") {
   Asked asked = with_cluster();
-  // 4 hosts of 8: 10 steps against 8 of a tree of all, 2 x 3/4 of the bytes against 2 x 1/2.
-  CHECK(asked.us(32, 64 * kMB, 4) == Approx(40 * 10 / 8. + 64 * 20 * 1.5));
+  // 4 hosts of 8: 10 steps against 8 of a tree of all, twice the bytes against once. 3 hosts: 3/2.
+  CHECK(asked.us(32, 64 * kMB, 4) == Approx(40 * 10 / 8. + 64 * 20 * 2));
+  CHECK(asked.us(24, 64 * kMB, 3) == Approx(40 * 2 * std::log2(24.) / 8 + 64 * 20 * 1.5));
+  CHECK(asked.us(32, 64 * kMB, 4) == Approx(40 * 10 / 8. + 64 * 20 * 2));
+  CHECK_THAT(asked.notices.texts().front(),
+             ContainsSubstring("all_reduce of 24 GPUs on 3 hosts, 64000000 bytes: between 1325.8 us, if the links inside "
+                               "the hosts limit it, and 1965.8 us, if their network does; the second is taken"));
+  asked = with_cluster();
+  asked.us(32, 64 * kMB, 4);
   CHECK_THAT(asked.notices.texts().back(),
              ContainsSubstring("extrapolated: all_reduce of 32 GPUs on 4 hosts from 16 GPUs on 2 hosts measured, by "
-                               "the byte counts of a tree of hosts"));
+                               "the bytes of the busiest host in a tree of hosts"));
   // Another number of GPUs a host: the same bytes between hosts.
   CHECK(asked.us(8, 64 * kMB, 2) == Approx(40 * 6 / 8. + 64 * 20));
   CHECK_THAT(asked.notices.texts().back(), ContainsSubstring("8 GPUs on 2 hosts from 16 GPUs on 2 hosts measured"));
