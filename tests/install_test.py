@@ -93,6 +93,17 @@ class InstallTest(unittest.TestCase):
             self.assertEqual(self.profiles(program), ["only-here"])
             self.assertIn("A title of this test", self.said(program, "scenario", "--all"))
 
+    def test_scenarios_of_the_folder_where_it_is_run_are_not_taken_unless_named(self):
+        program, here = self.installed / "bin" / "pdl-sim", self.elsewhere / "scenarios"
+        here.mkdir()
+        self.addCleanup(shutil.rmtree, here)
+        text = json.loads((self.share / "scenarios" / "hw3_4_more_gpus.json").read_text(encoding="utf-8"))
+        (here / "mine.json").write_text(json.dumps({**text, "title": "A title of this test"}), encoding="utf-8")
+        said = self.said(program, "scenario", "--all")
+        self.assertNotIn("A title of this test", said)
+        self.assertIn(text["title"], said)
+        self.assertIn("A title of this test", self.said(program, "scenario", "scenarios/mine.json"))
+
     def test_a_profile_of_the_user_goes_before_a_bundled_one_of_its_name(self):
         program, mine = self.installed / "bin" / "pdl-sim", self.folder / "mine"
         bundled = sorted(path.name for path in (self.share / "data").iterdir())

@@ -183,7 +183,8 @@ CostProfile fit(const Samples& samples, const std::string& place, const std::str
   check_samples(samples, place);
   CostProfile profile;
   profile.environment = samples.environment;
-  profile.host_description = read_environment(JsonPlace(samples.environment, place + ": environment"));
+  const JsonPlace environment(samples.environment, place + ": environment");
+  profile.host_description = read_environment(environment);
   profile.name = name.empty() ? profile_name(profile.host_description) : name;
 
   Tallies tallies;
@@ -222,7 +223,7 @@ CostProfile fit(const Samples& samples, const std::string& place, const std::str
   refuse_faster_than_card(profile, place);
   profile.warnings = suspicions(profile);
   tallies.tell(profile);
-  for (std::string& doubt : nccl_tests_doubts(samples.environment)) profile.warnings.push_back(std::move(doubt));
+  for (std::string& doubt : nccl_tests_doubts(environment)) profile.warnings.push_back(std::move(doubt));
   return profile;
 }
 

@@ -8,9 +8,8 @@
 #include <sstream>
 
 #include "calibrate/fit/nccl_tests_json.hpp"
-#include "calibrate/fit/nccl_tests_table.hpp"
+#include "calibrate/fit/nccl_tests_builder.hpp"
 #include "sim/spec/error.hpp"
-#include "sim/spec/json_place.hpp"
 
 namespace pdl {
 namespace {
@@ -85,7 +84,7 @@ std::optional<std::string> without_tag(const std::string& line) {
 /// Reads the table that nccl-tests print, line by line.
 class Reader {
  public:
-  Reader(const std::string& place, const NcclTestsOptions& options) : place_(place), table_(place, options) {}
+  Reader(const std::string& place, const NcclTestsOptions& options) : place_(place), builder_(place, options) {}
 
   NcclTests read(const std::string& text) {
     if (text.find('\0') != std::string::npos) refuse_file("a file that is not text", "the output of nccl-tests");
@@ -112,7 +111,7 @@ class Reader {
   void take(const std::string& line) {
     const std::vector<std::string> words = words_of(line);
     if (words.empty()) return;
-    for (const std::string& word : words) table_.name_test(here(), word);
+    for (const std::string& word : words) builder_.name_test(here(), word);
     if (words[0].starts_with('#')) return comment(line, words);
     const bool like_a_row = words.size() > 4 && whole(words[0]) && whole(words[1]) && !number(words[2]);
     if (part_ != Part::rows && like_a_row)
@@ -140,7 +139,7 @@ class Reader {
   void comment(const std::string& line, const std::vector<std::string>& words) {
     if (words.size() > 2 && (words[1] == "Rank" || words[0] == "#Rank")) return rank(line, words);
     if (has(words, "nThread") && has(words, "iters:")) return settings(words);
-    if (line.find("Blocking Enabled") != std::string::npos) return table_.blocked();
+    if (line.find("Blocking Enabled") != std::string::npos) return builder_.blocked();
     if (has(words, "bytes") && has(words, "N") && has(words, "time")) {
       refuse("the columns bytes and N, of nccl-tests 1, whose times are in milliseconds",
              "the output of nccl-tests 2.0 or later");
@@ -162,8 +161,8 @@ class Reader {
       else
         counted *= std::max<std::int64_t>(*value, 1);  // iters and agg iters
     }
-    table_.calls(warmup, counted);
-    table_.launched_by_graph(whole(after(words, "graph:")).value_or(0));
+    builder_.calls(warmup, counted);
+    builder_.launched_by_graph(whole(after(words, "graph:")).value_or(0));
   }
 
   void rank(const std::string& line, const std::vector<std::string>& words) {
@@ -181,7 +180,7 @@ class Reader {
       const std::vector<std::string> card = words_of(line.substr(close + 1));
       for (const std::string& word : card) rank.card += (rank.card.empty() ? "" : " ") + word;
     }
-    table_.add_rank(rank);
+    builder_.add_rank(rank);
   }
 
   void header(const std::vector<std::string>& words) {
@@ -236,7 +235,7 @@ class Reader {
       measure(columns_[leading_ + c], words[words.size() - measured + c]);
     const auto cell = [&](std::size_t c) { return *number(words[words.size() - measured + c]); };
     const bool reduces = words.size() == measured + leading_ && leading_ > 3 && columns_[3] == "redop";
-    table_.add_row({here(), *bytes, *count, words[2], reduces ? words[3] : "", cell(in_place_), cell(in_place_ + 1),
+    builder_.add_row({here(), *bytes, *count, words[2], reduces ? words[3] : "", cell(in_place_), cell(in_place_ + 1),
                     cell(in_place_ + 2)});
   }
 
@@ -250,7 +249,7 @@ class Reader {
     if (column == "#wrong") {
       if (cell == "N/A") return;  // measured with -c 0: results were not checked
       if (!value || *value != 0) refuse(found, "0 wrong results");
-      table_.results_were_checked();
+      builder_.results_were_checked();
     }
     // Older versions: the largest deviation. Whether it is too large is said at the end of the file.
     if (column == "error" && cell != "N/A" && (!value || !std::isfinite(*value) || *value < 0))
@@ -263,14 +262,14 @@ class Reader {
     if (part_ == Part::before)
       throw InputError(place_ + ": line " + std::to_string(header_line_ + 1), "no line of units after the header",
                        "(B) (elements) ... (us) (GB/s) (GB/s)");
-    if (part_ == Part::rows && table_.rows() > 0)
-      refuse_file("an end after " + std::to_string(table_.rows()) + " rows, without '# Out of bounds values'",
+    if (part_ == Part::rows && builder_.rows() > 0)
+      refuse_file("an end after " + std::to_string(builder_.rows()) + " rows, without '# Out of bounds values'",
                   "the whole output of the test");
-    return table_.finish();
+    return builder_.finish();
   }
 
   std::string place_;
-  NcclTestsTable table_;
+  NcclTestsBuilder builder_;
   Part part_ = Part::before;
   int line_ = 0;
   int header_line_ = 0;
@@ -302,50 +301,6 @@ NcclTests load_nccl_tests(const std::string& path, const NcclTestsOptions& optio
   if (file.bad()) throw InputError(path, "a file that cannot be read", "an output of nccl-tests");
   if (text.size() > kLargestFile) throw InputError(path, "more than 64 MiB", "an output of nccl-tests, of some kB");
   return parse_nccl_tests(text, path, options);
-}
-
-void add_nccl_tests(const NcclTests& tests, const std::string& place, Samples& samples) {
-  nlohmann::json& environment = samples.environment;
-  nlohmann::json& read = environment["nccl_tests"];
-  std::size_t rows = 0;
-  const JsonPlace known(read, place + ": environment.nccl_tests of the samples");
-  for (std::size_t i = 0; i < read.size(); ++i)
-    rows += static_cast<std::size_t>(known.at(i).at("rows").whole(0, kLargestBytes));
-  if (samples.samples.size() == rows) {  // of a machine of which there is nothing else
-    environment["device"] = "cuda";
-    environment["count"] = std::max(environment.value("count", tests.ranks), tests.ranks);
-    if (!tests.card.empty() && !environment.contains("card")) environment["card"] = tests.card;
-  }
-  if (!tests.card.empty() && environment.value("card", tests.card) != tests.card) {
-    throw InputError(place, "collectives of " + tests.card,
-                     "of " + environment.value("card", "") + ", as the other samples");
-  }
-  read.push_back({{"collective", tests.collective},
-                  {"ranks", tests.ranks},
-                  {"hosts", tests.hosts},
-                  {"card", tests.card},
-                  {"column", "in-place"},
-                  {"rows", tests.samples.size()},
-                  {"rows_without_bytes", tests.rows_without_bytes},
-                  {"results_checked", tests.checked},
-                  {"doubts", tests.doubts}});
-  std::sort(read.begin(), read.end());  // whatever the order of the files
-  samples.samples.insert(samples.samples.end(), tests.samples.begin(), tests.samples.end());
-}
-
-std::vector<std::string> nccl_tests_doubts(const nlohmann::json& environment) {
-  std::vector<std::string> texts;
-  if (!environment.contains("nccl_tests") || !environment["nccl_tests"].is_array()) return texts;
-  for (const nlohmann::json& tests : environment["nccl_tests"]) {
-    if (!tests.is_object() || !tests.contains("doubts") || !tests["doubts"].is_array()) continue;
-    for (const nlohmann::json& doubt : tests["doubts"]) {
-      if (!doubt.is_string()) continue;
-      const std::string text = "nccl-tests, " + tests.value("collective", "collective") + " of " +
-                               std::to_string(tests.value("ranks", 0)) + " ranks: " + doubt.get<std::string>();
-      if (std::find(texts.begin(), texts.end(), text) == texts.end()) texts.push_back(text);
-    }
-  }
-  return texts;
 }
 
 }  // namespace pdl

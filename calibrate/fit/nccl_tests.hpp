@@ -62,12 +62,27 @@ NcclTests parse_nccl_tests(const std::string& text, const std::string& place, co
 /// Reads a file of at most 64 MiB. Throws InputError as above, or if it cannot be read.
 NcclTests load_nccl_tests(const std::string& path, const NcclTestsOptions& options = {});
 
-/// Adds the samples, and to the environment under "nccl_tests" what was read. Where there are no other samples: the
-/// device, the card and the largest number of ranks as count too. The same whatever the order of the files. Throws
-/// InputError if the card is not the one of the samples.
+/// Outputs of one operation, ranks, hosts and size whose times differ by more than this factor are not of one machine, or
+/// not both of an idle one: a doubt.
+inline constexpr double kNcclTestsAgree = 2;
+
+/// Adds the samples, and to the environment under "nccl_tests" what was read, under "nccl_tests_doubts" which outputs
+/// contradict each other. Where there are no other samples: the device, the card and the largest number of ranks as
+/// count too. The same whatever the order of the files. Throws InputError if the card is not the one of the samples.
 void add_nccl_tests(const NcclTests& tests, const std::string& place, Samples& samples);
 
-/// What the outputs say against themselves, from the environment of samples: "nccl-tests, all_reduce of 4: ...".
-std::vector<std::string> nccl_tests_doubts(const nlohmann::json& environment);
+/// What the environment of samples says of one output.
+struct NcclTestsNote {
+  std::string collective;
+  std::int64_t ranks = 0;
+  std::int64_t rows = 0;
+  std::vector<std::string> doubts;
+};
+
+/// Throws InputError naming the place, if "nccl_tests" or "nccl_tests_doubts" is not what add_nccl_tests writes.
+std::vector<NcclTestsNote> read_nccl_tests_notes(const JsonPlace& environment);
+
+/// What the outputs say against themselves and each other: "nccl-tests, all_reduce of 4 ranks: ...". Throws as above.
+std::vector<std::string> nccl_tests_doubts(const JsonPlace& environment);
 
 }  // namespace pdl

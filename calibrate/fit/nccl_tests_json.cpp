@@ -12,8 +12,7 @@
 // whatever the keys say.
 #include "calibrate/fit/nccl_tests_json.hpp"
 
-#include "calibrate/fit/nccl_tests_table.hpp"
-#include "sim/spec/error.hpp"
+#include "calibrate/fit/nccl_tests_builder.hpp"
 #include "sim/spec/json_place.hpp"
 
 namespace pdl {
@@ -37,7 +36,7 @@ bool is_true(const JsonPlace& object, const char* key) {
   return object.at(key).json().is_boolean() ? object.at(key).boolean() : object.at(key).text() == "true";
 }
 
-void read_devices(const JsonPlace& config, std::int64_t gpus_a_process, NcclTestsTable& table) {
+void read_devices(const JsonPlace& config, std::int64_t gpus_a_process, NcclTestsBuilder& builder) {
   const JsonPlace devices = config.at("devices").array();
   for (std::size_t d = 0; d < devices.size(); ++d) {
     const JsonPlace device = devices.at(d).object();
@@ -49,28 +48,28 @@ void read_devices(const JsonPlace& config, std::int64_t gpus_a_process, NcclTest
     rank.gpu = text_or(device, "device_hex");
     rank.card = text_or(device, "device_info");
     for (std::int64_t i = 0; i < gpus_a_process; ++i) {
-      table.add_rank(rank);
+      builder.add_rank(rank);
       ++rank.rank;
       rank.gpu.clear();
     }
   }
 }
 
-NcclTestsTable read_config(const JsonPlace& config, NcclTestsOptions options, const std::string& place) {
+NcclTestsBuilder read_config(const JsonPlace& config, NcclTestsOptions options, const std::string& place) {
   const std::int64_t gpus_a_process =
       std::max<std::int64_t>(1, whole_or(config, "nthreads", 1) * whole_or(config, "ngpus", 1));
   if (!config.has("devices") && options.ranks == 0) options.ranks = gpus_a_process;
-  NcclTestsTable table(place, options);
-  if (config.has("devices")) read_devices(config, gpus_a_process, table);
-  table.calls(
+  NcclTestsBuilder builder(place, options);
+  if (config.has("devices")) read_devices(config, gpus_a_process, builder);
+  builder.calls(
       whole_or(config, "warmup_iters", 0),
       whole_or(config, "iterations", 1) * std::max<std::int64_t>(1, whole_or(config, "aggregated_iterations", 1)));
-  table.launched_by_graph(whole_or(config, "graph", 0));
-  if (is_true(config, "blocking_collectives")) table.blocked();
-  return table;
+  builder.launched_by_graph(whole_or(config, "graph", 0));
+  if (is_true(config, "blocking_collectives")) builder.blocked();
+  return builder;
 }
 
-void read_result(const JsonPlace& result, NcclTestsTable& table) {
+void read_result(const JsonPlace& result, NcclTestsBuilder& builder) {
   NcclTestsRow row;
   row.place = result.name();
   row.bytes = result.at("size").whole(0, kLargestBytes);
@@ -85,9 +84,9 @@ void read_result(const JsonPlace& result, NcclTestsTable& table) {
   row.bus_gb_per_s = in_place.at("bus_bw").number(0, kLongestUs);
   if (in_place.has("nwrong") && !in_place.at("nwrong").json().is_null()) {
     if (in_place.at("nwrong").number(0, 1e18) != 0) in_place.at("nwrong").refuse("0 wrong results");
-    table.results_were_checked();
+    builder.results_were_checked();
   }
-  table.add_row(row);
+  builder.add_row(row);
 }
 
 void check_end(const JsonPlace& root) {
@@ -104,18 +103,15 @@ void check_end(const JsonPlace& root) {
 }  // namespace
 
 NcclTests parse_nccl_tests_report(const std::string& text, const std::string& place, const NcclTestsOptions& options) {
-  const nlohmann::json document = nlohmann::json::parse(text, nullptr, false);
-  if (document.is_discarded())
-    throw InputError(place, "text that begins as JSON and is none, or is cut off",
-                     "the whole report of nccl-tests (-J)");
+  const nlohmann::json document = parse_json(text, place);
   const JsonPlace root(document, place);
-  NcclTestsTable table = read_config(root.object().at("config").object(), options, place);
+  NcclTestsBuilder builder = read_config(root.object().at("config").object(), options, place);
   if (root.has("args") && root.at("args").array().size() > 0)
-    table.name_test(root.at("args").at(0).name(), root.at("args").at(0).text());
+    builder.name_test(root.at("args").at(0).name(), root.at("args").at(0).text());
   const JsonPlace results = root.at("results").array();
-  for (std::size_t r = 0; r < results.size(); ++r) read_result(results.at(r).object(), table);
+  for (std::size_t r = 0; r < results.size(); ++r) read_result(results.at(r).object(), builder);
   check_end(root);
-  return table.finish();
+  return builder.finish();
 }
 
 }  // namespace pdl

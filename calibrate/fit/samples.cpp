@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "calibrate/fit/check_samples.hpp"
+#include "calibrate/fit/nccl_tests.hpp"
 #include "sim/cost/environment.hpp"
 #include "sim/cost/json_text.hpp"
 #include "sim/cost/time_unit.hpp"
@@ -121,6 +122,7 @@ Samples samples_from_json(const nlohmann::json& document, const std::string& pla
   root.object_of(known);
   Samples samples;
   read_environment(root.at("environment"));
+  read_nccl_tests_notes(root.at("environment"));
   samples.environment = root.at("environment").json();
   const JsonPlace list = root.at("samples");
   list.array();

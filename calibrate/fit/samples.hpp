@@ -43,6 +43,7 @@ struct Sample {
   std::vector<KernelSample> kernels;  // empty: not recorded
   std::optional<double> sm_clock_mhz;
   std::optional<double> power_w;
+  std::string output;  // the output of nccl-tests that it was read from just now; not in samples.json
 };
 
 struct Samples {

@@ -35,20 +35,6 @@ std::string on_hosts(std::int64_t gpus, std::int64_t hosts) {
 
 }  // namespace
 
-std::int64_t hosts_of_profile(const CostProfile& profile, const std::string& transport, std::int64_t gpus) {
-  bool several = false;
-  std::int64_t gpus_a_host = 1;
-  for (const MeasuredCurve& measured : profile.of(Probe::collective)) {
-    if (measured.key.transport != transport) continue;
-    several = several || measured.key.hosts > 1;
-    gpus_a_host = std::max(gpus_a_host, measured.key.ranks / measured.key.hosts);
-  }
-  if (!several) return 1;
-  std::int64_t hosts = (gpus + gpus_a_host - 1) / gpus_a_host;
-  while (gpus % hosts != 0) ++hosts;
-  return hosts;
-}
-
 CollectiveTime CollectiveTimes::at(const Collective& collective) {
   if (collective.ranks <= 1 || collective.bytes == 0) return {};
   const bool host_known = nearest_group(collective, false) != nullptr;

@@ -55,10 +55,6 @@ struct CollectiveTime {
   double issue_ns = 0;      // by one host for all ranks, of each; of the nearest group that was measured
 };
 
-/// Hosts that so many GPUs are on where nobody says how many: as many as it takes with the GPUs a host that the
-/// profile's collectives by this transport were measured with, evenly. 1 if none was measured over several hosts.
-std::int64_t hosts_of_profile(const CostProfile& profile, const std::string& transport, std::int64_t gpus);
-
 class CollectiveTimes {
  public:
   /// Both must outlive this.

@@ -8,6 +8,7 @@
 
 #include "sim/cost/collective_time.hpp"
 #include "sim/cost/host_times.hpp"
+#include "sim/cost/hosts_of_profile.hpp"
 #include "sim/cost/kernel_list.hpp"
 #include "sim/cost/layer_time.hpp"
 #include "sim/cost/memory_contention.hpp"
@@ -117,10 +118,7 @@ class Pricer {
       }
     }
     check_total(priced.costs);
-    if (plan_.spec.hosts > 1 && !plan_.spec.hosts_given) {
-      notices_.say("hosts " + std::to_string(plan_.spec.hosts) + ": as profile " + profile_.name + " was measured, " +
-                   std::to_string(plan_.spec.gpus / plan_.spec.hosts) + " GPUs a host (--hosts says otherwise)");
-    }
+    if (const std::string notice = hosts_notice(plan_.spec, profile_); !notice.empty()) notices_.say(notice);
     say_missing_and_fit_warnings();
     priced.warnings = notices_.texts();
     priced.step_overhead_ns = std::llround(step_overhead_ns_);

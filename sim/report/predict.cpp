@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "sim/cost/collective_time.hpp"
+#include "sim/cost/hosts_of_profile.hpp"
 #include "sim/cost/price.hpp"
 #include "sim/engine/host_delays.hpp"
 #include "sim/engine/run.hpp"
@@ -87,12 +87,8 @@ PlannedStep plan_step(const Plan& plan, const CostProfile* profile) {
 
 Plan plan_of(const RunSpec& spec, const CostProfile* profile, std::optional<std::int64_t> memory_limit_bytes) {
   if (!spec.synthetic && !profile) throw std::logic_error("a prediction needs a profile or synthetic costs");
-  if (spec.strategy == Strategy::ddp && !spec.synthetic && !spec.hosts_given) {
-    RunSpec on_hosts = spec;
-    on_hosts.hosts = hosts_of_profile(*profile, to_string(spec.transport), spec.gpus);
-    return make_plan(on_hosts);
-  }
-  return make_plan(needs_search(spec) ? with_found_order(spec, profile, memory_limit_bytes) : spec);
+  if (needs_search(spec)) return make_plan(with_found_order(spec, profile, memory_limit_bytes));
+  return make_plan(spec.synthetic ? spec : on_hosts_of_profile(spec, *profile));
 }
 
 RunResult predict(const RunSpec& spec, const CostProfile* profile, std::optional<std::int64_t> memory_limit_bytes) {

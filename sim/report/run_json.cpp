@@ -8,6 +8,7 @@
 #include <optional>
 #include <ostream>
 
+#include "sim/cost/environment.hpp"
 #include "sim/report/metrics.hpp"
 #include "sim/spec/error.hpp"
 #include "sim/spec/json_place.hpp"
@@ -235,14 +236,8 @@ RunSpec read_spec(const JsonPlace& root) {
   };
   if (!file_model) return of_run();
   // The layers of a model file are in the run: the file itself need not be here.
-  const JsonPlace layers = root.at("model").at("layers").array();
-  Model model;
-  for (std::size_t i = 0; i < layers.size(); ++i) {
-    constexpr std::int64_t kLargestWidth = 10'000'000;
-    model.layers.push_back(
-        {layers.at(i).at("in").whole(1, kLargestWidth), layers.at(i).at("out").whole(1, kLargestWidth)});
-  }
-  if (model.layers.empty()) layers.refuse("at least one layer");
+  const JsonPlace layers = root.at("model").at("layers");
+  Model model = read_layers(layers);
   settings.push_back({"depth", std::to_string(model.layers.size()), layers.name()});
   settings.push_back({"dim", std::to_string(model.layers.front().in_features), layers.name()});
   RunSpec spec = of_run();
@@ -496,6 +491,7 @@ RunResult run_from_json(const nlohmann::json& document, const std::string& place
   run.timeline = read_timeline(root, run);
   run.warnings = read_warnings(root.at("warnings"));
   run.environment = root.at("environment").json();
+  if (run.environment.is_object()) read_environment(root.at("environment"));  // others say nothing of a machine
   run.extra = root.at("extra").json();
   if (run.measured) check_extra(root.at("extra"));
   return run;

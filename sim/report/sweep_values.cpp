@@ -17,11 +17,9 @@ namespace {
 
 constexpr std::size_t kMostConfigurations = 100'000;
 constexpr std::int64_t kLargestWhole = 1'000'000'000;
-constexpr double kLargestCost = 1e9;
 constexpr char kBetweenStages = '/';  // times of the stages of one value, 1/1/2/1: a comma is between values
 constexpr const char* kRangeForms = "FROM:TO, FROM:TO:STEP or FROM:TO:xFACTOR";
 constexpr std::array kWholeSettings = {"depth", "dim", "batch", "microbatches", "gpus", "pp", "dp", "chunks", "accum", "hosts"};
-constexpr std::array kCostSettings = {"tf", "tb", "tw", "tcomm"};
 /// Numbers with a fraction whose values are listed, not given as a range.
 constexpr std::array kOtherNumbers = {"bucket-mb", "first-bucket-mb", "delay-ms", "loss-scale", "seed", "repeat", "network-gb-per-s", "network-latency-us"};
 
@@ -36,7 +34,7 @@ std::vector<std::string> range_values(const SettingValue& given, const std::stri
   if (parts.size() > 3) throw InputError(given.place, range, kRangeForms);
   const auto number = [&](const std::string& text, std::int64_t least) {
     if (whole) return static_cast<double>(parse_whole(given.place, text, least, kLargestWhole));
-    return parse_number(given.place, text, 0, kLargestCost);
+    return parse_number(given.place, text, 0, kLargestSyntheticCostMs);
   };
   const double from = number(parts[0], 1), to = number(parts[1], 1);
   if (from > to) throw InputError(given.place, range, "a range from less to more");
@@ -59,7 +57,7 @@ std::vector<std::string> range_values(const SettingValue& given, const std::stri
 std::vector<std::pair<const char*, std::string>> needed_beside(const SettingValue& value) {
   const std::string& name = value.name;
   const std::size_t stages = split_at(value.value, kBetweenStages).size();
-  if (is_one_of(kCostSettings, name) && stages > 1) return {{"gpus", std::to_string(stages)}};
+  if (is_synthetic_cost(name) && stages > 1) return {{"gpus", std::to_string(stages)}};
   if (name == "chunks") return {{"schedule", "interleaved"}};
   if (name == "loss-scale") return {{"dtype", "amp-fp16"}};
   if (name == "hosts") return {{"strategy", "ddp"}, {"gpus", value.value}, {"batch", value.value}};
@@ -151,14 +149,12 @@ void leave_out_words_without_meaning(std::vector<std::vector<SettingValue>>& row
 
 }  // namespace
 
-bool is_cost_setting(const std::string& name) { return is_one_of(kCostSettings, name); }
-
 bool is_number_setting(const std::string& name) {
-  return is_one_of(kWholeSettings, name) || is_one_of(kCostSettings, name) || is_one_of(kOtherNumbers, name);
+  return is_one_of(kWholeSettings, name) || is_synthetic_cost(name) || is_one_of(kOtherNumbers, name);
 }
 
 std::vector<SettingValue> expand_setting(const SettingValue& given) {
-  const bool whole = is_one_of(kWholeSettings, given.name), cost = is_one_of(kCostSettings, given.name);
+  const bool whole = is_one_of(kWholeSettings, given.name), cost = is_synthetic_cost(given.name);
   std::vector<SettingValue> values;
   for (const std::string& item : split_at(given.value, ',')) {
     if (item.empty()) throw InputError(given.place, given.value.empty() ? "nothing" : given.value, "values between the commas");

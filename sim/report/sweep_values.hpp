@@ -31,7 +31,5 @@ Combinations combine_settings(std::span<const SettingValue> given);
 
 /// A setting whose values are numbers: it takes ranges, and its column stands to the right.
 bool is_number_setting(const std::string& name);
-/// A synthetic cost, milliseconds.
-bool is_cost_setting(const std::string& name);
 
 }  // namespace pdl

@@ -159,10 +159,12 @@ nlohmann::json read_json_file(const std::string& path, std::span<const std::stri
   if (!error && bytes > kLargestFileBytes) {
     throw InputError(path, std::to_string(bytes) + " bytes", "at most " + std::to_string(kLargestFileBytes));
   }
-  const std::string text = read_text(path);
+  return parse_json(read_text(path), path, kept);
+}
 
+nlohmann::json parse_json(const std::string& text, const std::string& file, std::span<const std::string> kept) {
   DocumentBuilder builder(text, kept);
-  builder.file = path;
+  builder.file = file;
   if (!nlohmann::json::sax_parse(text, &builder)) throw *builder.problem;
   return std::move(builder.document);
 }

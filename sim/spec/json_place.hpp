@@ -16,6 +16,8 @@ namespace pdl {
 /// in one object, more than 1 GiB, nested deeper than 100.
 /// With `kept`, only those keys of the outermost object are kept; all of the file is still checked to be JSON.
 nlohmann::json read_json_file(const std::string& path, std::span<const std::string> kept = {});
+/// The same of a text that is at hand; `file` is what messages start with.
+nlohmann::json parse_json(const std::string& text, const std::string& file, std::span<const std::string> kept = {});
 
 class JsonPlace {
  public:

@@ -32,7 +32,11 @@ Model load_model(const std::string& path) {
   const nlohmann::json document = read_json_file(path);
   const JsonPlace root(document, path);
   const std::array<std::string, 1> keys = {"layers"};
-  const JsonPlace layers = root.object_of(keys).at("layers").array();
+  return read_layers(root.object_of(keys).at("layers"));
+}
+
+Model read_layers(const JsonPlace& layers) {
+  layers.array();
   if (layers.size() == 0 || layers.size() > kMostLayers)
     layers.refuse("from 1 to " + std::to_string(kMostLayers) + " layers");
   Model model;

@@ -12,6 +12,8 @@
 
 namespace pdl {
 
+class JsonPlace;
+
 /// One block: y = relu(x W^T + b), W is out x in, b is out.
 struct Layer {
   std::int64_t in_features = 0;
@@ -29,10 +31,13 @@ Model mlp(std::int64_t depth, std::int64_t dim);
 inline constexpr double kMostParameters = 2.5e17;
 
 /// Reads {"layers": [{"kind": "linear_relu", "in": 4096, "out": 4096}, ...]}: docs/formats-model.md. Throws InputError
-/// naming the file and the place in it: as read_json_file; an unknown, missing or doubled key, an unknown kind, a width
-/// that is no whole number from 1 to 10,000,000 or does not fit the layer before, no layer or more than a million, more
-/// than kMostParameters.
+/// naming the file and the place in it: as read_json_file, an unknown, missing or doubled key, as read_layers.
 Model load_model(const std::string& path);
+
+/// The list of layers of a model file, or of a run that has them in it. Throws InputError naming the place: no list, an
+/// unknown or missing key, an unknown kind, a width that is no whole number from 1 to 10,000,000 or does not fit the
+/// layer before, no layer or more than a million, more than kMostParameters.
+Model read_layers(const JsonPlace& layers);
 
 std::int64_t parameters(const Layer& layer);
 std::int64_t parameters(const Model& model);

@@ -19,14 +19,13 @@ using namespace setting_words;
 namespace {
 
 constexpr std::int64_t kLargestBatch = 1'000'000'000;
-constexpr double kLargestCostMs = 1e9;
 /// Stages x micro-batches: four tasks each at some 90 bytes are 7 GB.
 constexpr double kMostCells = 2e7;
 /// Makespans and byte counts stay below this, so that no 64-bit integer overflows.
 constexpr double kLargestTotal = 4e18;
 
 double read_cost(const std::string& place, const std::string& text) {
-  const double ms = parse_number(place, text, 0, kLargestCostMs);
+  const double ms = parse_number(place, text, 0, kLargestSyntheticCostMs);
   if (ms > 0 && ms < 1e-6) throw InputError(place, text, "0, or at least 0.000001 (one nanosecond)");
   return ms;
 }
@@ -52,7 +51,7 @@ std::optional<SyntheticCosts> read_synthetic(const Given& given) {
   const SettingValue* tcomm = find(given, "tcomm");
   if (!tf && !tb && !tw && !tcomm) return std::nullopt;
   if (!tf || !tb) {
-    throw InputError(place_of(given, {"tf", "tb", "tw", "tcomm"}), std::string("no ") + (tf ? "tb" : "tf"),
+    throw InputError(place_of(given, kSyntheticCostSettings), std::string("no ") + (tf ? "tb" : "tf"),
                      "tf and tb together: synthetic costs");
   }
   SyntheticCosts costs{read_costs(*tf), read_costs(*tb), std::nullopt, 0};
@@ -354,6 +353,10 @@ void check_totals(const Given& given, RunSpec& spec) {
 }
 
 }  // namespace
+
+bool is_synthetic_cost(const std::string& setting) {
+  return std::find(kSyntheticCostSettings.begin(), kSyntheticCostSettings.end(), setting) != kSyntheticCostSettings.end();
+}
 
 RunSpec parse_run_spec(std::span<const SettingValue> values) { return parse_run_spec(values, nullptr); }
 

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <span>
@@ -46,6 +47,11 @@ struct SyntheticCosts {
   /// no GPU.
   double tcomm_ms = 0.0;
 };
+
+/// The settings that give them; any of them is beside a profile a contradiction.
+inline constexpr std::initializer_list<const char*> kSyntheticCostSettings = {"tf", "tb", "tw", "tcomm"};
+bool is_synthetic_cost(const std::string& setting);
+inline constexpr double kLargestSyntheticCostMs = 1e9;
 
 /// The value of a stage, from 0: one of a list of one is that of every stage.
 inline double of_stage(const std::vector<double>& by_stage, std::size_t stage) {

@@ -1,7 +1,6 @@
 // pdl-sim scenario FILE... | --all
 #include "sim/report/scenario.hpp"
 
-#include <filesystem>
 #include <iostream>
 #include <memory>
 
@@ -21,7 +20,7 @@ struct ScenarioFlags {
   explicit ScenarioFlags(CLI::App& app)
       : profile(app, "--profile", "NAME|FILE",
                 "costs of which machine, and whose measured runs (default: the machine that has measured most of it)"),
-        all(app, "--all", "every file of scenarios/") {
+        all(app, "--all", "every scenario that came with pdl-sim") {
     app.add_option("files", files, "scenario files")->type_name("FILE.json...");
   }
   std::vector<std::string> files;
@@ -29,10 +28,10 @@ struct ScenarioFlags {
   Switch all;
 };
 
-/// scenarios/ of the current folder, else the bundled one.
+/// The one that came with pdl-sim, whatever folders there are where it is run.
 std::string scenarios_folder() {
-  const std::string folder = std::filesystem::is_directory("scenarios") ? "scenarios" : bundled_folder("scenarios");
-  if (folder.empty()) throw InputError("--all", "no folder scenarios/ here, nor one that came with pdl-sim", "FILE.json...");
+  const std::string folder = bundled_folder("scenarios");
+  if (folder.empty()) throw InputError("--all", "no folder scenarios/ that came with pdl-sim", "FILE.json...");
   return folder;
 }
 

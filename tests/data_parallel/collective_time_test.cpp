@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "sim/cost/hosts_of_profile.hpp"
 #include "sim/spec/error.hpp"
 #include "tests/sim/cost/profile_builder.hpp"
 #include "tests/support/catch.hpp"
@@ -294,11 +295,18 @@ TEST_CASE("measured clusters or not, more hosts of as many GPUs never take less 
   }
 }
 
-TEST_CASE("hosts where nobody says how many: as many as the GPUs of the profile's hosts make, evenly") {
+TEST_CASE("hosts where nobody says how many: those with the GPUs of the profile's hosts, or a refusal") {
   const CostProfile cluster = with_cluster().known;  // 4 on one host, 8 each on two
-  for (const auto& [gpus, hosts] : {std::pair{1, 1}, {8, 1}, {9, 3}, {12, 2}, {13, 13}, {16, 2}, {32, 4}}) {
+  for (std::int64_t gpus = 1; gpus <= 40; ++gpus) {
     CAPTURE(gpus);
-    CHECK(hosts_of_profile(cluster, "nccl", gpus) == hosts);
+    if (gpus <= 8) CHECK(hosts_of_profile(cluster, "nccl", gpus) == 1);
+    if (gpus > 8 && gpus % 8 == 0) CHECK(hosts_of_profile(cluster, "nccl", gpus) == gpus / 8);
+    if (gpus > 8 && gpus % 8 != 0) {
+      CHECK_THROWS_WITH(hosts_of_profile(cluster, "nccl", gpus),
+                        "--gpus: found " + std::to_string(gpus) +
+                            " with profile test, whose hosts have 8 GPUs each, expected at most 8, a multiple of 8, "
+                            "or --hosts H with an equal share for each host");
+    }
     CHECK(hosts_of_profile(cluster, "gloo", gpus) == 1);
     CHECK(hosts_of_profile(profile("all_reduce", "nccl"), "nccl", gpus) == 1);  // one host of 4: a larger one perhaps
   }

@@ -413,7 +413,7 @@ TEST_CASE("hosts that nobody gave are those that the profile was measured on, an
   };
   const RunResult two = predict(spec(flags + "8"), &profile), given = predict(spec(flags + "8 --hosts 2"), &profile);
   CHECK(two.spec.hosts == 2);
-  CHECK(warned(two, "hosts 2: as profile test was measured, 4 GPUs a host (--hosts says otherwise)"));
+  CHECK(warned(two, "hosts 2: of 4 GPUs each, as the hosts of profile test (--hosts says otherwise)"));
   CHECK_FALSE(warned(given, "hosts 2"));
   CHECK_FALSE(warned(two, "extrapolated: all_reduce"));
   CHECK(two.step_time.median_ms == given.step_time.median_ms);
@@ -421,6 +421,11 @@ TEST_CASE("hosts that nobody gave are those that the profile was measured on, an
   CHECK(warned(predict(spec(flags + "16"), &profile),
                "extrapolated: all_reduce of 16 GPUs on 4 hosts from 8 GPUs on 2 hosts measured"));
   CHECK(predict(spec(flags + "4"), &profile).spec.hosts == 1);
+  CHECK_THROWS_AS(predict(spec(flags + "6"), &profile), InputError);
+  const RunResult six = predict(spec(flags + "6 --hosts 2"), &profile);
+  CHECK(six.spec.hosts == 2);
+  CHECK_FALSE(warned(six, "of 3 GPUs each"));
+  CHECK(predict(spec(flags + "6 --tf 1 --tb 2"), nullptr).spec.hosts == 1);
   CHECK(predict(spec(flags + "8 --hosts 1"), &profile).spec.hosts == 1);
   CHECK(warned(predict(spec(flags + "8 --hosts 2 --network-gb-per-s 5"), &profile),
                "not used: the network that was given"));

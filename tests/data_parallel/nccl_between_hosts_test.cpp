@@ -95,6 +95,77 @@ TEST_CASE("broadcast and reduce are a chain of all ranks, the bytes go once over
   }
 }
 
+TEST_CASE("an all-reduce of 3 hosts with 2 GPUs each: a ring where the network is faster than a tree's channels",
+          "[data_parallel]") {
+  // 1 GiB, a network of 500 GB/s. A tree of more than 2 hosts gets 16 x 18 = 288 GB/s of its GPUs; a ring carries
+  // 2 x 5/6 of the bytes over every network, 300 GB/s. Its 10 steps, 6 inside and 4 between, wait 1.4 times as long.
+  CollectiveBetweenHosts collective = asked("all_reduce", 6, 3, 1024 * kMiB);
+  collective.network_bytes_per_s = 500e9 / 0.94;
+  const TimeBetweenHosts time = fastest_between_hosts(collective);
+  CHECK(time.algorithm == "ring, Simple");
+  CHECK(time.latency_ns / 1e3 == Approx(1.4 * (8.4 + 6 * 3.4 + 4 * (14 + 2 * 5))));
+  CHECK(time.transfer_ns / 1e3 == Approx(1024 * kMiB / 1e3 / 300));
+}
+
+TEST_CASE("LL in a ring: the proxies, 39 GB/s of bus bandwidth on 2 hosts and 20.4 on more, or twice the bytes",
+          "[data_parallel]") {
+  const double mib = kMiB / 1e3;
+  // A bus bandwidth is 15/16 of the bytes of a second.
+  CHECK(us(asked("all_gather", 16, 2, kMiB)) == Approx(6.6 + 14 * 1.0 + 2.7 + 5 + mib / (39 * 16 / 15.)));
+  CHECK(us(asked("all_gather", 32, 4, kMiB)) == Approx(6.6 + 28 * 1.0 + 3 * 7.7 + mib / (20.4 * 32 / 31.)));
+  CHECK(us(asked("broadcast", 2, 2, 1)) == Approx(6.6 + 2.7 + 5).epsilon(1e-3));
+  CollectiveBetweenHosts slow = asked("all_gather", 16, 2, kMiB / 2);  // 20 GB/s: a flag goes with every 4 bytes
+  slow.network_bytes_per_s = 20e9 / 0.94;
+  CHECK(fastest_between_hosts(slow).algorithm == "ring, LL");
+  CHECK(us(slow) == Approx(6.6 + 14 * 1.0 + 2.7 + 5 + mib / 2 * 2 * (15 / 16.) / 20));
+  // An all-reduce of 3 hosts with one GPU each: two rounds, so that 4/3 of the bytes are on the bus.
+  CollectiveBetweenHosts reduced = asked("all_reduce", 3, 3, kMiB / 2);
+  CHECK(fastest_between_hosts(reduced).algorithm == "ring, LL");
+  CHECK(us(reduced) == Approx(6.6 + 4 * 7.7 + mib / 2 / (20.4 * 3 / 4)));
+}
+
+TEST_CASE("LL in a tree: chunks of 32 KiB a channel through GPUs and proxies, the others at the slowest of them",
+          "[data_parallel]") {
+  // Links of 40 GB/s: 2 channels of 20. 128 KiB: half of them are the first chunks, through 4 GPUs and 2 networks whose
+  // proxies do half of 39 GB/s.
+  CollectiveBetweenHosts two = asked("all_reduce", 2, 2, kMiB / 8);
+  two.link_bytes_per_s = 40e9;
+  const double half = kMiB / 16 / 1e3;
+  CHECK(fastest_between_hosts(two).algorithm == "tree, LL");
+  CHECK(us(two) == Approx(6.8 + 2 * (5 + 5) + half * (4 / 40. + 2 / 19.5) + half / 19.5));
+}
+
+TEST_CASE("a generation of GPUs has its own channels of trees, of 2 hosts and of more, and its own LL",
+          "[data_parallel]") {
+  struct Card {
+    const char* name;
+    double tree_of_two, tree_of_more, ll;  // GB/s: NCCL 2.28.9, tuning.cc, ncclTunerConstantsDefaults
+  };
+  for (const Card& card : {Card{"Tesla V100-SXM2-32GB", 18.5, 10.0, 39.0}, {"NVIDIA A100-SXM4-80GB", 23.6, 17.8, 87.7},
+                           {"NVIDIA H100 80GB HBM3", 41.4, 36.0, 141.0}, {"NVIDIA B200", 42.8, 24.0, 282.0},
+                           {"a card that nobody knows", 41.4, 36.0, 141.0}}) {
+    CAPTURE(card.name);
+    const auto of_card = [&](std::int64_t ranks, std::int64_t hosts, std::int64_t bytes) {
+      CollectiveBetweenHosts collective = asked("all_reduce", ranks, hosts, bytes);
+      collective.card = card.name;
+      return collective;
+    };
+    const double mib = kMiB / 1e3;
+    // 16 channels of half of a tree's bus bandwidth each: 1 MiB through 18 GPUs and 2 networks.
+    CHECK(us(of_card(16, 2, kMiB)) ==
+          Approx(8.4 + 2 * (7 * 4 + 14 + 2 * 5) + mib * (18 / (16 * card.tree_of_two / 2) + 2 / 200.)));
+    // 64 KiB: LL, all channels together half of its bus bandwidth.
+    CHECK(us(of_card(16, 2, kMiB / 16)) ==
+          Approx(6.8 + 2 * (7 * 0.6 + 5 + 5) + mib / 16 * (18 / (card.ll / 2) + 2 / 19.5)));
+    // 61 hosts with one GPU each, 6 levels: 14 GPUs and 12 networks, which take no time.
+    CollectiveBetweenHosts many = of_card(61, 61, kMiB);
+    many.network_bytes_per_s = 1e18;
+    many.network_latency_ns = 0;
+    CHECK(fastest_between_hosts(many).algorithm == "tree, Simple");
+    CHECK(us(many) == Approx(8.4 + 12 * 14 + mib * 14 / (16 * card.tree_of_more / 2)));
+  }
+}
+
 TEST_CASE("more hosts, more bytes: never less time, with any network and any card", "[data_parallel]") {
   for (const std::string operation : {"all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce"}) {
     for (const std::string card : {"NVIDIA H100", "NVIDIA A100-SXM4-80GB", "NVIDIA B200", "Tesla V100", "Other"}) {

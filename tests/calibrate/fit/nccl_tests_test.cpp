@@ -161,6 +161,71 @@ TEST_CASE("the order of the files changes nothing, the largest group is the coun
   CHECK(of(true).host_description.count == 3);
 }
 
+TEST_CASE("outputs that contradict each other are both named, in either order, half of the time is none", "[nccl_tests]") {
+  Output slow;  // 1 MiB in 60.00 us, not in 26.93; 4 MiB as before
+  slow.rows[1] = "     1048576        262144     float     sum      -1    60.00   17.48   17.48       0    60.00   17.48   17.48       0";
+  const auto warnings = [&](bool slow_first) {
+    Samples samples;
+    if (slow_first) add_nccl_tests(parse(slow), "b.txt", samples);
+    add_nccl_tests(parse(Output()), "a.txt", samples);
+    add_nccl_tests(parse(Output()), "again.txt", samples);
+    if (!slow_first) add_nccl_tests(parse(slow), "b.txt", samples);
+    const nlohmann::json written = nlohmann::json::parse(to_json(samples).dump());
+    CHECK(fit(samples_from_json(written, "s.json")).warnings == fit(samples).warnings);
+    return fit(samples).warnings;
+  };
+  const std::string rest = " contradict each other: 1048576 bytes took 26.93 us and 60 us (both are used)";
+  const std::vector<std::string> both = {"nccl-tests, all_reduce of 2 ranks: a.txt and b.txt" + rest,
+                                         "nccl-tests, all_reduce of 2 ranks: again.txt and b.txt" + rest};
+  for (const bool slow_first : {true, false}) {
+    const std::vector<std::string> found = warnings(slow_first);
+    for (const std::string& text : both) CHECK(std::count(found.begin(), found.end(), text) == 1);
+  }
+  slow.rows[1] = "     1048576        262144     float     sum      -1    53.80   19.49   19.49       0    53.80   19.49   19.49       0";
+  for (const std::string& text : warnings(true)) CHECK_THAT(text, !ContainsSubstring("contradict"));
+}
+
+TEST_CASE("cycles of one file that contradict each other are a doubt", "[nccl_tests]") {
+  Output output;
+  output.rows.push_back(output.rows[0]);
+  output.rows.push_back("     1048576        262144     float     sum      -1    60.00   17.48   17.48       0    60.00   17.48   17.48       0");
+  CHECK(parse(output).doubts ==
+        std::vector<std::string>{"cycles of one file (-N) differ: 1048576 bytes took 26.93 us and 60 us"});
+}
+
+TEST_CASE("what samples say of outputs of nccl-tests is refused with its place where it is something else", "[nccl_tests]") {
+  Samples samples;
+  add_nccl_tests(parse(Output()), "f.txt", samples);
+  samples.environment["nccl_tests_doubts"] = {"a doubt"};
+  samples.environment["nccl_tests"][0]["doubts"] = {"another"};
+  const nlohmann::json good = to_json(samples);
+  CHECK(fit(samples_from_json(good, "s.json")).warnings ==
+        std::vector<std::string>{"nccl-tests, all_reduce of 2 ranks: another", "a doubt"});
+  for (const auto& [at, value, named] : std::vector<std::tuple<std::string, nlohmann::json, std::string>>{
+           {"nccl_tests", 3, "nccl_tests: found 3"},
+           {"nccl_tests", nlohmann::json::object({{"rows", 0}}), "nccl_tests: found an object"},
+           {"nccl_tests/0", "x", "nccl_tests[0]: found \"x\""},
+           {"nccl_tests/0/rows", -1, "nccl_tests[0].rows: found -1"},
+           {"nccl_tests/0/collective", 5, "nccl_tests[0].collective: found 5"},
+           {"nccl_tests/0/ranks", "x", "nccl_tests[0].ranks: found \"x\""},
+           {"nccl_tests/0/doubts", "d", "nccl_tests[0].doubts: found \"d\""},
+           {"nccl_tests/0/doubts/0", 1, "nccl_tests[0].doubts[0]: found 1"},
+           {"nccl_tests_doubts", "d", "nccl_tests_doubts: found \"d\""},
+           {"nccl_tests_doubts/0", nullptr, "nccl_tests_doubts[0]: found null"},
+           {"card", 3, "card: found 3"},
+           {"device", 3, "device: found 3"},
+           {"count", "x", "count: found \"x\""}}) {
+    INFO(at);
+    nlohmann::json bad = good;
+    bad[nlohmann::json::json_pointer("/environment/" + at)] = value;
+    CHECK_THROWS_WITH(samples_from_json(bad, "s.json"), ContainsSubstring("s.json: environment." + named));
+    CHECK_THROWS_AS(samples_from_json(bad, "s.json"), InputError);
+    samples.environment = bad["environment"];
+    CHECK_THROWS_AS(add_nccl_tests(parse(Output()), "f.txt", samples), InputError);
+    CHECK_THROWS_AS(fit(samples), InputError);
+  }
+}
+
 TEST_CASE("older forms: no name of the test, no root, a column error", "[nccl_tests]") {
   Output output;
   output.start = "";
@@ -487,7 +552,8 @@ TEST_CASE("a JSON report that cannot be: refused with the value", "[nccl_tests]"
   };
   const std::string whole = golden("R12_json_report.json");
   for (const auto& [text, named] : std::vector<std::pair<std::string, std::string>>{
-           {whole.substr(0, 150), "f.txt: found text that begins as JSON"},
+           {whole.substr(0, 150), "f.txt: found a file that is not whole JSON (line "},
+           {"{\"version\": 3, \"version\": 3}", "f.txt: found the key \"version\" twice in one object"},
            {with("\"time\": 30.0", "\"time\": -30.0"), "f.txt: results[0].in_place.time"},
            {with("\"time\": 30.0", "\"time\": 0"), "f.txt: results[0].in_place.time"},
            {with("\"time\": 30.0", "\"time\": 0.03"), "f.txt: results[0]: found algbw 34.95"},

@@ -134,6 +134,37 @@ TEST_CASE("a model file need not be there when its run is read") {
   CHECK(nlohmann::json(to_json(back)) == json);
 }
 
+TEST_CASE("the layers in a run are refused as those of a model file are") {
+  RunResult run = measured_run();
+  run.spec.model_name = "gone/model.json";
+  run.spec.model.layers = {{4, 8}, {8, 4}};
+  run.spec.depth = 2;
+  const nlohmann::json good = to_json(run);
+  const auto refused = [&](const char* at, const nlohmann::json& value) {
+    nlohmann::json bad = good;
+    bad[nlohmann::json::json_pointer(at)] = value;
+    return message_of(bad);
+  };
+  CHECK(refused("/model/layers/1/in", 7) ==
+        "a.json: model.layers[1].in: found 7, expected 8, the width that the layer before gives");
+  CHECK(refused("/model/layers/1/kind", "conv2d") ==
+        "a.json: model.layers[1].kind: found \"conv2d\", expected \"linear_relu\", the one kind of layer there is");
+  CHECK_THAT(refused("/model/layers/0/bias", true),
+             ContainsSubstring("a.json: model.layers[0]: found an unknown key \"bias\""));
+  CHECK_THAT(refused("/model/layers/0", {{"in", 4}, {"out", 8}}),
+             ContainsSubstring("a.json: model.layers[0]: found no key \"kind\""));
+  CHECK_THAT(refused("/model/layers/0/out", 10'000'001), ContainsSubstring("a.json: model.layers[0].out: found 10000001"));
+  CHECK_THAT(refused("/model/layers", nlohmann::json::array()), ContainsSubstring("from 1 to 1000000 layers"));
+  const nlohmann::json widest = {{"kind", "linear_relu"}, {"in", 10'000'000}, {"out", 10'000'000}};
+  CHECK_THAT(refused("/model/layers", nlohmann::json::array_t(2501, widest)),
+             ContainsSubstring("a.json: model.layers: found more than 2.5e17 parameters"));
+}
+
+TEST_CASE("the environment in a run is refused as that of a profile is") {
+  CHECK(message_with("/environment/card", 3) == "a.json: environment.card: found 3, expected text in quotes");
+  CHECK(message_with("/environment/device", 3) == "a.json: environment.device: found 3, expected text in quotes");
+}
+
 TEST_CASE("memory that is not known is null, not 0") {
   RunResult run = measured_run();
   run.peak_memory_bytes.clear();

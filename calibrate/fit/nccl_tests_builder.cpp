@@ -1,4 +1,4 @@
-#include "calibrate/fit/nccl_tests_table.hpp"
+#include "calibrate/fit/nccl_tests_builder.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -64,12 +64,12 @@ std::optional<std::int64_t> bytes_of_type(const std::string& type) {
   return found == bytes.end() ? std::nullopt : std::optional(found->second);
 }
 
-NcclTestsTable::NcclTestsTable(std::string place, const NcclTestsOptions& options)
+NcclTestsBuilder::NcclTestsBuilder(std::string place, const NcclTestsOptions& options)
     : place_(std::move(place)), options_(options) {
   tests_.collective = options.collective;
 }
 
-void NcclTestsTable::name_test(const std::string& place, const std::string& word) {
+void NcclTestsBuilder::name_test(const std::string& place, const std::string& word) {
   const std::string name = test_of(word);
   if (name.empty()) return;
   if (!is_one_of(name, nccl_tests_collectives())) {
@@ -85,7 +85,7 @@ void NcclTestsTable::name_test(const std::string& place, const std::string& word
   tests_.collective = name;
 }
 
-void NcclTestsTable::add_rank(const NcclTestsRank& rank) {
+void NcclTestsBuilder::add_rank(const NcclTestsRank& rank) {
   const std::string number = std::to_string(rank.rank);
   if (!ranks_.emplace(rank.rank, rank).second) {
     throw InputError(rank.place, "rank " + number + " a second time",
@@ -101,7 +101,7 @@ void NcclTestsTable::add_rank(const NcclTestsRank& rank) {
       "a GPU for every rank: no link between GPUs was measured (hosts that have the same name: give each its own)");
 }
 
-void NcclTestsTable::add_row(const NcclTestsRow& row) {
+void NcclTestsBuilder::add_row(const NcclTestsRow& row) {
   if (!rows_.empty() && row.type != rows_.front().type) {
     throw InputError(row.place, "type " + row.type + " after " + rows_.front().type, "one type a file");
   }
@@ -120,25 +120,25 @@ void NcclTestsTable::add_row(const NcclTestsRow& row) {
   rows_.push_back(row);
 }
 
-void NcclTestsTable::launched_by_graph(std::int64_t launches) {
+void NcclTestsBuilder::launched_by_graph(std::int64_t launches) {
   if (launches > 0) {
     doubt("measured in CUDA graphs (-G " + std::to_string(launches) +
           "), which launch it without the host: a call as training makes it takes longer");
   }
 }
 
-void NcclTestsTable::blocked() {
+void NcclTestsBuilder::blocked() {
   doubt(
       "measured in blocking mode (-z), in which the host waits after every call: its launch and its wait are in the "
       "times, a call as training makes it takes less");
 }
 
-void NcclTestsTable::calls(std::int64_t warmup, std::int64_t counted) {
+void NcclTestsBuilder::calls(std::int64_t warmup, std::int64_t counted) {
   warmup_calls_ = warmup;
   calls_ = std::max<std::int64_t>(counted, 1);
 }
 
-NcclTests NcclTestsTable::finish() {
+NcclTests NcclTestsBuilder::finish() {
   if (rows_.empty()) throw InputError(place_, "a header and no row with bytes", "at least one row of measurements");
   if (tests_.collective.empty()) {
     throw InputError(
@@ -163,11 +163,18 @@ NcclTests NcclTestsTable::finish() {
     sample.calls_before = warmup_calls_;
     sample.calls_a_value = calls_;
   }
-  for (auto& [bytes, sample] : by_bytes) tests_.samples.push_back(std::move(sample));
+  for (auto& [bytes, sample] : by_bytes) {
+    const auto [least, largest] = std::minmax_element(sample.values.begin(), sample.values.end());
+    if (*largest > kNcclTestsAgree * *least) {
+      doubt("cycles of one file (-N) differ: " + std::to_string(bytes) + " bytes took " + to_text(*least) + " us and " +
+            to_text(*largest) + " us");
+    }
+    tests_.samples.push_back(std::move(sample));
+  }
   return std::move(tests_);
 }
 
-void NcclTestsTable::settle_ranks() {
+void NcclTestsBuilder::settle_ranks() {
   const auto named = static_cast<std::int64_t>(ranks_.size());
   if (named > 0 && ranks_.rbegin()->first != named - 1) {
     throw InputError(place_,
@@ -184,7 +191,7 @@ void NcclTestsTable::settle_ranks() {
   if (tests_.ranks == 1) throw InputError(place_, "a test of one rank", "at least 2 ranks: one exchanges nothing");
 }
 
-void NcclTestsTable::settle_group(std::int64_t group) {
+void NcclTestsBuilder::settle_group(std::int64_t group) {
   std::map<std::int64_t, std::vector<NcclTestsRank>> groups;
   for (const auto& [number, rank] : ranks_) groups[rank.group].push_back(rank);
   const std::vector<NcclTestsRank>& own = groups[group];
@@ -203,7 +210,7 @@ void NcclTestsTable::settle_group(std::int64_t group) {
   }
 }
 
-void NcclTestsTable::settle_hosts(const std::vector<NcclTestsRank>& of_group) {
+void NcclTestsBuilder::settle_hosts(const std::vector<NcclTestsRank>& of_group) {
   std::map<std::string, std::int64_t> ranks_on;
   for (const NcclTestsRank& rank : of_group) ++ranks_on[rank.host];
   for (const auto& [host, ranks] : ranks_on) {
@@ -217,7 +224,7 @@ void NcclTestsTable::settle_hosts(const std::vector<NcclTestsRank>& of_group) {
   tests_.hosts = static_cast<std::int64_t>(ranks_on.size());
 }
 
-void NcclTestsTable::settle_cards() {
+void NcclTestsBuilder::settle_cards() {
   std::set<std::string> cards;
   for (const auto& [number, rank] : ranks_) {
     if (!rank.card.empty()) cards.insert(rank.card);
@@ -226,7 +233,7 @@ void NcclTestsTable::settle_cards() {
 }
 
 /// Elements of the whole buffer, or of a rank's part of it.
-void NcclTestsTable::check_count(const NcclTestsRow& row) const {
+void NcclTestsBuilder::check_count(const NcclTestsRow& row) const {
   const std::optional<std::int64_t> each = bytes_of_type(row.type);
   if (!each || row.count > kLargestBytes / *each) return;
   // A part is rounded down to whole elements, or to 16 bytes of them.
@@ -241,7 +248,7 @@ void NcclTestsTable::check_count(const NcclTestsRow& row) const {
       std::to_string(row.bytes / *each) + " of " + std::to_string(*each) + " bytes each");
 }
 
-void NcclTestsTable::check_rates(const NcclTestsRow& row) const {
+void NcclTestsBuilder::check_rates(const NcclTestsRow& row) const {
   const double rate = static_cast<double>(row.bytes) / row.time_us / 1e3;
   const double bus = rate * bus_factor(tests_.collective, tests_.ranks);
   // Before 2.1 all_gather and reduce_scatter counted what a rank gets from the others, as both rates (commit ec1b5e2).

@@ -1,11 +1,11 @@
-// What an output of nccl-tests says, whether it is printed as a table or written as a JSON report, and the samples that
-// it is.
+// Builds what an output of nccl-tests says from its ranks, settings and rows, one after another, and checks each: what the
+// readers of both forms, the printed table and the JSON report, fill in.
 //
-//   NcclTestsTable table("f.txt", options);
-//   table.name_test("f.txt: line 1", "all_reduce_perf");
-//   table.add_rank({.place = "f.txt: line 4", .rank = 0, .host = "node1", .gpu = "0000:1b:00"});   // and the others
-//   table.add_row({.place = "f.txt: line 9", .bytes = 1024, .count = 256, .type = "float", .time_us = 16.17, ...});
-//   NcclTests tests = table.finish();
+//   NcclTestsBuilder builder("f.txt", options);
+//   builder.name_test("f.txt: line 1", "all_reduce_perf");
+//   builder.add_rank({.place = "f.txt: line 4", .rank = 0, .host = "node1", .gpu = "0000:1b:00"});   // and the others
+//   builder.add_row({.place = "f.txt: line 9", .bytes = 1024, .count = 256, .type = "float", .time_us = 16.17, ...});
+//   NcclTests tests = builder.finish();
 //
 // Internal to the readers of both forms; places are what refusals begin with. Units: bytes, us, GB/s (1e9 bytes).
 #pragma once
@@ -42,9 +42,9 @@ struct NcclTestsRow {
 /// Of nccl-tests' names of data types; nothing for a name that is not known.
 std::optional<std::int64_t> bytes_of_type(const std::string& type);
 
-class NcclTestsTable {
+class NcclTestsBuilder {
  public:
-  NcclTestsTable(std::string place, const NcclTestsOptions& options);
+  NcclTestsBuilder(std::string place, const NcclTestsOptions& options);
 
   /// "all_reduce_perf", "all_reduce_perf_mpi"; other words mean nothing. Refuses other tests of nccl-tests.
   void name_test(const std::string& place, const std::string& word);

@@ -1,0 +1,37 @@
+#include "sim/cost/hosts_of_profile.hpp"
+
+#include <algorithm>
+
+#include "sim/spec/error.hpp"
+
+namespace pdl {
+
+std::int64_t hosts_of_profile(const CostProfile& profile, const std::string& transport, std::int64_t gpus) {
+  bool several = false;
+  std::int64_t gpus_a_host = 1;
+  for (const MeasuredCurve& measured : profile.of(Probe::collective)) {
+    if (measured.key.transport != transport) continue;
+    several = several || measured.key.hosts > 1;
+    gpus_a_host = std::max(gpus_a_host, measured.key.ranks / measured.key.hosts);
+  }
+  if (!several || gpus <= gpus_a_host) return 1;
+  if (gpus % gpus_a_host == 0) return gpus / gpus_a_host;
+  const std::string of_a_host = std::to_string(gpus_a_host);
+  throw InputError("--gpus", std::to_string(gpus) + " with profile " + profile.name + ", whose hosts have " + of_a_host + " GPUs each",
+                   "at most " + of_a_host + ", a multiple of " + of_a_host + ", or --hosts H with an equal share for each host");
+}
+
+RunSpec on_hosts_of_profile(const RunSpec& spec, const CostProfile& profile) {
+  if (spec.strategy != Strategy::ddp || spec.synthetic || spec.hosts_given) return spec;
+  RunSpec on_hosts = spec;
+  on_hosts.hosts = hosts_of_profile(profile, to_string(spec.transport), spec.gpus);
+  return on_hosts;
+}
+
+std::string hosts_notice(const RunSpec& spec, const CostProfile& profile) {
+  if (spec.hosts == 1 || spec.hosts_given) return "";
+  return "hosts " + std::to_string(spec.hosts) + ": of " + std::to_string(spec.gpus / spec.hosts) +
+         " GPUs each, as the hosts of profile " + profile.name + " (--hosts says otherwise)";
+}
+
+}  // namespace pdl
