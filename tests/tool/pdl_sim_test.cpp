@@ -190,6 +190,17 @@ TEST_CASE("words that are not known are refused with the nearest one") {
   });
 }
 
+TEST_CASE("--version of a subcommand is that of the program") {
+  const TemporaryFolder folder;
+  const std::string version = sim("--version", folder).out;
+  for (const std::string command : {"sweep", "scenario", "validate", "compare", "schedules", "profiles"}) {
+    const Process run = sim(command + " --version", folder);
+    INFO(command << run.err);
+    CHECK(run.exit_code == 0);
+    CHECK(run.out == version);
+  }
+}
+
 TEST_CASE("a sweep: table, files, the codes of what cannot run") {
   const TemporaryFolder folder;
   const std::string textbook = "sweep --tf 1 --tb 2 --gpus 4 ";
