@@ -201,6 +201,18 @@ TEST_CASE("--version of a subcommand is that of the program") {
   }
 }
 
+TEST_CASE("what a sweep says of all rows is true of all of them, of refused ones too") {
+  const TemporaryFolder folder;
+  const Process refused = sim("sweep --tf 1 --tb 2 --depth 8 --gpus 4,9", folder);
+  INFO(refused.out);
+  CHECK(refused.exit_code == 0);
+  const std::string head = refused.out.substr(0, refused.out.find("\n\n"));
+  CHECK_THAT(head, ContainsSubstring("all rows: ") && ContainsSubstring("depth 8") && !ContainsSubstring("gpus 4"));
+  const Process costs = sim("sweep --tf 1,2 --tb 2 --gpus 4", folder);
+  CHECK_THAT(costs.out, ContainsSubstring("synthetic costs: other ones for each row") && !ContainsSubstring("forward 1 ms"));
+  CHECK_THAT(sim("sweep --tf 1 --tb 2 --gpus 4,9 --depth 8", folder).out, ContainsSubstring("synthetic costs: forward 1 ms"));
+}
+
 TEST_CASE("a sweep: table, files, the codes of what cannot run") {
   const TemporaryFolder folder;
   const std::string textbook = "sweep --tf 1 --tb 2 --gpus 4 ";
