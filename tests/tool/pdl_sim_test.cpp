@@ -1,4 +1,5 @@
 // pdl-sim as a user meets it: the built program, its output, its exit codes.
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "sim/cost/cost_profile.hpp"
@@ -211,6 +212,25 @@ TEST_CASE("what a sweep says of all rows is true of all of them, of refused ones
   const Process costs = sim("sweep --tf 1,2 --tb 2 --gpus 4", folder);
   CHECK_THAT(costs.out, ContainsSubstring("synthetic costs: other ones for each row") && !ContainsSubstring("forward 1 ms"));
   CHECK_THAT(sim("sweep --tf 1 --tb 2 --gpus 4,9 --depth 8", folder).out, ContainsSubstring("synthetic costs: forward 1 ms"));
+}
+
+TEST_CASE("$PDL_DATA without a profile is said, a profile that cannot be read has a short cell") {
+  const TemporaryFolder folder;
+  const std::string empty = "COLUMNS=1000 PDL_DATA='" + folder.path() + "'";
+  const std::string said = "has no profile in it (NAME/profile.json)";
+  for (const std::string arguments : {"--gpus 2", "--gpus 2 --profile h100x4", "profiles"}) {
+    const Process run = sim(arguments, folder, empty);
+    INFO(arguments << run.out << run.err);
+    CHECK(run.exit_code == 0);
+    CHECK_THAT(run.out + run.err, ContainsSubstring(said));
+  }
+  std::filesystem::create_directory(folder / "mine");
+  folder.write("mine/profile.json", "{");
+  const Process broken = sim("profiles", folder, empty);
+  CHECK_THAT(broken.out, !ContainsSubstring(said) && ContainsSubstring("cannot be read: mine: ") &&
+                             ContainsSubstring("not whole JSON"));
+  const std::string table = broken.out.substr(0, broken.out.find("cannot be read: mine"));
+  CHECK_THAT(table, ContainsSubstring("cannot be read") && !ContainsSubstring("JSON"));
 }
 
 TEST_CASE("a sweep: table, files, the codes of what cannot run") {
