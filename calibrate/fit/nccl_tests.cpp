@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <fstream>
 #include <optional>
 #include <sstream>
 
 #include "calibrate/fit/nccl_tests_builder.hpp"
 #include "calibrate/fit/nccl_tests_json.hpp"
 #include "sim/spec/error.hpp"
+#include "sim/spec/input_file.hpp"
 
 namespace pdl {
 namespace {
@@ -156,6 +156,7 @@ class Reader {
     for (std::size_t i = 1; i + 1 < words.size(); ++i) {
       const auto value = whole(words[i + 1]);
       if (words[i] != "iters:" || !value) continue;
+      if (words[i - 1] == "agg") builder_.called_in_groups(*value);
       if (words[i - 1] == "warmup")
         warmup = *value;
       else
@@ -174,8 +175,10 @@ class Reader {
     rank.rank = *value;
     rank.group = whole(after(words, "Group")).value_or(0);
     rank.host = after(words, "on");
-    const std::size_t open = line.rfind('['), close = line.rfind(']');
-    if (open != std::string::npos && close != std::string::npos && open < close) {
+    // The first brackets behind "device": a card's name may have some too, in its control characters.
+    const std::size_t open = line.find('[', std::min(line.find(" device "), line.size()));
+    const std::size_t close = line.find(']', std::min(open, line.size()));
+    if (close != std::string::npos) {
       rank.gpu = "device " + after(words, "device") + " " + line.substr(open, close + 1 - open);
       const std::vector<std::string> card = words_of(line.substr(close + 1));
       for (const std::string& word : card) rank.card += (rank.card.empty() ? "" : " ") + word;
@@ -293,14 +296,7 @@ NcclTests parse_nccl_tests(const std::string& text, const std::string& place, co
 }
 
 NcclTests load_nccl_tests(const std::string& path, const NcclTestsOptions& options) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw InputError("--from-nccl-tests", path + ", which cannot be read", "an output of nccl-tests");
-  std::string text(kLargestFile + 1, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<std::size_t>(file.gcount()));
-  if (file.bad()) throw InputError(path, "a file that cannot be read", "an output of nccl-tests");
-  if (text.size() > kLargestFile) throw InputError(path, "more than 64 MiB", "an output of nccl-tests, of some kB");
-  return parse_nccl_tests(text, path, options);
+  return parse_nccl_tests(read_input_file(path, kLargestFile, "an output of nccl-tests"), path, options);
 }
 
 }  // namespace pdl

@@ -35,12 +35,13 @@ namespace pdl {
 struct NcclTestsOptions {
   std::string collective;   // all_reduce, all_gather, broadcast, reduce, reduce_scatter; empty: from the text
   std::int64_t ranks = 0;   // 0: from the text
+  std::int64_t hosts = 0;   // on which those ranks were; 0: from the text
 };
 
 struct NcclTests {
   std::string collective;
   std::int64_t ranks = 0;              // of a group, where they were split into several
-  std::int64_t hosts = 1;              // of these ranks, as their lines name them; 1 where there are no such lines
+  std::int64_t hosts = 1;              // of these ranks, as their lines name them; 1 (a doubt) where nobody says
   std::string card;                    // as the lines of the ranks name it; empty: they do not
   std::int64_t rows_without_bytes = 0; // rows of 0 bytes (small sizes of all_gather), which measure nothing
   bool checked = false;                // results were verified (#wrong), not "N/A"
@@ -56,7 +57,8 @@ const std::vector<std::string>& nccl_tests_collectives();
 /// of a report, what was found and what was expected: no header, no unit, no row, a row that is cut off or in between
 /// other text, sizes that neither ascend nor begin another cycle, a time that is not positive and finite, a wrong
 /// result, rates that contradict the time, the ranks or the operation, an end without "Out of bounds values", two ranks
-/// on one GPU, hosts or groups of different size, a test of something that no step calls (alltoall_perf).
+/// on one GPU, hosts or groups of different size, ranks that do not spread evenly over the hosts of `options`, a test
+/// of something that no step calls (alltoall_perf).
 NcclTests parse_nccl_tests(const std::string& text, const std::string& place, const NcclTestsOptions& options = {});
 
 /// Reads a file of at most 64 MiB. Throws InputError as above, or if it cannot be read.

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "sim/spec/error.hpp"
+#include "sim/spec/printable_text.hpp"
 #include "sim/spec/words.hpp"
 
 namespace pdl {
@@ -133,6 +134,13 @@ void NcclTestsBuilder::blocked() {
       "times, a call as training makes it takes less");
 }
 
+void NcclTestsBuilder::called_in_groups(std::int64_t calls) {
+  if (calls > 1) {
+    doubt("measured with " + std::to_string(calls) + " calls in a group (-m " + std::to_string(calls) +
+          "), which share one launch: a call as training makes it takes longer");
+  }
+}
+
 void NcclTestsBuilder::calls(std::int64_t warmup, std::int64_t counted) {
   warmup_calls_ = warmup;
   calls_ = std::max<std::int64_t>(counted, 1);
@@ -189,6 +197,25 @@ void NcclTestsBuilder::settle_ranks() {
   if (named == 0) tests_.ranks = options_.ranks;
   if (tests_.ranks == 0) throw InputError(place_, "no lines '#  Rank  0 ...'", "--ranks N");
   if (tests_.ranks == 1) throw InputError(place_, "a test of one rank", "at least 2 ranks: one exchanges nothing");
+  take_hosts_of_options();
+}
+
+void NcclTestsBuilder::take_hosts_of_options() {
+  if (hosts_said_ && options_.hosts > 0 && options_.hosts != tests_.hosts) {
+    throw InputError(place_, "ranks on " + std::to_string(tests_.hosts) + (tests_.hosts == 1 ? " host" : " hosts"),
+                     std::to_string(options_.hosts) + ", as --hosts says");
+  }
+  if (hosts_said_) return;
+  if (options_.hosts == 0) {
+    doubt("on how many hosts the ranks were is not said; taken as one (--hosts H says it)");
+    return;
+  }
+  if (tests_.ranks % options_.hosts != 0) {
+    throw InputError(
+        "--hosts", std::to_string(options_.hosts) + " for the " + std::to_string(tests_.ranks) + " ranks of " + place_,
+        "a divisor of the ranks: as many on every host");
+  }
+  tests_.hosts = options_.hosts;
 }
 
 void NcclTestsBuilder::settle_group(std::int64_t group) {
@@ -211,6 +238,9 @@ void NcclTestsBuilder::settle_group(std::int64_t group) {
 }
 
 void NcclTestsBuilder::settle_hosts(const std::vector<NcclTestsRank>& of_group) {
+  const auto has_host = [](const NcclTestsRank& rank) { return !rank.host.empty(); };
+  hosts_said_ = std::all_of(of_group.begin(), of_group.end(), has_host);
+  if (!hosts_said_) return;
   std::map<std::string, std::int64_t> ranks_on;
   for (const NcclTestsRank& rank : of_group) ++ranks_on[rank.host];
   for (const auto& [host, ranks] : ranks_on) {
@@ -227,7 +257,7 @@ void NcclTestsBuilder::settle_hosts(const std::vector<NcclTestsRank>& of_group) 
 void NcclTestsBuilder::settle_cards() {
   std::set<std::string> cards;
   for (const auto& [number, rank] : ranks_) {
-    if (!rank.card.empty()) cards.insert(rank.card);
+    if (!rank.card.empty()) cards.insert(printable(rank.card));  // no control characters in a profile
   }
   for (const std::string& card : cards) tests_.card += (tests_.card.empty() ? "" : " and ") + card;
 }

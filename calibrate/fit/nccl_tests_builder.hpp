@@ -54,6 +54,8 @@ class NcclTestsBuilder {
   void doubt(const std::string& text) { tests_.doubts.push_back(text); }
   void launched_by_graph(std::int64_t launches);
   void blocked();
+  /// Calls in one group (-m): one launch of NCCL for all of them.
+  void called_in_groups(std::int64_t calls);
   /// Calls of which a time is the mean, and calls before them.
   void calls(std::int64_t warmup, std::int64_t counted);
 
@@ -65,6 +67,7 @@ class NcclTestsBuilder {
   void settle_ranks();
   void settle_group(std::int64_t group);
   void settle_hosts(const std::vector<NcclTestsRank>& of_group);
+  void take_hosts_of_options();
   void settle_cards();
   void check_count(const NcclTestsRow& row) const;
   void check_rates(const NcclTestsRow& row) const;
@@ -74,6 +77,7 @@ class NcclTestsBuilder {
   NcclTests tests_;
   std::map<std::int64_t, NcclTestsRank> ranks_;
   std::map<std::string, std::int64_t> gpus_;  // host and GPU -> rank
+  bool hosts_said_ = false;                   // by the lines of the ranks
   std::vector<NcclTestsRow> rows_;
   std::int64_t warmup_calls_ = 0;
   std::int64_t calls_ = 1;

@@ -61,9 +61,9 @@ NcclTestsBuilder read_config(const JsonPlace& config, NcclTestsOptions options, 
   if (!config.has("devices") && options.ranks == 0) options.ranks = gpus_a_process;
   NcclTestsBuilder builder(place, options);
   if (config.has("devices")) read_devices(config, gpus_a_process, builder);
-  builder.calls(
-      whole_or(config, "warmup_iters", 0),
-      whole_or(config, "iterations", 1) * std::max<std::int64_t>(1, whole_or(config, "aggregated_iterations", 1)));
+  const std::int64_t in_a_group = std::max<std::int64_t>(1, whole_or(config, "aggregated_iterations", 1));
+  builder.calls(whole_or(config, "warmup_iters", 0), whole_or(config, "iterations", 1) * in_a_group);
+  builder.called_in_groups(in_a_group);
   builder.launched_by_graph(whole_or(config, "graph", 0));
   if (is_true(config, "blocking_collectives")) builder.blocked();
   return builder;

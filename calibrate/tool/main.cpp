@@ -70,6 +70,8 @@ void add_flags(CLI::App& app, CommandLine& line) {
                  "what those files measured, where they do not say: all_reduce, all_gather, broadcast, reduce, reduce_scatter")
       ->type_name("WORD");
   app.add_option("--ranks", line.nccl_tests_options.ranks, "how many ranks they had, where they do not say")->type_name("N");
+  app.add_option("--hosts", line.nccl_tests_options.hosts, "on how many hosts these ranks were, where they do not say")
+      ->type_name("H");
   app.add_option("--name", line.name, "name of the profile [the folder of a profile.json, or card and count]")
       ->type_name("NAME");
   app.add_option("--device", line.probe.device, "what to measure [cuda]")->type_name("cuda|cpu");
@@ -102,7 +104,7 @@ void add_flags(CLI::App& app, CommandLine& line) {
 }
 
 void check_nccl_tests(const CLI::App& app, const CommandLine& line) {
-  for (const char* flag : {"--collective", "--ranks"}) {
+  for (const char* flag : {"--collective", "--ranks", "--hosts"}) {
     if (app.count(flag) > 0 && line.nccl_tests.empty()) throw InputError(flag, "it without --from-nccl-tests", "both or none");
   }
   const std::string& collective = line.nccl_tests_options.collective;
@@ -113,6 +115,10 @@ void check_nccl_tests(const CLI::App& app, const CommandLine& line) {
   const std::int64_t ranks = line.nccl_tests_options.ranks;
   if (app.count("--ranks") > 0 && (ranks < 2 || ranks > 1000000)) {
     throw InputError("--ranks", std::to_string(ranks), "a whole number from 2 to 1000000");
+  }
+  const std::int64_t hosts = line.nccl_tests_options.hosts;
+  if (app.count("--hosts") > 0 && (hosts < 1 || hosts > 1000000)) {
+    throw InputError("--hosts", std::to_string(hosts), "a whole number from 1 to 1000000");
   }
   for (const std::string& file : line.nccl_tests) {
     if (file == line.out) throw InputError("--out", "the same file as --from-nccl-tests", "another file");

@@ -83,6 +83,9 @@ struct ProfileSummary {
 /// then the bundled data/ (sim/spec/installation.hpp), if it is there. Throws InputError if $PDL_DATA is no folder.
 std::vector<std::string> profile_folders();
 
+/// What to say where $PDL_DATA is a folder without a NAME/profile.json: only bundled profiles are found. Else empty.
+std::string folder_without_profiles();
+
 /// All profiles of those folders by name; a name that is in several is the first one's.
 std::vector<ProfileSummary> list_profiles();
 

@@ -4,6 +4,7 @@
 //   profile cl: all_reduce of 4 GPUs on one host, of 16 GPUs on 2 hosts      8 GPUs a host
 //   --gpus  5   1 host
 //   --gpus 24   3 hosts, "hosts 3: of 8 GPUs each, as the hosts of profile cl (--hosts says otherwise)"
+//   --gpus 16 --pp 2 --dp 8   "all 16 GPUs are taken to be on one host; the hosts of profile cl have 8 GPUs each"
 //   --gpus 13   refused: one host is too small, and 2 hosts do not have equal shares
 //
 // Left out: hosts with different numbers of GPUs, and pipelines, whose replicas are on one host.
@@ -25,7 +26,8 @@ std::int64_t hosts_of_profile(const CostProfile& profile, const std::string& tra
 /// one on hosts_of_profile().
 RunSpec on_hosts_of_profile(const RunSpec& spec, const CostProfile& profile);
 
-/// What to say of a spec that is on several hosts by the profile alone; empty for every other.
+/// What to say of a spec that is on several hosts by the profile alone, or that is not DDP, so on one host, and has
+/// more GPUs than a host of the profile; empty for every other.
 std::string hosts_notice(const RunSpec& spec, const CostProfile& profile);
 
 }  // namespace pdl

@@ -47,6 +47,10 @@ ProfileSummary summary(const std::string& name, const std::string& path) {
   return result;
 }
 
+void say_folder_without_profiles(CostProfile& profile) {
+  if (const std::string warning = folder_without_profiles(); !warning.empty()) profile.warnings.push_back(warning);
+}
+
 std::string known_profiles() {
   std::vector<std::string> names;
   for (const ProfileSummary& profile : list_profiles()) names.push_back(profile.name);
@@ -61,6 +65,19 @@ std::vector<std::string> profile_folders() {
   if (const char* folder = std::getenv("PDL_DATA"); folder && *folder) folders.push_back(user_folder(folder));
   if (const std::string bundled = bundled_folder("data"); !bundled.empty()) folders.push_back(bundled);
   return folders;
+}
+
+std::string folder_without_profiles() {
+  const char* folder = std::getenv("PDL_DATA");
+  if (!folder || !*folder) return "";
+  std::error_code error, ignored;
+  for (auto entry = fs::directory_iterator(user_folder(folder), error); !error && entry != fs::directory_iterator();
+       entry.increment(error)) {
+    if (fs::exists(profile_file(entry->path()), ignored)) return "";
+  }
+  return "$PDL_DATA, " + std::string(folder) +
+         ", has no profile in it (NAME/profile.json): those that "
+         "came with the program are taken";
 }
 
 std::vector<ProfileSummary> list_profiles() {
@@ -98,6 +115,7 @@ std::string default_profile_name() { return profiles_by_preference(list_profiles
 
 void say_chosen(CostProfile& profile, const std::string& reason, const std::vector<ProfileSummary>& all) {
   profile.chosen_as = reason;
+  say_folder_without_profiles(profile);
   auto first = profile.warnings.begin();
   for (const ProfileSummary& other : all) {
     if (other.error.empty()) continue;
@@ -118,7 +136,9 @@ CostProfile load_profile(const std::string& name_or_path) {
     }
     if (path.empty()) throw InputError("--profile", "\"" + name_or_path + "\"", known_profiles());
   }
-  return profile_from_json(read_json_file(path), path);
+  CostProfile profile = profile_from_json(read_json_file(path), path);
+  if (!is_path(name_or_path)) say_folder_without_profiles(profile);
+  return profile;
 }
 
 }  // namespace pdl

@@ -104,6 +104,16 @@ const ScenarioRow* with_gpus(const Rows& rows, std::int64_t gpus) {
 /// The host's clock and its wake-up: a sleep that adds so much of its length is not hidden.
 constexpr double kWholeSleep = 0.95;
 
+/// Two step times that are nearer cannot be told apart: the larger spread (p25 to p75) of the two, at least kTellable.
+double tellable_ms(const ScenarioRow& row, const ScenarioRow& other, Side side) {
+  double least_ms = kTellable * step_ms(other, side);
+  for (const ScenarioRow* each : {&row, &other}) {
+    const auto& step = of(*each, side).result.step_time;
+    if (step.p25_ms && step.p75_ms) least_ms = std::max(least_ms, *step.p75_ms - *step.p25_ms);
+  }
+  return least_ms;
+}
+
 /// What the sleep adds to a step, where that is less than the sleep.
 std::string hidden_sleep_text(const Rows& plain, const Rows& delayed, Side side) {
   std::vector<std::string> items;
@@ -111,7 +121,10 @@ std::string hidden_sleep_text(const Rows& plain, const Rows& delayed, Side side)
     const ScenarioRow* other = with_gpus(plain, row->spec.gpus);
     if (!other) continue;
     const double more_ms = step_ms(*row, side) - step_ms(*other, side);
-    if (more_ms < kWholeSleep * row->spec.delay_ms) items.push_back(ms(more_ms) + " on " + gpus_of(*row));
+    if (more_ms >= kWholeSleep * row->spec.delay_ms) continue;
+    const bool is_told = std::abs(more_ms) >= tellable_ms(*row, *other, side);
+    const std::string nothing = side == Side::measured ? "no difference beyond the spread" : "no difference";
+    items.push_back((is_told ? ms(more_ms) : nothing) + " on " + gpus_of(*row));
   }
   if (items.empty()) return "";
   return " The sleep adds less than its length to a step, " + listed(items) + " (" + name(side) +

@@ -112,6 +112,16 @@ Sweep rows_to_predict(std::span<const SettingValue> given, const SweepOptions& o
   return sweep;
 }
 
+/// The one of all rows that can run. Of costs that differ, row by row, only what they are.
+std::string source_of_all(const std::vector<std::string>& sources, const std::vector<std::string>& varying) {
+  const auto first = std::find_if(sources.begin(), sources.end(), [](const std::string& s) { return !s.empty(); });
+  if (first == sources.end()) return "";
+  const bool vary = std::any_of(varying.begin(), varying.end(), is_synthetic_cost);
+  const bool differ =
+      std::any_of(first, sources.end(), [&](const std::string& s) { return !s.empty() && s != *first; });
+  return vary || differ ? first->substr(0, first->find(':')) + ": other ones for each row" : *first;
+}
+
 }  // namespace
 
 bool Sweep::can_win(const SweepRow& row) const {
@@ -175,8 +185,7 @@ Sweep run_sweep(std::span<const SettingValue> given, const CostProfile* profile,
   for (const std::exception_ptr& bug : bugs) {
     if (bug) std::rethrow_exception(bug);
   }
-  const auto source = std::find_if(sources.begin(), sources.end(), [](const std::string& s) { return !s.empty(); });
-  if (source != sources.end()) sweep.source = *source;
+  sweep.source = source_of_all(sources, sweep.varying);
   say_where_stages_are_more_work(sweep);
   compare_with_fewest_gpus(sweep);
   return sweep;

@@ -77,7 +77,7 @@ struct SweepRow {
 
 struct Sweep {
   std::vector<std::string> varying;  // the words with more than one value
-  std::string source;                // of the costs, in a line; empty if nothing can run
+  std::string source;                // of the costs of all rows, in a line; empty if nothing can run
   std::optional<std::int64_t> memory_limit_bytes;
   std::optional<Scaling> scaling;  // nothing: the GPUs do not vary
   std::vector<SweepRow> rows;

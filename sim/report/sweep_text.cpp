@@ -247,6 +247,20 @@ std::string winners_text(const Sweep& sweep) {
          less_than(static_cast<double>(bytes), static_cast<double>(of_fastest)) + " the fastest.";
 }
 
+/// A row that was refused before it had settings: what was given for it, else what the first row that has settings has.
+void fill_in_refused(const Sweep& sweep, std::vector<std::vector<SettingValue>>& settings) {
+  const auto known = std::find_if(settings.begin(), settings.end(), [](const auto& row) { return !row.empty(); });
+  if (known == settings.end()) return settings.clear();
+  const std::vector<SettingValue> defaults = *known;
+  for (std::size_t r = 0; r < settings.size(); ++r) {
+    if (!settings[r].empty()) continue;
+    settings[r] = defaults;
+    for (SettingValue& setting : settings[r]) {
+      if (const SettingValue* given = find_setting(sweep.rows[r].given, setting.name)) setting.value = given->value;
+    }
+  }
+}
+
 }  // namespace
 
 std::string sweep_text(const Sweep& sweep, std::size_t width) {
@@ -254,9 +268,10 @@ std::string sweep_text(const Sweep& sweep, std::size_t width) {
   WarningList warnings;
   for (std::size_t r = 0; r < sweep.rows.size(); ++r) {
     const SweepRow& row = sweep.rows[r];
-    if (!row.settings.empty()) settings.push_back(row.settings);
+    settings.push_back(row.settings);
     if (row.result) warnings.add("row " + std::to_string(r + 1), row.result->warnings);
   }
+  fill_in_refused(sweep, settings);
   std::string out = sweep.source.empty() ? "" : wrap(sweep.source, width, 2);
   out += common_settings_text(settings, width) + "\n" + table_text(sweep) + legend(sweep, width) + scaling_text(sweep, width) +
          notes_text(sweep, width) + warnings.text(width);

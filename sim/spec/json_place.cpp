@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
-#include <fstream>
+#include <iterator>
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include "sim/spec/error.hpp"
+#include "sim/spec/input_file.hpp"
 #include "sim/spec/words.hpp"
 
 namespace pdl {
@@ -32,17 +32,48 @@ std::string reason_of(const std::string& message) {
   return own_end == std::string::npos ? message : message.substr(own_end + 2);
 }
 
-/// "line 3, column 5: syntax error ...": of an exception that does not know the place (a number out of range) by the
-/// bytes that have been read.
-std::string where(const std::string& message, const std::string& text, std::size_t read_bytes) {
-  const std::string reason = reason_of(message);
-  if (reason.starts_with("line ")) return reason;
+/// "line 3, column 5": of the last of the bytes that have been read.
+std::string line_and_column(const std::string& text, std::size_t read_bytes) {
   const std::string_view before = std::string_view(text).substr(0, read_bytes);
   const auto lines = std::count(before.begin(), before.end(), '\n');
   const std::size_t last_line = before.rfind('\n');
   const std::size_t column = before.size() - (last_line == std::string_view::npos ? 0 : last_line + 1);
-  return "line " + std::to_string(lines + 1) + ", column " + std::to_string(column) + ": " + reason;
+  return "line " + std::to_string(lines + 1) + ", column " + std::to_string(column);
 }
+
+/// "line 3, column 5: syntax error ...": of an exception that does not know the place (a number out of range) by the
+/// bytes that have been read.
+std::string where(const std::string& message, const std::string& text, std::size_t read_bytes) {
+  const std::string reason = reason_of(message);
+  return reason.starts_with("line ") ? reason : line_and_column(text, read_bytes) + ": " + reason;
+}
+
+/// Goes over the text and keeps how far it has been read, which nlohmann's parser does not tell while it reads.
+class CountingIterator {
+ public:
+  using iterator_category = std::input_iterator_tag;
+  using value_type = char;
+  using difference_type = std::ptrdiff_t;
+  using pointer = const char*;
+  using reference = const char&;
+
+  CountingIterator(const char* at, const char*& farthest) : at_(at), farthest_(&farthest) {}
+  reference operator*() const { return *at_; }
+  CountingIterator& operator++() {
+    *farthest_ = ++at_;
+    return *this;
+  }
+  CountingIterator operator++(int) {
+    const CountingIterator before = *this;
+    ++*this;
+    return before;
+  }
+  bool operator==(const CountingIterator& other) const { return at_ == other.at_; }
+
+ private:
+  const char* at_;
+  const char** farthest_;
+};
 
 /// Builds the document while it is parsed, and stops at a key given twice or values nested too deep. Keys of the
 /// outermost object that are not among `kept` are read over (none are if `kept` is empty). The time is proportional to
@@ -54,6 +85,7 @@ class DocumentBuilder : public nlohmann::json_sax<nlohmann::json> {
   nlohmann::json document;
   std::optional<InputError> problem;  // with `file` as its place
   std::string file;
+  const char* farthest = nullptr;  // behind the last byte that was read
 
   bool null() override { return put(nullptr); }
   bool boolean(bool value) override { return put(value); }
@@ -74,7 +106,11 @@ class DocumentBuilder : public nlohmann::json_sax<nlohmann::json> {
       return true;
     }
     const auto [place, is_new] = open_.back()->get_ref<nlohmann::json::object_t&>().emplace(name, nullptr);
-    if (!is_new) return stop("the key \"" + name + "\" twice in one object", "each key once");
+    if (!is_new) {
+      const std::size_t quote = text_.rfind('"', read_bytes() - 2);  // the first of the key's two
+      return stop("the key \"" + name + "\" twice in one object (" + line_and_column(text_, quote + 1) + ")",
+                  "each key once");
+    }
     next_ = &place->second;
     return true;
   }
@@ -84,6 +120,8 @@ class DocumentBuilder : public nlohmann::json_sax<nlohmann::json> {
   }
 
  private:
+  std::size_t read_bytes() const { return static_cast<std::size_t>(farthest - text_.data()); }
+
   bool stop(const std::string& found, const std::string& expected) {
     problem.emplace(file, found, expected);
     return false;
@@ -105,7 +143,9 @@ class DocumentBuilder : public nlohmann::json_sax<nlohmann::json> {
 
   bool open(nlohmann::json container) {
     if (open_.size() + skipped_levels_ >= kDeepest) {
-      return stop("values nested deeper than " + std::to_string(kDeepest), "a JSON document of at most that");
+      return stop(
+          "values nested deeper than " + std::to_string(kDeepest) + " (" + line_and_column(text_, read_bytes()) + ")",
+          "a JSON document of at most that");
     }
     if (skipped_levels_ > 0 || std::exchange(skips_next_, false)) {
       ++skipped_levels_;
@@ -132,40 +172,18 @@ class DocumentBuilder : public nlohmann::json_sax<nlohmann::json> {
   std::size_t skipped_levels_ = 0;
 };
 
-/// The whole file; refused beyond the largest size, also where that is not known before (a pipe).
-std::string read_text(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw InputError(path, "a file that cannot be read", "a JSON file");
-  std::string text;
-  std::vector<char> block(1 << 16);
-  while (file.read(block.data(), static_cast<std::streamsize>(block.size())) || file.gcount() > 0) {
-    text.append(block.data(), static_cast<std::size_t>(file.gcount()));
-    if (text.size() > kLargestFileBytes) {
-      throw InputError(path, "more than " + std::to_string(kLargestFileBytes) + " bytes",
-                       "a JSON file of at most that");
-    }
-  }
-  return text;
-}
-
 }  // namespace
 
 nlohmann::json read_json_file(const std::string& path, std::span<const std::string> kept) {
-  std::error_code error;
-  const auto status = std::filesystem::status(path, error);
-  if (!std::filesystem::exists(status)) throw InputError(path, "no such file", "a JSON file");
-  if (std::filesystem::is_directory(status)) throw InputError(path, "a folder", "a JSON file");
-  const auto bytes = std::filesystem::file_size(path, error);
-  if (!error && bytes > kLargestFileBytes) {
-    throw InputError(path, std::to_string(bytes) + " bytes", "at most " + std::to_string(kLargestFileBytes));
-  }
-  return parse_json(read_text(path), path, kept);
+  return parse_json(read_input_file(path, kLargestFileBytes, "a JSON file"), path, kept);
 }
 
 nlohmann::json parse_json(const std::string& text, const std::string& file, std::span<const std::string> kept) {
   DocumentBuilder builder(text, kept);
   builder.file = file;
-  if (!nlohmann::json::sax_parse(text, &builder)) throw *builder.problem;
+  builder.farthest = text.data();
+  const CountingIterator begin(text.data(), builder.farthest), end(text.data() + text.size(), builder.farthest);
+  if (!nlohmann::json::sax_parse(begin, end, &builder)) throw *builder.problem;
   return std::move(builder.document);
 }
 

@@ -12,8 +12,8 @@
 
 namespace pdl {
 
-/// The document of a file. Throws InputError: no readable file, not JSON (line and column), cut off, a key given twice
-/// in one object, more than 1 GiB, nested deeper than 100.
+/// The document of a file. Throws InputError: as read_input_file, not JSON, cut off, a key given twice in one object,
+/// nested deeper than 100 (each with line and column), more than 1 GiB.
 /// With `kept`, only those keys of the outermost object are kept; all of the file is still checked to be JSON.
 nlohmann::json read_json_file(const std::string& path, std::span<const std::string> kept = {});
 /// The same of a text that is at hand; `file` is what messages start with.

@@ -30,8 +30,8 @@ Model mlp(std::int64_t depth, std::int64_t dim);
 /// So that bytes of parameters, gradients and optimizer state stay below 2^63.
 inline constexpr double kMostParameters = 2.5e17;
 
-/// Reads {"layers": [{"kind": "linear_relu", "in": 4096, "out": 4096}, ...]}: docs/formats-model.md.
-/// Throws InputError naming the file and the place in it: as read_json_file, an unknown or missing key, as read_layers.
+/// Reads {"layers": [{"kind": "linear_relu", "in": 4096, "out": 4096}, ...]}: docs/formats-model.md. Throws InputError
+/// naming the file and the place in it: as read_json_file, an unknown, missing or doubled key, as read_layers.
 Model load_model(const std::string& path);
 
 /// The list of layers of a model file, or of a run that has them in it. Throws InputError naming the place: no list, an

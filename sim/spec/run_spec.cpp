@@ -155,7 +155,9 @@ void read_schedule(const Given& given, RunSpec& spec) {
     std::vector<std::string> names;
     for (const Schedule& s : schedules()) names.emplace_back(s.name);
     names.emplace_back(kAutoSchedule);
-    refuse_word({"schedule", spec.schedule, place_of(given, {"schedule"})}, names);
+    const Schedule* meant = schedule_meant_by(spec.schedule);
+    refuse_word({"schedule", spec.schedule, place_of(given, {"schedule"})}, names,
+                meant ? meant->name : std::string_view());
   }
   if (!chunks) spec.chunks = known->default_chunks;
   if (spec.chunks < known->least_chunks || spec.chunks > known->most_chunks) {
@@ -369,7 +371,7 @@ RunSpec parse_run_spec(std::span<const SettingValue> values, std::shared_ptr<con
   read_gpus(given, spec);
   read_whole(given, "batch", spec.batch, kLargestBatch);
   read_whole(given, "microbatches", spec.microbatches, kMillion);
-  read_whole(given, "accum", spec.accum, kMillion);
+  read_whole(given, "accum", spec.accum, kMostRounds);
   read_strategy(given, spec);
   check_cells(given, spec);
   read_model(given, spec);

@@ -48,6 +48,7 @@ constexpr std::array kSchedules = {
     Schedule{.name = "gpipe",
              .source = "Huang et al., GPipe, NeurIPS 2019, arXiv:1811.06965",
              .summary = "all forwards, then all backwards",
+             .pytorch_class = "GPipe",
              .same_on_every_worker = true,
              .bubble = "(P-1) (F+B+W)",
              .memory = "M",
@@ -55,6 +56,7 @@ constexpr std::array kSchedules = {
     Schedule{.name = "1f1b",
              .source = "Narayanan et al., PipeDream, SOSP 2019; PipeDream-Flush, arXiv:2006.09503",
              .summary = "P-1-s warm-up forwards on stage s, then one forward and one backward in turn",
+             .pytorch_class = "1F1B",
              .bubble = "(P-1) (F+B+W)",
              .memory = "min(M, P)",
              .order = one_f_one_b_order},
@@ -68,6 +70,7 @@ constexpr std::array kSchedules = {
     Schedule{.name = "interleaved",
              .source = "Narayanan et al., Megatron-LM, SC21, arXiv:2104.04473",
              .summary = "1F1B over V chunks a GPU, groups of G micro-batches (P or somewhat more) through each in turn",
+             .pytorch_class = "Interleaved1F1B",
              .least_chunks = 1,
              .most_chunks = kManyChunks,
              .default_chunks = 2,
@@ -75,20 +78,24 @@ constexpr std::array kSchedules = {
              .memory = "min(M, G + (2P-1-G)/V)",
              .refuses = equal_groups,
              .order = interleaved_order},
-    Schedule{.name = "interleaved-zb",
-             .source = "Qi et al., Zero Bubble Pipeline Parallelism, arXiv:2401.10241 (ZB1P); PyTorch's InterleavedZeroBubble",
-             .summary = "interleaved, backwards split, weight gradients moved into the bubble",
-             .least_chunks = 1,
-             .most_chunks = kManyChunks,
-             .default_chunks = 2,
-             .splits_backward = true,
-             .bubble = "(P-1) (F+B-W) / V, M >= P, W <= F, B",
-             .memory = "min(M, G + (P-G)/V)",
-             .refuses = groups_that_buffers_allow,
-             .order = interleaved_zero_bubble_order},
+    Schedule{
+        .name = "interleaved-zb",
+        .source =
+            "Qi et al., Zero Bubble Pipeline Parallelism, arXiv:2401.10241 (ZB1P); PyTorch's InterleavedZeroBubble",
+        .summary = "interleaved, backwards split, weight gradients moved into the bubble",
+        .pytorch_class = "InterleavedZeroBubble",
+        .least_chunks = 1,
+        .most_chunks = kManyChunks,
+        .default_chunks = 2,
+        .splits_backward = true,
+        .bubble = "(P-1) (F+B-W) / V, M >= P, W <= F, B",
+        .memory = "min(M, G + (P-G)/V)",
+        .refuses = groups_that_buffers_allow,
+        .order = interleaved_zero_bubble_order},
     Schedule{.name = "looped-bfs",
              .source = "Lamy-Poirier, Breadth-First Pipeline Parallelism, MLSys 2023, arXiv:2211.05953",
              .summary = "all micro-batches through a chunk before the next chunk, forward and backward",
+             .pytorch_class = "LoopedBFS",
              .least_chunks = 1,
              .most_chunks = kManyChunks,
              .default_chunks = 2,
@@ -114,6 +121,7 @@ constexpr std::array kSchedules = {
              .source = "Qi et al., Pipeline Parallelism with Controllable Memory, NeurIPS 2024, arXiv:2405.15362; "
                        "arXiv:2401.10241, section 6",
              .summary = "two chunks a GPU, down and up again; split backwards fill the bubble",
+             .pytorch_class = "ZBVZeroBubble",
              .least_chunks = 2,
              .most_chunks = 2,
              .default_chunks = 2,
@@ -125,6 +133,7 @@ constexpr std::array kSchedules = {
     Schedule{.name = "dualpipe-v",
              .source = "DeepSeek-AI, DualPipe and DualPipeV, arXiv:2412.19437",
              .summary = "two chunks a GPU, down and up again; a forward of one chunk with a backward of the other",
+             .pytorch_class = "DualPipeV",
              .least_chunks = 2,
              .most_chunks = 2,
              .default_chunks = 2,
@@ -135,6 +144,19 @@ constexpr std::array kSchedules = {
              .refuses = as_many_as_stages,
              .order = dualpipe_v_order},
 };
+
+/// In lower case, without the characters between words: "zbvzerobubble" of "ZBV-ZeroBubble".
+std::string letters_and_digits(std::string_view text) {
+  std::string kept;
+  for (const char c : text) {
+    if (c >= 'A' && c <= 'Z') {
+      kept += static_cast<char>(c - 'A' + 'a');
+    } else if (c != '-' && c != '_') {
+      kept += c;
+    }
+  }
+  return kept;
+}
 
 }  // namespace
 
@@ -154,6 +176,17 @@ std::span<const Schedule> schedules() { return kSchedules; }
 const Schedule* find_schedule(std::string_view name) {
   for (const Schedule& schedule : kSchedules) {
     if (schedule.name == name) return &schedule;
+  }
+  return nullptr;
+}
+
+const Schedule* schedule_meant_by(std::string_view spelling) {
+  std::string letters = letters_and_digits(spelling);
+  constexpr std::string_view kPrefix = "schedule";
+  if (letters.starts_with(kPrefix)) letters.erase(0, kPrefix.size());
+  for (const Schedule& schedule : kSchedules) {
+    const bool is_class = !schedule.pytorch_class.empty() && letters_and_digits(schedule.pytorch_class) == letters;
+    if (is_class || letters_and_digits(schedule.name) == letters) return &schedule;
   }
   return nullptr;
 }

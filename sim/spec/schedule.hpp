@@ -80,6 +80,8 @@ struct Schedule {
   std::string_view name;
   std::string_view source;   // paper or program the order is taken from
   std::string_view summary;  // the order, in a line
+  /// Its class in torch.distributed.pipelining 2.11 (schedules.py, get_schedule_class), without "Schedule"; empty: none
+  std::string_view pytorch_class = {};
   /// Stages of a worker: the least, the most and the default of --chunks.
   std::int32_t least_chunks = 1, most_chunks = 1, default_chunks = 1;
   Placement placement = Placement::loop;
@@ -102,6 +104,11 @@ std::span<const Schedule> schedules();
 
 /// nullptr if there is none of that name.
 const Schedule* find_schedule(std::string_view name);
+
+/// The schedule that another spelling means: the name of PyTorch's class with or without "Schedule", or the name here,
+/// in any case, with hyphens and underscores anywhere: "ScheduleInterleaved1F1B", "interleaved-1f1b" are "interleaved".
+/// nullptr: none.
+const Schedule* schedule_meant_by(std::string_view spelling);
 
 /// The order of every worker. The shape must be one that the schedule takes.
 PipelineOrder make_order(const Schedule& schedule, const ScheduleShape& shape);

@@ -3,12 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <filesystem>
-#include <fstream>
 #include <iterator>
 #include <optional>
 
 #include "sim/spec/error.hpp"
+#include "sim/spec/input_file.hpp"
 #include "sim/spec/schedule_csv_check.hpp"
 
 namespace pdl {
@@ -289,29 +288,15 @@ class CsvReader {
   std::vector<IdleCell> idle_;
 };
 
-std::string read_whole_file(const std::string& path) {
-  std::error_code problem;
-  if (std::filesystem::is_directory(path, problem)) throw InputError(path, "a folder", "a schedule as a CSV file");
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw InputError(path, "no file that can be read", "a schedule as a CSV file");
-  std::string text;
-  std::array<char, 1 << 16> part;
-  while (file.read(part.data(), part.size()) || file.gcount() > 0) {
-    text.append(part.data(), static_cast<std::size_t>(file.gcount()));
-    if (text.size() > kLargestCsvBytes)
-      throw InputError(path, "more than " + std::to_string(kLargestCsvBytes) + " bytes", "a smaller file");
-  }
-  if (file.bad()) throw InputError(path, "an error while reading it", "a file that can be read to its end");
-  return text;
-}
-
 }  // namespace
 
 ScheduleFile parse_schedule_csv(std::string_view text, const std::string& place) {
   return CsvReader(text, place).file();
 }
 
-ScheduleFile load_schedule_csv(const std::string& path) { return parse_schedule_csv(read_whole_file(path), path); }
+ScheduleFile load_schedule_csv(const std::string& path) {
+  return parse_schedule_csv(read_input_file(path, kLargestCsvBytes, "a schedule as a CSV file"), path);
+}
 
 std::string to_csv(const PipelineOrder& order) {
   std::string text;

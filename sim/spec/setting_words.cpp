@@ -18,24 +18,32 @@ const std::array<SettingInfo, 35> kSettings = {{
     {"depth", "L", "number of layers (default 8)"},
     {"dim", "D", "width of every layer (default 8192)"},
     {"batch", "B", "samples of a step (of each round with --accum), over all GPUs (default 2048)"},
-    {"microbatches", "M", "slices of the batch, of a replica's part of it (default 8 for a pipeline over several GPUs, else 1)"},
+    {"microbatches", "M",
+     "slices of the batch, of a replica's part of it (default 8 for a pipeline over several GPUs, else 1)"},
     {"gpus", "N", "number of GPUs (default 1)"},
     {"pp", "P", "GPUs of one pipeline (default: gpus / dp)"},
     {"dp", "R", "replicas of the pipeline, whose gradients are averaged (default: gpus / pp)"},
     {"strategy", "single|mp|pp|dp|ddp",
-     "one GPU, naive layer split in one program, pipeline, nn.DataParallel, or DistributedDataParallel (default: single, or pp)"},
+     "one GPU, naive layer split in one program, pipeline, nn.DataParallel, or DistributedDataParallel (default: "
+     "single, or pp)"},
     {"schedule", "NAME|auto|FILE.csv",
-     "order of a pipeline: " + schedule_names() + ", auto (searched), or a file in PyTorch's format; implies --strategy pp "
-     "(default 1f1b; with --workers one gpipe)"},
+     "order of a pipeline: " + schedule_names() +
+         ", auto (searched), or a file in PyTorch's format; implies --strategy pp "
+         "(default 1f1b; with --workers one gpipe)"},
     {"chunks", "V", "stages of a GPU, for schedules that interleave them (default: 2 for those, else 1)"},
     {"recompute", "0|1", "keep only the input of a stage, run its forward again before its backward (default 0)", true},
-    {"overlap-steps", "0|1", "no barrier between steps: a step is the time of the GPU at it longest (default: zb-h2 1, else 0)", true},
+    {"overlap-steps", "0|1",
+     "no barrier between steps: a step is the time of the GPU at it longest (default: zb-h2 1, else 0)", true},
     {"dtype", "fp32|tf32|amp-fp16|amp-bf16", "number format of the matrix products (default fp32)"},
     {"optimizer", "sgd|adam", "optimizer (default sgd)"},
-    {"transport", "copy|nccl|gloo", "how stages exchange activations, and ddp's replicas their gradients (default copy; ddp: nccl, on CPU gloo)"},
+    {"transport", "copy|nccl|gloo",
+     "how stages exchange activations, and ddp's replicas their gradients (default copy; ddp: nccl, on CPU gloo)"},
     {"p2p", "eager|rendezvous", "whether a send waits for its receive (default: as the transport does)"},
-    {"workers", "process|thread|one", "a process a GPU, a thread a GPU, or one thread for all (default thread; ddp: process; mp, and one GPU with amp: one)"},
-    {"accum", "K", "rounds of the batch whose gradients are added up before the optimizer's step (default 1)"},
+    {"workers", "process|thread|one",
+     "a process a GPU, a thread a GPU, or one thread for all (default thread; ddp: process; mp, and one GPU with amp: "
+     "one)"},
+    {"accum", "K",
+     "rounds of the batch whose gradients are added up before the optimizer's step, at most 10,000 (default 1)"},
     {"no-sync", "0|1", "exchange gradients in the last round of a step only (default 0: in every round)", true},
     {"bucket-mb", "MIB", "ddp: size at which a bucket of gradients is full, MiB (default 25)"},
     {"first-bucket-mb", "MIB", "ddp: the same of the first bucket, MiB (default 1)"},
@@ -112,8 +120,9 @@ std::string to_string(Workers value) { return setting_words::text_of(setting_wor
 
 namespace setting_words {
 
-void refuse_word(const SettingValue& setting, std::span<const std::string> known) {
-  const std::string missing = not_modelled(setting.name, setting.value), nearest = nearest_word(setting.value, known);
+void refuse_word(const SettingValue& setting, std::span<const std::string> known, std::string_view meant) {
+  const std::string missing = not_modelled(setting.name, setting.value);
+  const std::string nearest = meant.empty() ? nearest_word(setting.value, known) : std::string(meant);
   const std::string hint = !missing.empty() ? missing : !nearest.empty() ? "did you mean " + nearest + "?" : "";
   throw InputError(setting.place, setting.value.empty() ? "nothing" : setting.value,
                    list_words(known) + (hint.empty() ? "" : " (" + hint + ")"));

@@ -17,6 +17,8 @@
 namespace pdl::setting_words {
 
 inline constexpr std::int64_t kMillion = 1'000'000;
+/// Of accumulation: each round is planned by itself (a million of them took minutes and 7.5 GB).
+inline constexpr std::int64_t kMostRounds = 10'000;
 
 template <typename Enum>
 struct Word {
@@ -43,7 +45,8 @@ std::string text_of(const std::array<Word<Enum>, N>& words, Enum value) {
 
 /// "--strategy: found tp, expected single, mp, pp, dp or ddp (tensor parallelism is not modelled yet)", or with the
 /// known word that it is a slip of.
-[[noreturn]] void refuse_word(const SettingValue& setting, std::span<const std::string> known);
+[[noreturn]] void refuse_word(const SettingValue& setting, std::span<const std::string> known,
+                              std::string_view meant = {});
 
 template <typename Enum, std::size_t N>
 Enum parse_word(const std::array<Word<Enum>, N>& words, const SettingValue& setting) {

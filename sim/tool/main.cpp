@@ -30,6 +30,9 @@ void run_command_line(int argc, char** argv) {
   pdl::add_sweep(app);
   pdl::add_schedules(app);
   pdl::add_profiles(app);
+  for (CLI::App* subcommand : app.get_subcommands([](const CLI::App*) { return true; })) {
+    subcommand->set_version_flag("--version", pdl::version_text("pdl-sim"), "name and version");
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& help) {

@@ -5,6 +5,7 @@
 #include "sim/report/text_table.hpp"
 #include "sim/spec/error.hpp"
 #include "sim/tool/commands.hpp"
+#include "sim/tool/screen.hpp"
 
 namespace pdl {
 namespace {
@@ -21,16 +22,21 @@ void print_profiles() {
                    {"measured", "", Align::left},
                    {"", "", Align::left}},
                   {}};
+  std::string faults;
   for (const ProfileSummary& profile : profiles) {
     const Environment& host = profile.environment;
     if (!profile.error.empty()) {
-      table.rows.push_back({profile.name, "cannot be read: " + profile.error, "", "", ""});
+      table.rows.push_back({profile.name, "cannot be read", "", "", ""});
+      faults += wrap("cannot be read: " + profile.name + ": " + profile.error, screen_width(), 2);
       continue;
     }
     table.rows.push_back(
         {profile.name, host.card, std::to_string(host.count), host.date, profile.name == usual ? "default" : ""});
   }
   std::cout << to_text(table);
+  if (const std::string warning = folder_without_profiles(); !warning.empty())
+    faults += wrap("warning: " + warning, screen_width(), 2);
+  if (!faults.empty()) std::cout << "\n" << faults;
 }
 
 }  // namespace

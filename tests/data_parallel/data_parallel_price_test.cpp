@@ -5,6 +5,7 @@
 #include <optional>
 #include <tuple>
 
+#include "sim/cost/hosts_of_profile.hpp"
 #include "sim/cost/price.hpp"
 #include "sim/report/predict.hpp"
 #include "sim/report/sweep.hpp"
@@ -429,4 +430,13 @@ TEST_CASE("hosts that nobody gave are those that the profile was measured on, an
   CHECK(predict(spec(flags + "8 --hosts 1"), &profile).spec.hosts == 1);
   CHECK(warned(predict(spec(flags + "8 --hosts 2 --network-gb-per-s 5"), &profile),
                "not used: the network that was given"));
+  const std::string text = " GPUs are taken to be on one host; the hosts of profile test have 4 GPUs each";
+  for (const std::string program : {"--strategy pp --pp 2 --dp 4", "--strategy dp --gpus 8", "--strategy mp --gpus 8"}) {
+    INFO(program);
+    const RunSpec eight = spec(program + " --depth 8 --dim 64 --batch 32");
+    CHECK(hosts_notice(eight, profile) == "all 8" + text);
+    CHECK(hosts_notice(eight, DataParallelProfile().done()).empty());
+  }
+  CHECK(hosts_notice(spec("--strategy mp --depth 8 --gpus 4"), profile).empty());
+  CHECK(hosts_notice(spec(flags + "8 --hosts 1"), profile).empty());
 }

@@ -300,6 +300,18 @@ TEST_CASE("HW1.5A: a sleep that the forward hides is said to be", "[data_paralle
                                      "1 / (s + (1 - s) / n) gives 1.75 times on 2 GPUs (predicted: 0.88), and never more than 7.00 times"));
 }
 
+TEST_CASE("HW1.5A: what a sleep adds below the spread of the steps is no difference", "[data_parallel]") {
+  const Machine machine;  // steps spread by 3 %
+  for (const auto& [gpus, plain_ms, delayed_ms] : {std::tuple{1, 12.0, 11.99}, {2, 6.0, 9.0}, {4, 6.0, 6.1}}) {
+    const std::string flags = "--strategy ddp --batch 64 --gpus " + std::to_string(gpus);
+    machine.measure(flags, plain_ms);
+    machine.measure(flags + " --delay-ms 6", delayed_ms);
+  }
+  CHECK_THAT(machine.answer("artificial_delay", R"("gpus")", R"("strategy": "ddp", "batch": 64)", R"({"gpus": [1, 2, 4], "delay-ms": [0, 6]})"),
+             ContainsSubstring("The sleep adds less than its length to a step, no difference beyond the spread on 1 GPU, 3.00 ms on "
+                               "2 GPUs and no difference beyond the spread on 4 GPUs (measured)"));
+}
+
 TEST_CASE("HW1.5A: a sleep that the forward hides whole is no serial part, and batches are not mixed", "[data_parallel]") {
   const std::string text =
       Machine().answer("artificial_delay", R"("gpus")", R"("strategy": "ddp")", R"({"batch": [64, 128], "gpus": [1, 2], "delay-ms": [0, 3]})");

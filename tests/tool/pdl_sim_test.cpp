@@ -1,4 +1,5 @@
 // pdl-sim as a user meets it: the built program, its output, its exit codes.
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "sim/cost/cost_profile.hpp"
@@ -188,6 +189,48 @@ TEST_CASE("words that are not known are refused with the nearest one") {
       {"--profile x --tf 1 --tb 2", "--profile: found x beside synthetic costs"},
       {"--json no/such/folder/a.json --tf 1 --tb 2", "no/such/folder/a.json: found a file that cannot be written"},
   });
+}
+
+TEST_CASE("--version of a subcommand is that of the program") {
+  const TemporaryFolder folder;
+  const std::string version = sim("--version", folder).out;
+  for (const std::string command : {"sweep", "scenario", "validate", "compare", "schedules", "profiles"}) {
+    const Process run = sim(command + " --version", folder);
+    INFO(command << run.err);
+    CHECK(run.exit_code == 0);
+    CHECK(run.out == version);
+  }
+}
+
+TEST_CASE("what a sweep says of all rows is true of all of them, of refused ones too") {
+  const TemporaryFolder folder;
+  const Process refused = sim("sweep --tf 1 --tb 2 --depth 8 --gpus 4,9", folder);
+  INFO(refused.out);
+  CHECK(refused.exit_code == 0);
+  const std::string head = refused.out.substr(0, refused.out.find("\n\n"));
+  CHECK_THAT(head, ContainsSubstring("all rows: ") && ContainsSubstring("depth 8") && !ContainsSubstring("gpus 4"));
+  const Process costs = sim("sweep --tf 1,2 --tb 2 --gpus 4", folder);
+  CHECK_THAT(costs.out, ContainsSubstring("synthetic costs: other ones for each row") && !ContainsSubstring("forward 1 ms"));
+  CHECK_THAT(sim("sweep --tf 1 --tb 2 --gpus 4,9 --depth 8", folder).out, ContainsSubstring("synthetic costs: forward 1 ms"));
+}
+
+TEST_CASE("$PDL_DATA without a profile is said, a profile that cannot be read has a short cell") {
+  const TemporaryFolder folder;
+  const std::string empty = "COLUMNS=1000 PDL_DATA='" + folder.path() + "'";
+  const std::string said = "has no profile in it (NAME/profile.json)";
+  for (const std::string arguments : {"--gpus 2", "--gpus 2 --profile h100x4", "profiles"}) {
+    const Process run = sim(arguments, folder, empty);
+    INFO(arguments << run.out << run.err);
+    CHECK(run.exit_code == 0);
+    CHECK_THAT(run.out + run.err, ContainsSubstring(said));
+  }
+  std::filesystem::create_directory(folder / "mine");
+  folder.write("mine/profile.json", "{");
+  const Process broken = sim("profiles", folder, empty);
+  CHECK_THAT(broken.out, !ContainsSubstring(said) && ContainsSubstring("cannot be read: mine: ") &&
+                             ContainsSubstring("not whole JSON"));
+  const std::string table = broken.out.substr(0, broken.out.find("cannot be read: mine"));
+  CHECK_THAT(table, ContainsSubstring("cannot be read") && !ContainsSubstring("JSON"));
 }
 
 TEST_CASE("a sweep: table, files, the codes of what cannot run") {

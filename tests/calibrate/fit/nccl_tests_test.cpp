@@ -337,8 +337,11 @@ TEST_CASE("what cannot be: refused with file and line", "[nccl_tests]") {
 }
 
 TEST_CASE("a file that is not there, or is no file", "[nccl_tests]") {
-  CHECK_THROWS_AS(load_nccl_tests("none.txt"), InputError);
-  CHECK_THROWS_AS(load_nccl_tests("/"), InputError);
+  for (const auto& [path, found] :
+       {std::pair{"none.txt", "no such file"}, {"/", "a folder"}, {"/dev/zero", "a device, no regular file"}}) {
+    CHECK_THROWS_WITH(load_nccl_tests(path),
+                      std::string(path) + ": found " + found + ", expected an output of nccl-tests");
+  }
 }
 
 std::string golden(const std::string& name) {
@@ -441,6 +444,51 @@ TEST_CASE("CUDA graphs and blocking mode: a doubt in every prediction, none wher
                 "# Blocking Enabled: wait for completion and barrier after each collective ");
   CHECK(parse_nccl_tests(older, "f.txt").doubts.size() == 1);
   CHECK(parse_nccl_tests(golden("R12_two_cycles.txt"), "f.txt").doubts.empty());
+}
+
+TEST_CASE("calls in a group share a launch: a doubt, from the table and from the report", "[nccl_tests]") {
+  const std::string doubt = "measured with 10 calls in a group (-m 10), which share one launch";
+  Output grouped;
+  grouped.settings.replace(grouped.settings.find("agg iters: 1 "), 13, "agg iters: 10 ");
+  REQUIRE(parse(grouped).doubts.size() == 1);
+  CHECK_THAT(parse(grouped).doubts[0], ContainsSubstring(doubt));
+  CHECK(parse(grouped).samples[0].calls_a_value == 200);
+  CHECK(parse(Output()).doubts.empty());
+  std::string report = golden("R12_json_report.json");
+  report.replace(report.find("\"ngpus\": 4,"), 11, R"("ngpus": 4, "aggregated_iterations": 10,)");
+  CHECK_THAT(parse_nccl_tests(report, "f.txt", {"all_reduce", 0, 1}).doubts.at(0), ContainsSubstring(doubt));
+}
+
+TEST_CASE("hosts that nobody says: one, with a doubt; those of the options, which must agree", "[nccl_tests]") {
+  const std::string doubt = "on how many hosts the ranks were is not said; taken as one";
+  Output output;
+  output.ranks.clear();
+  const NcclTests alone = parse(output, {"", 2});
+  CHECK(alone.hosts == 1);
+  REQUIRE(alone.doubts.size() == 1);
+  CHECK_THAT(alone.doubts[0], ContainsSubstring(doubt));
+  CHECK_THAT(profile_of(alone).warnings.back(), ContainsSubstring("nccl-tests, all_reduce of 2 ranks: " + doubt));
+  const NcclTests said = parse(output, {"", 2, 2});
+  CHECK(said.hosts == 2);
+  CHECK(said.samples[0].key.hosts == 2);
+  CHECK(said.doubts.empty());
+  CHECK(parse(output, {"", 2, 1}).doubts.empty());
+  CHECK(refusal(output.text(), {"", 2, 3}) ==
+        "--hosts: found 3 for the 2 ranks of f.txt, expected a divisor of the ranks: as many on every host");
+  CHECK(parse(Output(), {"", 0, 1}).doubts.empty());
+  CHECK(refusal(Output().text(), {"", 0, 2}) == "f.txt: found ranks on 1 host, expected 2, as --hosts says");
+  const std::string report = golden("R12_json_report.json");
+  CHECK_THAT(parse_nccl_tests(report, "f.txt", {"all_reduce", 0}).doubts.at(0), ContainsSubstring(doubt));
+  CHECK(parse_nccl_tests(report, "f.txt", {"all_reduce", 4, 2}).hosts == 2);
+}
+
+TEST_CASE("a card with control characters or brackets in its name keeps what is printable", "[nccl_tests]") {
+  Output output;
+  for (std::size_t at; (at = output.ranks.find("NVIDIA H100 80GB HBM3")) != std::string::npos;)
+    output.ranks.replace(at, 21, "H100\x1b[31mRED\x07 [x] \xff");
+  const NcclTests tests = parse(output);
+  CHECK(tests.card == R"(H100\x1b[31mRED\x07 [x] \xff)");
+  CHECK(profile_of(tests).host_description.card == tests.card);
 }
 
 TEST_CASE("several cycles are several values of a size", "[nccl_tests]") {

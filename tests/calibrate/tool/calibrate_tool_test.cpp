@@ -40,6 +40,10 @@ TEST_CASE("outputs of nccl-tests, alone and beside samples", "[calibrate_tool]")
   const std::string flags = "--from-nccl-tests all_reduce.txt --collective all_reduce --ranks 4 --out p.json";
   CHECK(run_program("pdl-calibrate", flags, folder).exit_code == 0);
   CHECK(load_profile(folder / "p.json").curves.size() == 1);
+  CHECK(run_program("pdl-calibrate", flags + " --hosts 2", folder).exit_code == 0);
+  CHECK(load_profile(folder / "p.json").curves.front().key.hosts == 2);
+  CHECK_THAT(run_program("pdl-calibrate", "--from samples.json --out q.json --hosts 2", folder).err,
+             ContainsSubstring("--hosts: found it without --from-nccl-tests"));
   save_samples(small_samples(), folder / "samples.json");
   const Process both = run_program("pdl-calibrate", "--from samples.json " + flags, folder);
   CHECK(both.exit_code == 0);

@@ -2,12 +2,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <functional>
 
 #include "sim/cost/cost_profile.hpp"
 #include "sim/report/run_json.hpp"
 #include "sim/report/scenario.hpp"
 #include "sim/spec/error.hpp"
+#include "sim/spec/input_file.hpp"
 #include "sim/spec/schedule_csv.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/temporary_folder.hpp"
@@ -89,6 +91,34 @@ TEST_CASE("a folder, and a file that may not be read, are refused by name") {
     chmod(hidden.c_str(), 0);
     check_refused(loader, hidden, "cannot be read");
   }
+}
+
+TEST_CASE("what has no end, or waits for a writer, is refused by name and not opened") {
+  std::vector<Loader> loaders = kJsonLoaders;
+  loaders.push_back(kCsvLoader);
+  for (const Loader& loader : loaders) {
+    const TemporaryFolder folder;
+    check_refused(loader, "/dev/zero", "found a device, no regular file");
+    const std::string pipe = folder / loader.file;
+    REQUIRE(mkfifo(pipe.c_str(), 0600) == 0);
+    check_refused(loader, pipe, "found a named pipe, no regular file");
+  }
+}
+
+TEST_CASE("a pipe that is open already is read, up to the limit") {
+  std::array<int, 2> ends{};
+  REQUIRE(pipe(ends.data()) == 0);
+  REQUIRE(write(ends[1], "0F0,0B0\n", 8) == 8);
+  close(ends[1]);
+  const std::string path = "/dev/fd/" + std::to_string(ends[0]);
+  CHECK_THROWS_WITH(read_input_file(path, 7, "a text"),
+                    path + ": found more than 7 bytes, expected a text of at most that");
+  close(ends[0]);
+  REQUIRE(pipe(ends.data()) == 0);
+  REQUIRE(write(ends[1], "0F0,0B0\n", 8) == 8);
+  close(ends[1]);
+  CHECK(read_input_file("/dev/fd/" + std::to_string(ends[0]), 8, "a text") == "0F0,0B0\n");
+  close(ends[0]);
 }
 
 TEST_CASE("a schedule file with any bytes in it is refused by name") {

@@ -43,11 +43,14 @@ TEST_CASE("what is no whole document is refused") {
   CHECK_THAT(read("{\"a\": NaN}"), ContainsSubstring("not whole JSON"));
   CHECK_THAT(read("{\"a\": 1e999}"), ContainsSubstring("not whole JSON"));
   CHECK_THAT(read("{\"a\": \"\xff\"}"), ContainsSubstring("not whole JSON"));
-  CHECK(read(R"({"a": {"b": 1, "b": 1}})") == ": found the key \"b\" twice in one object, expected each key once");
+  CHECK(read(R"({"a": {"b": 1, "b": 1}})") ==
+        ": found the key \"b\" twice in one object (line 1, column 16), expected each key once");
+  CHECK_THAT(read("{\"a\": 1,\n\n  \"a\"  : 1}"), ContainsSubstring("twice in one object (line 3, column 3)"));
 }
 
 TEST_CASE("nested too deep") {
   CHECK(read(std::string(100, '[') + std::string(100, ']')).size() == 200);
+  CHECK_THAT(read("\n" + std::string(101, '[')), ContainsSubstring("deeper than 100 (line 2, column 101)"));
   CHECK_THAT(read(std::string(101, '[') + std::string(101, ']')), ContainsSubstring("nested deeper than 100"));
   CHECK_THAT(read(std::string(1'000'000, '[')), ContainsSubstring("nested deeper than 100"));
   CHECK_THAT(read("{\"a\":" + std::string(1'000'000, '['), {"b"}), ContainsSubstring("nested deeper than 100"));

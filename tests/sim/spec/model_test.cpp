@@ -62,9 +62,9 @@ TEST_CASE("every fault of a model file is refused with its place, in the words o
         "m.json: found a file that is not whole JSON (line ");
   check(layers("{\"kind\": \"linear\xff\", \"in\": 1, \"out\": 4}"),
         "m.json: found a file that is not whole JSON (line ");
-  check(std::string(200, '['), "m.json: found values nested deeper than 100, ");
+  check(std::string(200, '['), "m.json: found values nested deeper than 100 (line ");
   check(layers(R"({"kind": "linear_relu", "in": 8, "in": 9, "out": 4})"),
-        "m.json: found the key \"in\" twice in one object, expected each key once");
+        "m.json: found the key \"in\" twice in one object (line ");
   check(layers(R"({"kind": "linear_relu", "in": 8, "out": 8, "bias": true})"),
         "m.json: layers[0]: found an unknown key \"bias\", ");
   check("{}", "m.json: found no key \"layers\", expected one");

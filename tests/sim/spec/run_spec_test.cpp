@@ -99,6 +99,21 @@ TEST_CASE("every word there is, given differently from its default, is among the
   }
 }
 
+TEST_CASE("PyTorch's names of schedules are refused with the name here") {
+  for (const auto& [word, name] : {std::pair{"interleaved-1f1b", "interleaved"}, {"Interleaved1F1B", "interleaved"},
+                                   {"ScheduleInterleaved1F1B", "interleaved"}, {"GPipe", "gpipe"}, {"ScheduleGPipe", "gpipe"},
+                                   {"1F1B", "1f1b"}, {"Schedule1F1B", "1f1b"}, {"schedule_1f1b", "1f1b"},
+                                   {"ZBVZeroBubble", "zb-v"}, {"ScheduleZBVZeroBubble", "zb-v"}, {"zbv", "zb-v"},
+                                   {"InterleavedZeroBubble", "interleaved-zb"}, {"interleaved_zero_bubble", "interleaved-zb"},
+                                   {"LoopedBFS", "looped-bfs"}, {"ScheduleLoopedBFS", "looped-bfs"},
+                                   {"DualPipeV", "dualpipe-v"}, {"ScheduleDualPipeV", "dualpipe-v"}}) {
+    INFO(word);
+    CHECK_THROWS_WITH(spec("--gpus 4 --schedule " + std::string(word)),
+                      ContainsSubstring("(did you mean " + std::string(name) + "?)"));
+  }
+  CHECK_THROWS_WITH(spec("--gpus 4 --schedule Schedule"), !ContainsSubstring("did you mean"));
+}
+
 TEST_CASE("nonsense is refused by name") {
   const auto refused = [](const std::string& flags, const std::string& message) {
     INFO(flags);
@@ -118,6 +133,7 @@ TEST_CASE("nonsense is refused by name") {
   refused("--gpus 2 --gpus 3", "given twice");
   refused("--gups 2", "gpus");
   refused("--schedule 1f2b", "did you mean 1f1b?");
+  refused("--accum 10001", "--accum: found 10001, expected a whole number from 1 to 10000");
   refused("--strategy mp --schedule gpipe --gpus 2", "--schedule: found gpipe with strategy mp");
   refused("--strategy single --gpus 2", "--strategy: found single with 2 GPUs");
   refused("--strategy mp --gpus 2 --workers thread", "--workers: found thread with strategy mp");

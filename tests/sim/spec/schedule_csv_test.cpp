@@ -315,7 +315,7 @@ TEST_CASE("a CSV schedule on disk") {
     return "accepted";
   };
   CHECK(message(folder / "none.csv") ==
-        folder / "none.csv" + ": found no file that can be read, expected a schedule as a CSV file");
+        folder / "none.csv" + ": found no such file, expected a schedule as a CSV file");
   CHECK(message(folder.path()) == folder.path() + ": found a folder, expected a schedule as a CSV file");
   const std::string bad = folder.write("bad.csv", "0F0,0F0\n");
   CHECK_THAT(message(bad), ContainsSubstring(bad + ": rank 0, position 1, cell 0F0: found 0F0 a second time"));
