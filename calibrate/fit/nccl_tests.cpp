@@ -7,8 +7,8 @@
 #include <optional>
 #include <sstream>
 
-#include "calibrate/fit/nccl_tests_json.hpp"
 #include "calibrate/fit/nccl_tests_builder.hpp"
+#include "calibrate/fit/nccl_tests_json.hpp"
 #include "sim/spec/error.hpp"
 
 namespace pdl {
@@ -236,7 +236,7 @@ class Reader {
     const auto cell = [&](std::size_t c) { return *number(words[words.size() - measured + c]); };
     const bool reduces = words.size() == measured + leading_ && leading_ > 3 && columns_[3] == "redop";
     builder_.add_row({here(), *bytes, *count, words[2], reduces ? words[3] : "", cell(in_place_), cell(in_place_ + 1),
-                    cell(in_place_ + 2)});
+                      cell(in_place_ + 2)});
   }
 
   /// One cell of a row, by the name of its column.

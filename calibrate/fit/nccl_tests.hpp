@@ -62,8 +62,8 @@ NcclTests parse_nccl_tests(const std::string& text, const std::string& place, co
 /// Reads a file of at most 64 MiB. Throws InputError as above, or if it cannot be read.
 NcclTests load_nccl_tests(const std::string& path, const NcclTestsOptions& options = {});
 
-/// Outputs of one operation, ranks, hosts and size whose times differ by more than this factor are not of one machine, or
-/// not both of an idle one: a doubt.
+/// Outputs of one operation, ranks, hosts and size whose times differ by more than this factor are not of one machine,
+/// or not both of an idle one: a doubt.
 inline constexpr double kNcclTestsAgree = 2;
 
 /// Adds the samples, and to the environment under "nccl_tests" what was read, under "nccl_tests_doubts" which outputs

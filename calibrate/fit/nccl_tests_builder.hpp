@@ -1,5 +1,5 @@
-// Builds what an output of nccl-tests says from its ranks, settings and rows, one after another, and checks each: what the
-// readers of both forms, the printed table and the JSON report, fill in.
+// Builds what an output of nccl-tests says from its ranks, settings and rows, one after another, and checks each: what
+// the readers of both forms, the printed table and the JSON report, fill in.
 //
 //   NcclTestsBuilder builder("f.txt", options);
 //   builder.name_test("f.txt: line 1", "all_reduce_perf");

@@ -7,7 +7,9 @@ namespace pdl {
 namespace {
 
 /// At most kLargestSyntheticCostMs, which parse_run_spec sees to.
-std::int64_t synthetic_ns(double ms) { return std::llround(ms * 1e6); }
+std::int64_t synthetic_ns(double ms) {
+  return std::llround(ms * 1e6);
+}
 
 std::int64_t part_of(std::int64_t ns, double share) { return std::llround(static_cast<double>(ns) * share); }
 

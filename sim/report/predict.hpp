@@ -23,7 +23,8 @@ RunResult predict(const RunSpec& spec, const CostProfile* profile,
 
 /// The plan of a spec; for schedule "auto" after the search for an order among those that need no more than
 /// `memory_limit_bytes`, as predict() does; where no hosts were given on those of the profile
-/// (sim/cost/hosts_of_profile.hpp). Throws InputError as make_plan and on_hosts_of_profile; CannotRun if no order needs so little.
+/// (sim/cost/hosts_of_profile.hpp). Throws InputError as make_plan and on_hosts_of_profile; CannotRun if no order needs
+/// so little.
 Plan plan_of(const RunSpec& spec, const CostProfile* profile, std::optional<std::int64_t> memory_limit_bytes = std::nullopt);
 
 /// Of a plan that is there already: the same prediction as that of its spec, with the same errors but those of plans.

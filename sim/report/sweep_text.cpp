@@ -98,7 +98,8 @@ std::string table_text(const Sweep& sweep) {
   TextTable table{{{"row", ""}}, {}};
   const std::vector<std::string> words = differing_words(sweep);
   for (const std::string& name : words) {
-    table.columns.push_back({name, is_synthetic_cost(name) ? "ms" : "", is_number_setting(name) ? Align::right : Align::left});
+    table.columns.push_back(
+        {name, is_synthetic_cost(name) ? "ms" : "", is_number_setting(name) ? Align::right : Align::left});
   }
   const std::vector<ResultColumn> columns = result_columns(sweep);
   for (const ResultColumn& column : columns) table.columns.push_back(column.head);

@@ -19,7 +19,8 @@ constexpr std::size_t kMostConfigurations = 100'000;
 constexpr std::int64_t kLargestWhole = 1'000'000'000;
 constexpr char kBetweenStages = '/';  // times of the stages of one value, 1/1/2/1: a comma is between values
 constexpr const char* kRangeForms = "FROM:TO, FROM:TO:STEP or FROM:TO:xFACTOR";
-constexpr std::array kWholeSettings = {"depth", "dim", "batch", "microbatches", "gpus", "pp", "dp", "chunks", "accum", "hosts"};
+constexpr std::array kWholeSettings = {"depth", "dim", "batch",  "microbatches", "gpus",
+                                       "pp",    "dp",  "chunks", "accum",        "hosts"};
 /// Numbers with a fraction whose values are listed, not given as a range.
 constexpr std::array kOtherNumbers = {"bucket-mb", "first-bucket-mb", "delay-ms", "loss-scale", "seed", "repeat", "network-gb-per-s", "network-latency-us"};
 

@@ -50,7 +50,8 @@ std::optional<SyntheticCosts> read_synthetic(const Given& given) {
   const SettingValue* tcomm = find(given, "tcomm");
   if (!tf && !tb && !tw && !tcomm) return std::nullopt;
   if (!tf || !tb) {
-    throw InputError(place_of(given, kSyntheticCostSettings), std::string("no ") + (tf ? "tb" : "tf"), "tf and tb together: synthetic costs");
+    throw InputError(place_of(given, kSyntheticCostSettings), std::string("no ") + (tf ? "tb" : "tf"),
+                     "tf and tb together: synthetic costs");
   }
   SyntheticCosts costs{read_costs(*tf), read_costs(*tb), std::nullopt, 0};
   if (tw) costs.tw_ms = read_costs(*tw);
@@ -344,7 +345,8 @@ void check_totals(const Given& given, RunSpec& spec) {
 }  // namespace
 
 bool is_synthetic_cost(const std::string& setting) {
-  return std::find(kSyntheticCostSettings.begin(), kSyntheticCostSettings.end(), setting) != kSyntheticCostSettings.end();
+  return std::find(kSyntheticCostSettings.begin(), kSyntheticCostSettings.end(), setting) !=
+         kSyntheticCostSettings.end();
 }
 
 RunSpec parse_run_spec(std::span<const SettingValue> values) { return parse_run_spec(values, nullptr); }

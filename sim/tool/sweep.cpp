@@ -38,7 +38,8 @@ struct SweepFlags {
 /// Nothing if the user gives costs.
 std::optional<CostProfile> costs_of(const SweepFlags& flags, const std::vector<SettingValue>& given, const SweepOptions& options) {
   const auto profile = flags.profile.value();
-  const bool synthetic = std::any_of(given.begin(), given.end(), [](const SettingValue& s) { return is_synthetic_cost(s.name); });
+  const bool synthetic =
+      std::any_of(given.begin(), given.end(), [](const SettingValue& s) { return is_synthetic_cost(s.name); });
   if (synthetic && profile) {
     throw InputError("--profile", *profile + " beside synthetic costs", "either a profile or --tf and --tb");
   }

@@ -161,9 +161,12 @@ TEST_CASE("the order of the files changes nothing, the largest group is the coun
   CHECK(of(true).host_description.count == 3);
 }
 
-TEST_CASE("outputs that contradict each other are both named, in either order, half of the time is none", "[nccl_tests]") {
+TEST_CASE("outputs that contradict each other are both named, in either order, half of the time is none",
+          "[nccl_tests]") {
   Output slow;  // 1 MiB in 60.00 us, not in 26.93; 4 MiB as before
-  slow.rows[1] = "     1048576        262144     float     sum      -1    60.00   17.48   17.48       0    60.00   17.48   17.48       0";
+  slow.rows[1] =
+      "     1048576        262144     float     sum      -1    60.00   17.48   17.48       0    60.00   17.48   17.48  "
+      "     0";
   const auto warnings = [&](bool slow_first) {
     Samples samples;
     if (slow_first) add_nccl_tests(parse(slow), "b.txt", samples);
@@ -181,19 +184,24 @@ TEST_CASE("outputs that contradict each other are both named, in either order, h
     const std::vector<std::string> found = warnings(slow_first);
     for (const std::string& text : both) CHECK(std::count(found.begin(), found.end(), text) == 1);
   }
-  slow.rows[1] = "     1048576        262144     float     sum      -1    53.80   19.49   19.49       0    53.80   19.49   19.49       0";
+  slow.rows[1] =
+      "     1048576        262144     float     sum      -1    53.80   19.49   19.49       0    53.80   19.49   19.49  "
+      "     0";
   for (const std::string& text : warnings(true)) CHECK_THAT(text, !ContainsSubstring("contradict"));
 }
 
 TEST_CASE("cycles of one file that contradict each other are a doubt", "[nccl_tests]") {
   Output output;
   output.rows.push_back(output.rows[0]);
-  output.rows.push_back("     1048576        262144     float     sum      -1    60.00   17.48   17.48       0    60.00   17.48   17.48       0");
+  output.rows.push_back(
+      "     1048576        262144     float     sum      -1    60.00   17.48   17.48       0    60.00   17.48   17.48  "
+      "     0");
   CHECK(parse(output).doubts ==
         std::vector<std::string>{"cycles of one file (-N) differ: 1048576 bytes took 26.93 us and 60 us"});
 }
 
-TEST_CASE("what samples say of outputs of nccl-tests is refused with its place where it is something else", "[nccl_tests]") {
+TEST_CASE("what samples say of outputs of nccl-tests is refused with its place where it is something else",
+          "[nccl_tests]") {
   Samples samples;
   add_nccl_tests(parse(Output()), "f.txt", samples);
   samples.environment["nccl_tests_doubts"] = {"a doubt"};

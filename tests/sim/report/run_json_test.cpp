@@ -153,7 +153,8 @@ TEST_CASE("the layers in a run are refused as those of a model file are") {
              ContainsSubstring("a.json: model.layers[0]: found an unknown key \"bias\""));
   CHECK_THAT(refused("/model/layers/0", {{"in", 4}, {"out", 8}}),
              ContainsSubstring("a.json: model.layers[0]: found no key \"kind\""));
-  CHECK_THAT(refused("/model/layers/0/out", 10'000'001), ContainsSubstring("a.json: model.layers[0].out: found 10000001"));
+  CHECK_THAT(refused("/model/layers/0/out", 10'000'001),
+             ContainsSubstring("a.json: model.layers[0].out: found 10000001"));
   CHECK_THAT(refused("/model/layers", nlohmann::json::array()), ContainsSubstring("from 1 to 1000000 layers"));
   const nlohmann::json widest = {{"kind", "linear_relu"}, {"in", 10'000'000}, {"out", 10'000'000}};
   CHECK_THAT(refused("/model/layers", nlohmann::json::array_t(2501, widest)),
