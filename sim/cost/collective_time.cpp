@@ -174,14 +174,15 @@ CollectiveTimes::Parts CollectiveTimes::by_nccl(const Collective& collective, co
   return {time.latency_ns, time.transfer_ns};
 }
 
-/// "all_reduce of 32 GPUs on 4 hosts, 1073741824 bytes: 5929.1 us; a tree takes 7391.0, a ring, which NCCL takes, 5929.1"
+/// "all_reduce of 32 GPUs on 4 hosts, 1073741824 bytes: 5929.1 us; a tree takes 7391.0, a ring, which NCCL takes,
+/// 5929.1"
 void CollectiveTimes::say_choice(const Collective& collective, const TimeBetweenHosts& time, const Parts& inside) {
   if (time.tree_ns == 0) return;
   const std::string what = collective.operation + " of " + on_hosts(collective.ranks, collective.hosts);
   const bool by_ring = time.algorithm.starts_with("ring");
   std::string text = what + ", " + std::to_string(collective.bytes) + " bytes: ";
-  text += microseconds(std::max(time.total_ns(), inside.total_ns())) + "; a tree" + (by_ring ? "" : ", which NCCL takes,") +
-          " is estimated at " + microseconds(time.tree_ns);
+  text += microseconds(std::max(time.total_ns(), inside.total_ns())) + "; a tree" +
+          (by_ring ? "" : ", which NCCL takes,") + " is estimated at " + microseconds(time.tree_ns);
   if (time.ring_ns > 0) {
     text += std::string(", a ring") + (by_ring ? ", which NCCL takes," : "") + " at " + microseconds(time.ring_ns);
   }
@@ -205,9 +206,11 @@ CollectiveTimes::Parts CollectiveTimes::by_ring(const Collective& collective, co
 }
 
 void CollectiveTimes::say_network(const Collective& collective, const std::string& how, const std::string& how_well) {
-  std::string text = "extrapolated: " + collective.operation + " of " + on_hosts(collective.ranks, collective.hosts) + " " + how +
-                     ", over a network of " + to_text(collective.network_bytes_per_s / 1e9) + " GB/s a host";
-  if (collective.network_latency_ns > 0) text += " and " + to_text(collective.network_latency_ns / 1e3) + " us more a message";
+  std::string text = "extrapolated: " + collective.operation + " of " + on_hosts(collective.ranks, collective.hosts) +
+                     " " + how + ", over a network of " + to_text(collective.network_bytes_per_s / 1e9) +
+                     " GB/s a host";
+  if (collective.network_latency_ns > 0)
+    text += " and " + to_text(collective.network_latency_ns / 1e3) + " us more a message";
   notices_.say(text + " (--network-gb-per-s, --network-latency-us): estimated, not measured: " + how_well);
 }
 

@@ -22,9 +22,10 @@
 // volume by what the busiest host's network carries for all_reduce in a tree of hosts (1 x the bytes on 2 hosts, 3/2 on
 // 3, 2 on more), else as the ring: as if the network limited what was measured. Where the links inside a host do, more
 // hosts take no more volume: the warning has both. Never less than a smaller cluster that was measured. One host of
-// which nothing was measured: the same, the network in it. Several hosts that were not: with NCCL sim/cost/nccl_between_hosts.hpp, with Gloo a ring over all
-// ranks; the links inside and the network go on at the same time, and the volumes take the longer of the two. Several
-// hosts are never faster than one. Every such time is marked as extrapolated.
+// which nothing was measured: the same, the network in it. Several hosts that were not: with NCCL
+// sim/cost/nccl_between_hosts.hpp, with Gloo a ring over all ranks; the links inside and the network go on at the same
+// time, and the volumes take the longer of the two. Several hosts are never faster than one. Every such time is marked
+// as extrapolated.
 //
 // Thread blocks of a group that has none (imported from nccl-tests) are those of the nearest group that has.
 //
@@ -76,7 +77,9 @@ class CollectiveTimes {
     double total_ns() const { return latency_ns + volume_ns; }
     CollectiveTime time() const { return {total_ns(), blocks, issue_ns}; }
     Parts at_least(double ns) const { return total_ns() < ns ? scaled_to(ns) : *this; }
-    Parts scaled_to(double ns) const { return {latency_ns * ns / total_ns(), volume_ns * ns / total_ns(), blocks, issue_ns}; }
+    Parts scaled_to(double ns) const {
+      return {latency_ns * ns / total_ns(), volume_ns * ns / total_ns(), blocks, issue_ns};
+    }
   };
 
   /// The measured groups next to one that was not; 0: none.

@@ -36,8 +36,13 @@ Path ring_path(const std::string& operation, double ranks, double hosts) {
 
 NcclHosts hosts_of(const CollectiveBetweenHosts& collective, const NcclConstants& constants) {
   // As many channels as carry what the links were measured to carry.
-  const double channels = std::clamp(std::ceil(collective.link_bytes_per_s / (constants.tree_of_two / 2)), kLeastChannels, kMostChannels);
-  return {collective.ranks, collective.hosts, channels, collective.network_bytes_per_s, collective.link_bytes_per_s,
+  const double channels =
+      std::clamp(std::ceil(collective.link_bytes_per_s / (constants.tree_of_two / 2)), kLeastChannels, kMostChannels);
+  return {collective.ranks,
+          collective.hosts,
+          channels,
+          collective.network_bytes_per_s,
+          collective.link_bytes_per_s,
           collective.network_latency_ns / 1e3};
 }
 
@@ -85,8 +90,9 @@ class Estimate {
 
   /// Of no size up to these does NCCL take the ring, on as many hosts or more: its steps alone take longer.
   bool never_by_ring(double longest_ns) const {
-    const double steps_us = 2 * static_cast<double>(collective_.ranks - collective_.hosts) * kNcclProtocols[0].proxy_us +
-                            2 * static_cast<double>(collective_.hosts - 1) * kNcclProtocols[0].ring.network_us;
+    const double steps_us =
+        2 * static_cast<double>(collective_.ranks - collective_.hosts) * kNcclProtocols[0].proxy_us +
+        2 * static_cast<double>(collective_.hosts - 1) * kNcclProtocols[0].ring.network_us;
     return steps_us * 1e3 > longest_ns;
   }
 
@@ -127,7 +133,8 @@ class Estimate {
     const bool tree = algorithm == NcclAlgorithm::tree;
     const NcclLatencies& of = tree ? protocol.tree : protocol.ring;
     const double inside_us = tree ? of.inside_us : std::max(of.inside_us, protocol.proxy_us);
-    const double us = of.call_us + path.steps_inside * inside_us + path.steps_between * network_us(protocol, algorithm, topology_);
+    const double us =
+        of.call_us + path.steps_inside * inside_us + path.steps_between * network_us(protocol, algorithm, topology_);
     const bool plateau = !tree && collective_.operation == "all_reduce" && protocol.flushes > 0;
     return us * (plateau ? constants_.plateau : 1) * 1e3;
   }
@@ -143,7 +150,8 @@ class Estimate {
     const double first_bytes = path.gpus > 0 ? std::min(bytes, channels * protocol.chunk_bytes) : 0;
     const double first_s = first_bytes * std::max(0.0, path.gpus / gpu + path.networks / network - slowest_s);
     // The links inside were measured with all that NCCL's correction stands for.
-    return first_s * 1e9 + std::max(bytes * slowest_s / correction * 1e9, collective_.inside_ns * bytes / static_cast<double>(collective_.bytes));
+    return first_s * 1e9 + std::max(bytes * slowest_s / correction * 1e9,
+                                    collective_.inside_ns * bytes / static_cast<double>(collective_.bytes));
   }
 
   const CollectiveBetweenHosts& collective_;

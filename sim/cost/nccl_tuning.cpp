@@ -18,7 +18,8 @@ double ring_us(const NcclConstants& constants, const NcclProtocol& protocol, con
   double bandwidth = std::min(of.network_bytes_per_s, of.link_bytes_per_s);
   if (protocol.wire_bytes > 1) bandwidth = std::min(bandwidth / 2, ll_between_hosts(hosts));
   bandwidth *= ranks / (2 * (ranks - 1));
-  double latency_us = protocol.ring.call_us + 2 * (ranks - hosts) * std::max(protocol.ring.inside_us, protocol.proxy_us) +
+  double latency_us = protocol.ring.call_us +
+                      2 * (ranks - hosts) * std::max(protocol.ring.inside_us, protocol.proxy_us) +
                       2 * (hosts - 1) * network_us(protocol, NcclAlgorithm::ring, of);
   if (protocol.flushes > 0 && bytes >= kBytesOfPlateau * of.channels * ranks) latency_us *= constants.plateau;
   return latency_us + bytes / bandwidth * 1e6;
@@ -31,8 +32,9 @@ double tree_us(const NcclConstants& constants, const NcclProtocol& protocol, con
   if (protocol.wire_bytes > 1) bandwidth = std::min(bandwidth / 3.8, ll_between_hosts(hosts));
   if (of.ranks == of.hosts) bandwidth *= .85;
   bandwidth *= .5 * tree_correction(protocol, bytes);
-  const double latency_us = protocol.tree.call_us + 2 * ((gpus_a_host(of) - 1) * protocol.tree.inside_us +
-                                                         std::floor(std::log2(hosts)) * network_us(protocol, NcclAlgorithm::tree, of));
+  const double latency_us =
+      protocol.tree.call_us + 2 * ((gpus_a_host(of) - 1) * protocol.tree.inside_us +
+                                   std::floor(std::log2(hosts)) * network_us(protocol, NcclAlgorithm::tree, of));
   return latency_us + bytes / bandwidth * 1e6;
 }
 
@@ -72,7 +74,8 @@ double network_us(const NcclProtocol& protocol, NcclAlgorithm algorithm, const N
 double nccl_reckons_us(const NcclConstants& constants, NcclAlgorithm algorithm, const NcclHosts& hosts, double bytes) {
   double least_us = std::numeric_limits<double>::infinity();
   for (const NcclProtocol& protocol : kNcclProtocols) {
-    least_us = std::min(least_us, (algorithm == NcclAlgorithm::ring ? ring_us : tree_us)(constants, protocol, hosts, bytes));
+    least_us =
+        std::min(least_us, (algorithm == NcclAlgorithm::ring ? ring_us : tree_us)(constants, protocol, hosts, bytes));
   }
   return least_us;
 }

@@ -31,7 +31,8 @@ class Notices {
   /// Of each `what` the text of the largest size is kept.
   void say_of_largest(const std::string& what, std::int64_t size, const std::string& text);
 
-  /// Extrapolations by name, the texts of largest sizes by name, then the others in the order in which they were first said.
+  /// Extrapolations by name, the texts of largest sizes by name, then the others in the order in which they were first
+  /// said.
   std::vector<std::string> texts() const;
 
  private:

@@ -82,10 +82,12 @@ TEST_CASE("the chunks behind the first take the slowest of network, GPUs and lin
   CHECK(us(large) == Approx(latency + 8 * mib * 17 / gpu + 1024 * mib / gpu).epsilon(1e-4));
   // 4 hosts: the busiest network carries the bytes twice.
   const double of_four = 8.4 + 2 * (7 * 4 + 2 * 24) + 8 * mib * (20 / gpu + 4 / 200. - 2 / 200.);
-  CHECK(nccl_between_hosts(asked("all_reduce", 32, 4, 1024 * kMiB)).tree_ns / 1e3 == Approx(of_four + 1024 * mib * 2 / 200));
+  CHECK(nccl_between_hosts(asked("all_reduce", 32, 4, 1024 * kMiB)).tree_ns / 1e3 ==
+        Approx(of_four + 1024 * mib * 2 / 200));
 }
 
-TEST_CASE("the busiest host of a double binary tree sends 1 buffer of 2 hosts, 3/2 of 3, 2 of more", "[data_parallel]") {
+TEST_CASE("the busiest host of a double binary tree sends 1 buffer of 2 hosts, 3/2 of 3, 2 of more",
+          "[data_parallel]") {
   // trees.cc, ncclGetBtree: the parent of a host, -1 of the root.
   const auto parent = [](int hosts, int host) {
     if (host == 0) return -1;
@@ -117,15 +119,18 @@ TEST_CASE("what NCCL reckons: bandwidths, latencies and both corrections of tuni
         Approx(1.4 * (8.4 + 42 * 3.4 + 4 * 14) + gib / (400 * 24 / 46.)));
   CHECK(nccl_reckons_us(nccl_constants("Tesla V100"), NcclAlgorithm::ring, three, 1024 * kMiB) ==
         Approx(1.9 * (8.4 + 42 * 3.4 + 4 * 14) + gib / (400 * 24 / 46.)));
-  CHECK(nccl_reckons_us(hopper, NcclAlgorithm::tree, three, 1024 * kMiB) == Approx(8.4 + 2 * (7 * 4 + 14) + gib / (8 * 36 / 2.)));
+  CHECK(nccl_reckons_us(hopper, NcclAlgorithm::tree, three, 1024 * kMiB) ==
+        Approx(8.4 + 2 * (7 * 4 + 14) + gib / (8 * 36 / 2.)));
   // One GPU a host: a ring's messages take as long as a tree's, a plain tree has .85.
   const NcclHosts single{3, 3, 16, 50e9, 480e9, 0};
   CHECK(nccl_reckons_us(hopper, NcclAlgorithm::ring, single, 1) == Approx(6.6 + 4 * 5).epsilon(1e-3));
-  CHECK(nccl_reckons_us(hopper, NcclAlgorithm::tree, single, 1024 * kMiB) == Approx(8.4 + 2 * 14 + gib / (50 * .92 * .85 / 2)));
+  CHECK(nccl_reckons_us(hopper, NcclAlgorithm::tree, single, 1024 * kMiB) ==
+        Approx(8.4 + 2 * 14 + gib / (50 * .92 * .85 / 2)));
   // A network with a latency: Simple waits for it twice.
   const NcclHosts slow{3, 3, 16, 50e9, 480e9, 100};
   CHECK(nccl_reckons_us(hopper, NcclAlgorithm::tree, slow, 1) == Approx(6.8 + 2 * (5 + 100)).epsilon(1e-3));
-  CHECK(nccl_reckons_us(hopper, NcclAlgorithm::tree, slow, 1024 * kMiB) == Approx(8.4 + 2 * (14 + 200) + gib / (50 * .92 * .85 / 2)));
+  CHECK(nccl_reckons_us(hopper, NcclAlgorithm::tree, slow, 1024 * kMiB) ==
+        Approx(8.4 + 2 * (14 + 200) + gib / (50 * .92 * .85 / 2)));
   const NcclProtocol &ll = kNcclProtocols[0], &simple = kNcclProtocols[1];
   CHECK(tree_correction(simple, 1) == .9);
   CHECK(tree_correction(simple, kMiB) == .5);
@@ -213,8 +218,8 @@ TEST_CASE("a generation of GPUs has its own channels of trees, of 2 hosts and of
       return collective;
     };
     const double mib = kMiB / 1e3;
-    // 16 channels of half of a tree's bus bandwidth each: 1 MiB through 18 GPUs and 2 networks, and at half of the speed
-    // of the slowest of them.
+    // 16 channels of half of a tree's bus bandwidth each: 1 MiB through 18 GPUs and 2 networks, and at half of the
+    // speed of the slowest of them.
     const double gpu = 16 * card.tree_of_two / 2, slowest = std::min(200., gpu);
     CHECK(us(of_card(16, 2, kMiB)) ==
           Approx(8.4 + 2 * (7 * 4 + 14 + 2 * 5) + mib * (18 / gpu + 2 / 200. - 1 / slowest + 1 / (.5 * slowest))));
@@ -242,7 +247,8 @@ std::string falls_with_hosts(CollectiveBetweenHosts collective, std::int64_t gpu
     collective.hosts = hosts;
     collective.ranks = hosts * gpus_a_host;
     const double time = us(collective);
-    if (time < last * (1 - 1e-12)) return std::to_string(hosts) + " hosts: " + std::to_string(last) + " to " + std::to_string(time);
+    if (time < last * (1 - 1e-12))
+      return std::to_string(hosts) + " hosts: " + std::to_string(last) + " to " + std::to_string(time);
     last = time;
   }
   return "";
@@ -264,7 +270,8 @@ std::string falls_or_jumps_with_bytes(CollectiveBetweenHosts collective) {
 
 }  // namespace
 
-TEST_CASE("more hosts of as many GPUs each, up to 1024: never less time, with any network and any card", "[data_parallel]") {
+TEST_CASE("more hosts of as many GPUs each, up to 1024: never less time, with any network and any card",
+          "[data_parallel]") {
   for (const std::string operation : {"all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce"}) {
     for (const std::string card : {"NVIDIA H100", "NVIDIA A100-SXM4-80GB", "NVIDIA B200", "Tesla V100"}) {
       for (const double gb_per_s : {1., 50., 400., 1e6}) {
@@ -308,7 +315,8 @@ TEST_CASE("the time is that of the algorithm and the hosts that it names", "[dat
   CHECK(time.algorithm == "tree, Simple");
   CHECK(time.hosts == 1024);
   CHECK(time.total_ns() == time.tree_ns);
-  CHECK(time.total_ns() / 1e3 == Approx(8.4 + 2 * (7 * 4 + 10 * 14) + kMiB / 1e3 * (36 / (16 * 20.7) + 18 / 200. + 2 / (.5 * 200))));
+  CHECK(time.total_ns() / 1e3 ==
+        Approx(8.4 + 2 * (7 * 4 + 10 * 14) + kMiB / 1e3 * (36 / (16 * 20.7) + 18 / 200. + 2 / (.5 * 200))));
   // 1 GiB of 32: NCCL takes the tree, but on 19 hosts still a ring, which is slower than the tree of 32.
   std::set<std::string> by;
   for (std::int64_t hosts = 3; hosts <= 40; ++hosts) {
@@ -351,8 +359,7 @@ TEST_CASE(
                                {2048 * kMiB, 400, 9200}}) {
     Notices notices;
     CollectiveTimes times(host, notices);
-    const double estimated =
-        times.at({"all_reduce", "nccl", 16, row.bytes, 2, row.gb_per_s * 1e9}).device_ns / 1e3;
+    const double estimated = times.at({"all_reduce", "nccl", 16, row.bytes, 2, row.gb_per_s * 1e9}).device_ns / 1e3;
     CAPTURE(row.bytes, row.gb_per_s, estimated);
     CHECK(std::abs(estimated / row.us - 1) < 0.25);
     CHECK_THAT(notices.texts().back(),
@@ -369,13 +376,13 @@ TEST_CASE("clusters of 3 and 5 hosts that others have measured: which algorithm 
     std::int64_t ranks, hosts, bytes;
     double gb_per_s, link_gb_per_s, ring_us, tree_us;
   };
-  // NCCL #1801: partitions of GB200, 16 GiB; NCCL #1368: 8 H100 a host, 1 GiB, 190 and 150 GB/s of bus bandwidth. The ring
-  // is the default of the first two.
+  // NCCL #1801: partitions of GB200, 16 GiB; NCCL #1368: 8 H100 a host, 1 GiB, 190 and 150 GB/s of bus bandwidth. The
+  // ring is the default of the first two.
   for (const Published& row : {Published{"NVIDIA GB200", 12, 3, 16384 * kMiB, 200, 840, 159983, 134159},
                                {"NVIDIA GB200", 24, 3, 16384 * kMiB, 400, 840, 83650, 68096},
                                {"NVIDIA H100", 40, 5, 1024 * kMiB, 200, 480, 11020, 13959}}) {
-    const TimeBetweenHosts time =
-        nccl_between_hosts({"all_reduce", row.card, row.ranks, row.hosts, row.bytes, row.gb_per_s * 1e9, 0, row.link_gb_per_s * 1e9, 0});
+    const TimeBetweenHosts time = nccl_between_hosts(
+        {"all_reduce", row.card, row.ranks, row.hosts, row.bytes, row.gb_per_s * 1e9, 0, row.link_gb_per_s * 1e9, 0});
     CAPTURE(row.card, row.ranks, time.total_ns() / 1e3, time.tree_ns / 1e3);
     CHECK(time.algorithm == "ring, Simple");
     CHECK(time.total_ns() / 1e3 == Approx(row.ring_us).epsilon(0.06));
@@ -383,7 +390,8 @@ TEST_CASE("clusters of 3 and 5 hosts that others have measured: which algorithm 
   }
 }
 
-TEST_CASE("a result says what a tree and a ring would take, which NCCL takes, and of the largest size", "[data_parallel]") {
+TEST_CASE("a result says what a tree and a ring would take, which NCCL takes, and of the largest size",
+          "[data_parallel]") {
   const CostProfile host = one_host_of_h100();
   Notices notices;
   CollectiveTimes times(host, notices);
