@@ -21,9 +21,9 @@ def main():
     for path in sorted(folder.rglob("*.cpp")):
         for name in TEST_CASE.findall(path.read_text(encoding="utf-8")):
             files.setdefault((path.relative_to(folder).parts[0], name), []).append(path)
-            if re.search(r"[;\[\]\\]", name):
+            if re.search(r"[;\[\]\\]|^-", name):
                 found += 1
-                print(f'{path}: "{name}": a semicolon, bracket or backslash in the name of a test')
+                print(f'{path}: "{name}": a semicolon, bracket or backslash in the name of a test, or a dash before it')
     for (_, name), paths in files.items():
         if len(paths) > 1:
             found += 1

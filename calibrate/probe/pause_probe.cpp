@@ -13,6 +13,7 @@
 #include "calibrate/probe/device_timer.hpp"
 #include "calibrate/probe/on_device.hpp"
 #include "calibrate/probe/small_step.hpp"
+#include "runtime/comm/waiting.hpp"
 #include "runtime/executor/devices.hpp"
 
 namespace pdl {
@@ -102,6 +103,7 @@ class PauseProbe {
     for (int i = 0; i < kWarmup + count; ++i) {
       StepCalls calls;
       for (const Call call : {kForward, kBackward, kOptimizer}) {
+        Waiting::renew();
         if (call == before) pause(kind, pause_ns);
         calls[call].since_us = us_since(ended_ns[call]);
         calls[call].us = elapsed_us([&] { issue(call); });

@@ -2,12 +2,17 @@
 #include <cmath>
 
 #include "sim/cost/price.hpp"
+#include "sim/spec/error.hpp"
+#include "sim/spec/words.hpp"
 
 namespace pdl {
 namespace {
 
-/// At most kLargestSyntheticCostMs, which parse_run_spec sees to.
+/// Throws InputError for what is no time: costs may also be made by code, not read.
 std::int64_t synthetic_ns(double ms) {
+  if (!(ms >= 0 && ms <= kLargestSyntheticCostMs)) {
+    throw InputError("synthetic costs", to_text(ms) + " ms", "a time from 0 to " + to_text(kLargestSyntheticCostMs) + " ms");
+  }
   return std::llround(ms * 1e6);
 }
 

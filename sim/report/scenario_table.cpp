@@ -280,8 +280,8 @@ ForwardTransfers forward_transfers(const RunResult& run) {
 
 std::string scenario_text(const ScenarioTable& table, std::size_t width) {
   const Scenario& scenario = table.scenario;
-  std::string out = printable(scenario.source.empty() ? scenario.title : scenario.source + ": " + scenario.title);
-  out += table.of_further_machine ? "; the rows that a further machine has measured\n" : "\n";
+  const std::string title = scenario.source.empty() ? scenario.title : scenario.source + ": " + scenario.title;
+  std::string out = wrap(title + (table.of_further_machine ? "; the rows that a further machine has measured" : ""), width, 2);
   if (!scenario.question.empty() && !table.of_further_machine) out += wrap("question: " + scenario.question, width, 2);
   out += wrap(describe_source(table.rows.front().predicted.result), width, 2) +
          common_settings_text(settings_of_rows(table), width);

@@ -191,7 +191,7 @@ TEST_CASE("words that are not known are refused with the nearest one") {
   });
 }
 
-TEST_CASE("--version of a subcommand is that of the program") {
+TEST_CASE("the version of a subcommand (--version) is that of the program") {
   const TemporaryFolder folder;
   const std::string version = sim("--version", folder).out;
   for (const std::string command : {"sweep", "scenario", "validate", "compare", "schedules", "profiles"}) {

@@ -459,7 +459,7 @@ TEST_CASE("calls in a group share a launch: a doubt, from the table and from the
   CHECK_THAT(parse_nccl_tests(report, "f.txt", {"all_reduce", 0, 1}).doubts.at(0), ContainsSubstring(doubt));
 }
 
-TEST_CASE("hosts that nobody says: one, with a doubt; those of the options, which must agree", "[nccl_tests]") {
+TEST_CASE("hosts that nobody says: one, with a doubt. Those of the options must agree", "[nccl_tests]") {
   const std::string doubt = "on how many hosts the ranks were is not said; taken as one";
   Output output;
   output.ranks.clear();

@@ -119,7 +119,7 @@ TEST_CASE("what is no journal is refused by line, and left as it is") {
   CHECK_THROWS_AS(SampleJournal(folder.path(), kHost, kSettings, Start::anew), InputError);
 }
 
-TEST_CASE("one calibration a journal; none without a file; no numbers that a file cannot hold") {
+TEST_CASE("one calibration a journal, none without a file, no numbers that a file cannot hold") {
   const TemporaryFolder folder;
   const SampleJournal first(folder / "j", kHost, kSettings, Start::anew);
   CHECK_THROWS_WITH(SampleJournal(folder / "j", kHost, kSettings, Start::anew), ContainsSubstring("another calibration is writing"));

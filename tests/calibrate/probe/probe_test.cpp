@@ -141,10 +141,10 @@ TEST_CASE("a calibration that is interrupted says how it goes on, and is not beg
 TEST_CASE("a calibration that stands still ends by exit code 3 and says which probe", "[probe]") {
   const TemporaryFolder folder;
   // One operation of layers so wide takes longer than the limit.
-  const Process run = run_program("pdl-calibrate", "--device cpu --gpus 1 --dims 4096 --rows 256 --transports copy --wait-limit 0.2 --out p.json", folder);
+  const Process run = run_program("pdl-calibrate", "--device cpu --gpus 1 --dims 8192 --rows 2048 --transports copy --wait-limit 2 --out p.json", folder);
   INFO(run.err);
   CHECK(run.exit_code == 3);
-  CHECK_THAT(run.err, ContainsSubstring("pdl-calibrate: nothing has moved for 0.2 s (--wait-limit):\n  probe compute fp32 4096\n  rank 0: "));
+  CHECK_THAT(run.err, ContainsSubstring("pdl-calibrate: nothing has moved for 2 s (--wait-limit):\n  probe compute fp32 8192\n  rank 0: "));
   CHECK_THAT(run.err, ContainsSubstring("what was measured is in p.json.partial: --resume goes on with it\n"));
   CHECK_THAT(read_text(folder / "p.json.partial"), ContainsSubstring("\"part\":\"host\""));
 }

@@ -8,6 +8,7 @@
 #include <sstream>
 #include <string>
 
+#include "runtime/comm/process_group.hpp"
 #include "sim/report/run_json.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/pdl_run.hpp"
@@ -109,6 +110,10 @@ TEST_CASE("Where no GPU is visible the CPU has to be asked for", "[runtime][pdl-
 }
 
 TEST_CASE("A worker that is stopped ends the run at the limit on waiting", "[runtime][pdl-run]") {
+  if (!has_process_groups(c10::kCPU)) {
+    WARN("test skipped: built without Gloo");
+    return;
+  }
   const TemporaryFolder folder;
   // Long enough that the worker is stopped in the middle.
   const Process run = run_script("$PDL_RUN --device cpu --workers process --gpus 2 --dim 64 --depth 2 --batch 8 --microbatches 2 "
@@ -123,6 +128,10 @@ TEST_CASE("A worker that is stopped ends the run at the limit on waiting", "[run
 }
 
 TEST_CASE("Who waits for a worker that is at work is not ended by the limit on waiting", "[runtime][pdl-run]") {
+  if (!has_process_groups(c10::kCPU)) {
+    WARN("test skipped: built without Gloo");
+    return;
+  }
   const TemporaryFolder folder;
   // Afterwards worker 0 trains the same model alone, for longer than the limit, and worker 1 waits for it.
   const Process run = pdl_run("--device cpu --gpus 2 --strategy ddp --dtype amp-bf16 --dim 512 --depth 4 --batch 256 --steps 1 "
