@@ -29,7 +29,7 @@ LIMIT_S = 300
 SKIPPED = 77
 
 # What a command begins with, behind variables: a path, or one of these programs.
-PROGRAM = re.compile(r"(\w+=\S* )*(\.?[\w~./-]*/[\w.-]+|cmake|ctest|git|mpirun|srun|torchrun|python3|pdl-\w+)( |$)")
+PROGRAM = re.compile(r"(\w+=\S* )*(\.?[\w~./-]*/[\w.-]+|cmake|ctest|echo|git|mpirun|srun|torchrun|python3|pdl-\w+)( |$)")
 
 # Blocks that are no commands: document, how the first line begins.
 TEXT = [
