@@ -7,9 +7,9 @@
 #pragma once
 
 #include <torch/csrc/autograd/autograd.h>
+#include <torch/types.h>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
-#include <torch/types.h>
 
 #if PDL_CUDA
 #include <ATen/cuda/CUDAContext.h>

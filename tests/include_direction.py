@@ -34,12 +34,12 @@ ALLOWED = {
 }
 # Single files that join rooms, and what they may include beyond their room.
 ALLOWED_FOR_FILE = {
-    "sim/report/predict.cpp": ["sim/engine"],  # plan -> price -> run -> result, for every report that predicts
-    "sim/report/find_order.cpp": ["sim/engine", "sim/search"],  # the same for every order that a search tries
+    "sim/predict/predict.cpp": ["sim/engine"],  # plan -> price -> run -> result, for every report that predicts
+    "sim/predict/find_order.cpp": ["sim/engine", "sim/search"],  # the same for every order that a search tries
     # The programs tell the recorder when a task begins and ends.
-    "runtime/executor/autograd_program.cpp": ["runtime/measure/span_recorder.hpp"],
-    "runtime/executor/cpu_worker.cpp": ["runtime/measure/span_recorder.hpp"],
-    "runtime/executor/cuda_worker.cpp": ["runtime/measure/span_recorder.hpp"],
+    "runtime/program/autograd_program.cpp": ["runtime/trace/span_recorder.hpp"],
+    "runtime/executor/cpu_worker.cpp": ["runtime/trace/span_recorder.hpp"],
+    "runtime/executor/cuda_worker.cpp": ["runtime/trace/span_recorder.hpp"],
 }
 ROOTS = ("sim", "runtime", "calibrate", "tests")
 WITHOUT_TORCH = ("sim", "calibrate/fit")

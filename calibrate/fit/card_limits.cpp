@@ -25,10 +25,15 @@ const std::vector<Row>& rows() {
   return all;
 }
 
-/// For cards that nothing is known of: some times what the fastest of 2026 reach (B300: 80e12 in fp32, 2.5e15 in fp16; MI355X:
+/// For cards that nothing is known of: some times what the fastest of 2026 reach (B300: 80e12 in fp32, 2.5e15 in fp16;
+/// MI355X:
 /// 157e12 and 2.5e15; 8 TB/s; 900 GB/s).
 CardLimits beyond_any_card() {
-  return {"any card", {{"fp32", 5e14}, {"tf32", 1e16}, {"amp-fp16", 1e16}, {"amp-bf16", 1e16}}, 4e13, 4e12, /*known=*/false};
+  return {"any card",
+          {{"fp32", 5e14}, {"tf32", 1e16}, {"amp-fp16", 1e16}, {"amp-bf16", 1e16}},
+          4e13,
+          4e12,
+          /*known=*/false};
 }
 
 /// The name as a word of its own: "Tesla T4" and "A100-SXM4-80GB", not "RT4000".

@@ -26,8 +26,8 @@ struct CardLimits {
   bool known = true;                          // of this card; false: of no card at all
 };
 
-/// By the name of the card; for a card that is not in the table, what the environment says of its peak; for a GPU of which
-/// neither is known, what no card reaches. Nothing for a CPU without a peak.
+/// By the name of the card; for a card that is not in the table, what the environment says of its peak; for a GPU of
+/// which neither is known, what no card reaches. Nothing for a CPU without a peak.
 std::optional<CardLimits> limits_of(const Environment& environment);
 
 }  // namespace pdl

@@ -4,8 +4,8 @@
 
 #include "sim/cost/curve.hpp"
 #include "sim/cost/time_unit.hpp"
-#include "sim/spec/error.hpp"
-#include "sim/spec/words.hpp"
+#include "sim/io/error.hpp"
+#include "sim/io/words.hpp"
 
 namespace pdl {
 namespace {

@@ -13,8 +13,8 @@
 #include "calibrate/fit/statistics.hpp"
 #include "calibrate/fit/suspicion.hpp"
 #include "sim/cost/time_unit.hpp"
-#include "sim/spec/error.hpp"
-#include "sim/spec/json_place.hpp"
+#include "sim/io/error.hpp"
+#include "sim/io/json_place.hpp"
 
 namespace pdl {
 namespace {

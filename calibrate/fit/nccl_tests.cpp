@@ -8,8 +8,8 @@
 
 #include "calibrate/fit/nccl_tests_builder.hpp"
 #include "calibrate/fit/nccl_tests_json.hpp"
-#include "sim/spec/error.hpp"
-#include "sim/spec/input_file.hpp"
+#include "sim/io/error.hpp"
+#include "sim/io/input_file.hpp"
 
 namespace pdl {
 namespace {

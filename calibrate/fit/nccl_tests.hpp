@@ -33,21 +33,21 @@ namespace pdl {
 
 /// What the text may not say. Where it does, both must agree.
 struct NcclTestsOptions {
-  std::string collective;   // all_reduce, all_gather, broadcast, reduce, reduce_scatter; empty: from the text
-  std::int64_t ranks = 0;   // 0: from the text
-  std::int64_t hosts = 0;   // on which those ranks were; 0: from the text
+  std::string collective;  // all_reduce, all_gather, broadcast, reduce, reduce_scatter; empty: from the text
+  std::int64_t ranks = 0;  // 0: from the text
+  std::int64_t hosts = 0;  // on which those ranks were; 0: from the text
 };
 
 struct NcclTests {
   std::string collective;
-  std::int64_t ranks = 0;              // of a group, where they were split into several
-  std::int64_t hosts = 1;              // of these ranks, as their lines name them; 1 (a doubt) where nobody says
-  std::string card;                    // as the lines of the ranks name it; empty: they do not
-  std::int64_t rows_without_bytes = 0; // rows of 0 bytes (small sizes of all_gather), which measure nothing
-  bool checked = false;                // results were verified (#wrong), not "N/A"
+  std::int64_t ranks = 0;               // of a group, where they were split into several
+  std::int64_t hosts = 1;               // of these ranks, as their lines name them; 1 (a doubt) where nobody says
+  std::string card;                     // as the lines of the ranks name it; empty: they do not
+  std::int64_t rows_without_bytes = 0;  // rows of 0 bytes (small sizes of all_gather), which measure nothing
+  bool checked = false;                 // results were verified (#wrong), not "N/A"
   std::vector<std::string>
-      doubts;  // why its times are not those of a call as training makes it; repeated in predictions
-  std::vector<Sample> samples;         // ascending bytes
+      doubts;                   // why its times are not those of a call as training makes it; repeated in predictions
+  std::vector<Sample> samples;  // ascending bytes
 };
 
 /// all_reduce, all_gather, broadcast, reduce, reduce_scatter.

@@ -4,9 +4,9 @@
 #include <cmath>
 #include <set>
 
-#include "sim/spec/error.hpp"
-#include "sim/spec/printable_text.hpp"
-#include "sim/spec/words.hpp"
+#include "sim/io/error.hpp"
+#include "sim/io/printable_text.hpp"
+#include "sim/io/words.hpp"
 
 namespace pdl {
 namespace {

@@ -13,7 +13,7 @@
 #include "calibrate/fit/nccl_tests_json.hpp"
 
 #include "calibrate/fit/nccl_tests_builder.hpp"
-#include "sim/spec/json_place.hpp"
+#include "sim/io/json_place.hpp"
 
 namespace pdl {
 namespace {

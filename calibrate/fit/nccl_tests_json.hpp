@@ -7,7 +7,7 @@
 
 namespace pdl {
 
-/// Throws InputError as parse_json does (sim/spec/json_place.hpp; a key given twice too), or naming `place` and
+/// Throws InputError as parse_json does (sim/io/json_place.hpp; a key given twice too), or naming `place` and
 /// the value: "f.json: results[3].in_place.time".
 NcclTests parse_nccl_tests_report(const std::string& text, const std::string& place, const NcclTestsOptions& options);
 

@@ -6,10 +6,10 @@
 #include "calibrate/fit/statistics.hpp"
 #include "sim/cost/environment.hpp"
 #include "sim/cost/time_unit.hpp"
-#include "sim/spec/error.hpp"
-#include "sim/spec/json_place.hpp"
-#include "sim/spec/printable_text.hpp"
-#include "sim/spec/words.hpp"
+#include "sim/io/error.hpp"
+#include "sim/io/json_place.hpp"
+#include "sim/io/printable_text.hpp"
+#include "sim/io/words.hpp"
 
 namespace pdl {
 namespace {

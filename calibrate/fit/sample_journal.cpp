@@ -9,8 +9,8 @@
 #include <cstring>
 #include <utility>
 
-#include "sim/spec/error.hpp"
-#include "sim/spec/json_place.hpp"
+#include "sim/io/error.hpp"
+#include "sim/io/json_place.hpp"
 
 namespace pdl {
 namespace {
@@ -20,7 +20,8 @@ using nlohmann::json;
 constexpr const char* kFormat = "pdl-calibration-1";
 
 // What must be as it was when a calibration goes on.
-constexpr const char* kSameHost[] = {"card", "count", "device", "cpu", "driver", "cuda", "nccl", "torch", "multiprocessors"};
+constexpr const char* kSameHost[] = {"card", "count", "device",         "cpu", "driver", "cuda",
+                                     "nccl", "torch", "multiprocessors"};
 
 /// From its beginning. Throws InputError where it cannot be read, or is larger than a journal can be.
 std::string whole_file(int file, const std::string& path) {
@@ -37,7 +38,9 @@ std::string whole_file(int file, const std::string& path) {
   }
 }
 
-std::string value_text(const json& object, const std::string& key) { return object.contains(key) ? object.at(key).dump() : "nothing"; }
+std::string value_text(const json& object, const std::string& key) {
+  return object.contains(key) ? object.at(key).dump() : "nothing";
+}
 
 void check_same(const std::string& place, const json& before, const json& now, const std::string& key) {
   if (value_text(before, key) == value_text(now, key)) return;
@@ -60,13 +63,15 @@ SampleJournal::SampleJournal(const std::string& path, json environment, json set
     if (start == Start::resume) read(before, environment, settings);
     if (start == Start::resume && complete_bytes_ == 0) note_ = "nothing to resume in " + path_ + ": it begins anew";
     if (start == Start::anew && !before.empty()) {
-      throw InputError(path_, "what an interrupted calibration had measured", "--resume to go on with it, or no such file to begin anew");
+      throw InputError(path_, "what an interrupted calibration had measured",
+                       "--resume to go on with it, or no such file to begin anew");
     }
     const auto keep = static_cast<off_t>(complete_bytes_);
     if (ftruncate(file_, keep) != 0 || lseek(file_, keep, SEEK_SET) != keep) {
       throw InputError(path_, std::strerror(errno), "a file that can be written");
     }
-    if (complete_bytes_ == 0) write({{"format", kFormat}, {"environment", std::move(environment)}, {"settings", std::move(settings)}});
+    if (complete_bytes_ == 0)
+      write({{"format", kFormat}, {"environment", std::move(environment)}, {"settings", std::move(settings)}});
   } catch (...) {
     close(file_);
     throw;
@@ -83,13 +88,17 @@ void SampleJournal::read(const std::string& text, const json& environment, const
     const std::size_t end = text.find('\n', begin);
     if (end == std::string::npos) break;  // cut off
     const std::string place = path_ + ":" + std::to_string(number);
-    const json line = json::parse(text.begin() + static_cast<std::ptrdiff_t>(begin), text.begin() + static_cast<std::ptrdiff_t>(end), nullptr, false);
-    if (!line.is_object()) throw InputError(place, "no JSON object", "a line of an interrupted calibration; without this file it begins anew");
+    const json line = json::parse(text.begin() + static_cast<std::ptrdiff_t>(begin),
+                                  text.begin() + static_cast<std::ptrdiff_t>(end), nullptr, false);
+    if (!line.is_object())
+      throw InputError(place, "no JSON object",
+                       "a line of an interrupted calibration; without this file it begins anew");
     if (number > 1) {
       read_line(line, number);
       if (line.contains("seconds")) complete_bytes_ = end + 1;
     } else {
-      if (value_text(line, "format") != json(kFormat).dump()) throw InputError(place, "format " + value_text(line, "format"), json(kFormat).dump());
+      if (value_text(line, "format") != json(kFormat).dump())
+        throw InputError(place, "format " + value_text(line, "format"), json(kFormat).dump());
       const json before = line.value("environment", json::object()), asked = line.value("settings", json::object());
       for (const char* key : kSameHost) check_same(place, before, environment, key);
       for (const auto& [key, value] : settings.items()) check_same(place, asked, settings, key);

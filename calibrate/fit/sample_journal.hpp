@@ -1,4 +1,5 @@
-// A calibration that is under way, as a file: each sample as it comes, a line each, so that an interrupted one can go on.
+// A calibration that is under way, as a file: each sample as it comes, a line each, so that an interrupted one can go
+// on.
 //
 //   {"format": "pdl-calibration-1", "environment": {"card": ...}, "settings": {"gpus": 2, ...}}
 //   {"part": "host", "sample": {"probe": "host", ...}}
@@ -8,8 +9,8 @@
 //   if (!journal.has("host")) { journal.add("host", sample); journal.finish("host", 2.3); }
 //   journal.samples();                                        of all parts, in the order of the file
 //
-// What was written of a part that is not complete is measured again: a last line that is cut off is no fault. Nothing is read but
-// what this program has written. While it is open no other process can open it (flock).
+// What was written of a part that is not complete is measured again: a last line that is cut off is no fault. Nothing
+// is read but what this program has written. While it is open no other process can open it (flock).
 #pragma once
 
 #include <cstdint>
@@ -29,8 +30,9 @@ class SampleJournal {
     resume,  // what is complete in the file is taken; a file that is not there is begun
   };
 
-  /// `path` empty: kept in memory alone. Throws InputError naming the file: it cannot be written, another process has it open, it is there; and
-  /// where it is resumed, its line: it is no such file, or another GPU, count, version or setting was measured (which one).
+  /// `path` empty: kept in memory alone. Throws InputError naming the file: it cannot be written, another process has
+  /// it open, it is there; and where it is resumed, its line: it is no such file, or another GPU, count, version or
+  /// setting was measured (which one).
   SampleJournal(const std::string& path, nlohmann::json environment, nlohmann::json settings, Start start);
   ~SampleJournal();
   SampleJournal(const SampleJournal&) = delete;
@@ -43,8 +45,8 @@ class SampleJournal {
   void add(const std::string& part, const Sample& sample);
   void finish(const std::string& part, double seconds);
 
-  /// Of all complete parts; environment: that of the beginning, with probe_seconds by part and, after a resumption, its dates
-  /// (resumed). Throws InputError for a sample that no file can hold (NaN, infinite).
+  /// Of all complete parts; environment: that of the beginning, with probe_seconds by part and, after a resumption, its
+  /// dates (resumed). Throws InputError for a sample that no file can hold (NaN, infinite).
   const Samples& samples() const { return samples_; }
 
   /// What the user should know: there was nothing to resume. Else empty.
@@ -62,7 +64,7 @@ class SampleJournal {
   int file_ = -1;
   std::size_t complete_bytes_ = 0;  // of the file that was read: up to the end of its last complete part
   Samples samples_;
-  std::vector<Sample> of_part_;      // of the part under way
+  std::vector<Sample> of_part_;  // of the part under way
   std::map<std::string, double> seconds_;
   double seconds_before_ = 0;
 };

@@ -5,11 +5,11 @@
 #include "calibrate/fit/check_samples.hpp"
 #include "calibrate/fit/nccl_tests.hpp"
 #include "sim/cost/environment.hpp"
-#include "sim/cost/json_text.hpp"
 #include "sim/cost/time_unit.hpp"
-#include "sim/spec/error.hpp"
-#include "sim/spec/json_place.hpp"
-#include "sim/spec/output_file.hpp"
+#include "sim/io/error.hpp"
+#include "sim/io/json_place.hpp"
+#include "sim/io/json_text.hpp"
+#include "sim/io/output_file.hpp"
 
 namespace pdl {
 namespace {
@@ -54,7 +54,8 @@ Sample sample_from_json(const JsonPlace& place) {
   const Probe probe = read_probe(place.at("probe"));
   Words known = key_fields(probe);
   if (!size_name(probe).empty()) known.emplace_back(size_name(probe));
-  for (const char* key : {"probe", "unit", "warmup", "values", "calls_before", "calls_a_value", "sm_clock_mhz", "power_w"}) {
+  for (const char* key :
+       {"probe", "unit", "warmup", "values", "calls_before", "calls_a_value", "sm_clock_mhz", "power_w"}) {
     known.emplace_back(key);
   }
   if (probe != Probe::memory) known.emplace_back("issue_values");

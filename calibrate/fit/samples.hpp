@@ -34,11 +34,12 @@ struct KernelSample {
 
 struct Sample {
   MeasuredKey key;
-  std::string unit;                   // of values, issue_values and kernels: ns, us, ms, s; memory: bytes
-  std::int64_t warmup = 0;            // leading values that are not measurements; they stay in the file
-  std::vector<double> values;         // time on the device (host probes: of the host), one a measurement
-  std::vector<double> issue_values;   // time the host took to issue it; empty: not measured
-  std::int64_t calls_before = 0;      // calls before the first value that no value counts: warm-up of the program that measured
+  std::string unit;                  // of values, issue_values and kernels: ns, us, ms, s; memory: bytes
+  std::int64_t warmup = 0;           // leading values that are not measurements; they stay in the file
+  std::vector<double> values;        // time on the device (host probes: of the host), one a measurement
+  std::vector<double> issue_values;  // time the host took to issue it; empty: not measured
+  std::int64_t calls_before =
+      0;  // calls before the first value that no value counts: warm-up of the program that measured
   std::int64_t calls_a_value = 1;     // calls of which each value is the mean
   std::vector<KernelSample> kernels;  // empty: not recorded
   std::optional<double> sm_clock_mhz;
@@ -62,8 +63,9 @@ Samples samples_from_json(const nlohmann::json& document, const std::string& pla
 void save_samples(const Samples& samples, const std::string& path);
 nlohmann::ordered_json to_json(const Samples& samples);
 
-/// One of them. sample_from_json throws InputError for keys and words; what the numbers may be is checked for all samples together
-/// (calibrate/fit/check_samples.hpp). check_finite throws InputError, beginning with `place`, for a value that no file can hold.
+/// One of them. sample_from_json throws InputError for keys and words; what the numbers may be is checked for all
+/// samples together (calibrate/fit/check_samples.hpp). check_finite throws InputError, beginning with `place`, for a
+/// value that no file can hold.
 nlohmann::ordered_json to_json(const Sample& sample);
 Sample sample_from_json(const JsonPlace& place);
 void check_finite(const Sample& sample, const std::string& place);

@@ -8,7 +8,7 @@
 
 #include "calibrate/fit/card_limits.hpp"
 #include "sim/cost/layer_time.hpp"
-#include "sim/spec/error.hpp"
+#include "sim/io/error.hpp"
 
 namespace pdl {
 namespace {
@@ -16,7 +16,7 @@ namespace {
 constexpr double kMuchMore = 100;      // times the work ...
 constexpr double kHardlyLonger = 1.5;  // ... in less than this many times the time: flat
 constexpr double kShorterThanKernels = 1.25;
-constexpr double kColdKernel_ns = 5e3;       // a kernel that is recorded once finds the caches empty
+constexpr double kColdKernel_ns = 5e3;  // a kernel that is recorded once finds the caches empty
 
 // Below these sizes a latency may well hide all growth.
 constexpr std::int64_t kManyBytes = std::int64_t{1} << 20;
@@ -52,8 +52,8 @@ struct Rate {
 };
 
 /// Bytes that must pass between one card and the others, one way, over the bytes of the buffer, whatever the algorithm.
-/// An all-reduce by a ring moves 2 (n - 1) / n, but switches that add up (NVLS) need each card's bytes only once in each
-/// direction, and have been measured above the links' rate in terms of the ring.
+/// An all-reduce by a ring moves 2 (n - 1) / n, but switches that add up (NVLS) need each card's bytes only once in
+/// each direction, and have been measured above the links' rate in terms of the ring.
 double least_share(const std::string& operation, std::int64_t ranks) {
   const double n = static_cast<double>(ranks);
   if (operation == "all_gather" || operation == "reduce_scatter") return (n - 1) / n;
@@ -71,14 +71,13 @@ std::optional<Rate> rate(const MeasuredKey& key, double time_ns, const CardLimit
     return Rate{size / seconds, limits.link_bytes_per_s, "B/s", "what a link of " + limits.card + " carries one way"};
   }
   if (key.probe == Probe::collective && key.transport != "gloo" && key.ranks > 1 && limits.link_bytes_per_s > 0) {
-    return Rate{size * least_share(key.operation, key.ranks) / seconds, limits.link_bytes_per_s, "B/s into or out of a card",
-                "what the links of " + limits.card + " carry one way"};
+    return Rate{size * least_share(key.operation, key.ranks) / seconds, limits.link_bytes_per_s,
+                "B/s into or out of a card", "what the links of " + limits.card + " carry one way"};
   }
   // A step of SGD reads weights and gradients and writes weights, 4 bytes each; an unscale reads and writes gradients.
   const double bytes = key.optimizer == "unscale" ? 8 * size : 12 * size;
   if (key.probe == Probe::optimizer && limits.memory_bytes_per_s > 0 && bytes > kBytesBeyondCaches) {
-    return Rate{bytes / seconds, limits.memory_bytes_per_s, "B/s",
-                "what the memory of " + limits.card + " delivers"};
+    return Rate{bytes / seconds, limits.memory_bytes_per_s, "B/s", "what the memory of " + limits.card + " delivers"};
   }
   return std::nullopt;
 }
@@ -110,7 +109,8 @@ std::optional<std::pair<Effort, Effort>> find_flat(const std::vector<Effort>& ef
   return worst;
 }
 
-/// The time that cannot be wrong for want of a synchronisation where it is known: of the kernels themselves. 0: not known.
+/// The time that cannot be wrong for want of a synchronisation where it is known: of the kernels themselves. 0: not
+/// known.
 double trusted_ns(const CurvePoint& point) {
   double kernels_ns = 0;
   for (const Kernel& kernel : point.kernels) kernels_ns += kernel.time_ns * static_cast<double>(kernel.count);
@@ -163,8 +163,8 @@ std::vector<std::string> shorter_than_kernels(const CostProfile& profile) {
   std::size_t count = 0;
   for (const MeasuredCurve& measured : profile.curves) {
     for (const CurvePoint& point : measured.curve.points) {
-      // A pipeline's backward may run on two streams at once. In a stage of several layers a kernel has others beside it
-      // from its begin to its end, and lasts the longer for it: its time says nothing.
+      // A pipeline's backward may run on two streams at once. In a stage of several layers a kernel has others beside
+      // it from its begin to its end, and lasts the longer for it: its time says nothing.
       const bool two_streams = measured.key.implementation == "pipeline" && measured.key.operation == "backward";
       if (two_streams && measured.key.layers > 1) continue;
       const double at_once = two_streams ? 2 : 1;
@@ -201,7 +201,8 @@ std::vector<std::string> suspicions(const CostProfile& profile) {
   std::vector<std::string> texts = flat_times(profile);
   if (const auto limits = limits_of(profile.host_description); limits && !limits->known) {
     const std::string& card = profile.host_description.card;
-    texts.push_back("speeds were held only against what no card reaches: nothing is known of " + (card.empty() ? "a card without a name" : card) +
+    texts.push_back("speeds were held only against what no card reaches: nothing is known of " +
+                    (card.empty() ? "a card without a name" : card) +
                     " (peak_flops_per_s in the environment of the samples would say it)");
   }
   for (std::string& text : shorter_than_kernels(profile)) texts.push_back(std::move(text));

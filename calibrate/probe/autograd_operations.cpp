@@ -16,7 +16,8 @@ at::ScalarType compute_type(Dtype dtype) {
 
 }  // namespace
 
-AutogradOperations::Kept AutogradOperations::keep(int layers, bool input_gradient, const RuntimeOptions& runtime) const {
+AutogradOperations::Kept AutogradOperations::keep(int layers, bool input_gradient,
+                                                  const RuntimeOptions& runtime) const {
   Kept kept;
   kept.stage = std::make_unique<AutogradStage>(probe_plan(dim_, rows_, layers, "sgd"), 0, device_, runtime);
   const auto options = at::TensorOptions().device(device_).dtype(at::kFloat);
@@ -37,8 +38,8 @@ void AutogradOperations::Kept::backward(bool accumulate) {
   output.backward(output_gradient, /*retain_graph=*/true);
 }
 
-AutogradOperations::AutogradOperations(std::int64_t dim, std::int64_t rows, const std::string& dtype, c10::Device device,
-                                       const RuntimeOptions& runtime)
+AutogradOperations::AutogradOperations(std::int64_t dim, std::int64_t rows, const std::string& dtype,
+                                       c10::Device device, const RuntimeOptions& runtime)
     : dim_(dim),
       rows_(rows),
       dtype_word_(dtype),
@@ -74,7 +75,8 @@ std::vector<ComputeOperation> AutogradOperations::layers_and_loss() {
                     middle_.stage->forward(middle_.input);
                   }});
   for (const bool accumulate : {false, true}) {
-    list.push_back({key("backward", accumulate, true), kMiddleLayers, [this, accumulate] { middle_.backward(accumulate); }});
+    list.push_back(
+        {key("backward", accumulate, true), kMiddleLayers, [this, accumulate] { middle_.backward(accumulate); }});
     list.push_back({key("backward", accumulate, false), 1, [this, accumulate] { first_.backward(accumulate); }});
   }
   MeasuredKey loss;
@@ -86,8 +88,8 @@ std::vector<ComputeOperation> AutogradOperations::layers_and_loss() {
   return list;
 }
 
-AutogradOptimizerOperations::AutogradOptimizerOperations(std::int64_t dim, const std::string& optimizer, c10::Device device,
-                                                         const RuntimeOptions& runtime)
+AutogradOptimizerOperations::AutogradOptimizerOperations(std::int64_t dim, const std::string& optimizer,
+                                                         c10::Device device, const RuntimeOptions& runtime)
     : optimizer_(optimizer) {
   if (optimizer == "unscale") scaler_.emplace(kScale, device);
   for (const int layers : {1, kMiddleLayers}) {
@@ -100,8 +102,7 @@ AutogradOptimizerOperations::AutogradOptimizerOperations(std::int64_t dim, const
 std::vector<ComputeOperation> AutogradOptimizerOperations::list() {
   std::vector<ComputeOperation> operations;
   for (const auto& stage : stages_) {
-    operations.push_back({optimizer_key("autograd", optimizer_, stage->parameters()), 1,
-                          [this, stage = stage.get()] {
+    operations.push_back({optimizer_key("autograd", optimizer_, stage->parameters()), 1, [this, stage = stage.get()] {
                             if (!scaler_) return stage->optimizer_step();
                             scaler_->unscale(stage->gradients());
                             scaler_->update();

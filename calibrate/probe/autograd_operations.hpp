@@ -3,11 +3,11 @@
 //   AutogradOperations operations(4096, 512, device, runtime);
 //   for (const ComputeOperation& operation : operations.layers_and_loss()) timer.time(operation.work, ...);
 //
-// A backward is run again and again over one kept graph of 4 layers (with input gradient) or 1 layer (without). Gradients
-// of parameters are none before it (the first micro-batch of a step takes them over) or there (later ones are added).
-// Under AMP the parameters are fp32 and every forward opens a scope of autocast of its own, so that it casts weights and
-// biases as the forward of a step does; the input is in half precision, as it comes from the layer before. The cast of the
-// model's own input is not in it.
+// A backward is run again and again over one kept graph of 4 layers (with input gradient) or 1 layer (without).
+// Gradients of parameters are none before it (the first micro-batch of a step takes them over) or there (later ones are
+// added). Under AMP the parameters are fp32 and every forward opens a scope of autocast of its own, so that it casts
+// weights and biases as the forward of a step does; the input is in half precision, as it comes from the layer before.
+// The cast of the model's own input is not in it.
 // Issue times are those of the calling thread, which waits while autograd's own thread issues.
 #pragma once
 
@@ -22,7 +22,8 @@ namespace pdl {
 /// Layers dim x dim, micro-batches of `rows` samples, on the current stream of `device`.
 class AutogradOperations {
  public:
-  AutogradOperations(std::int64_t dim, std::int64_t rows, const std::string& dtype, c10::Device device, const RuntimeOptions& runtime);
+  AutogradOperations(std::int64_t dim, std::int64_t rows, const std::string& dtype, c10::Device device,
+                     const RuntimeOptions& runtime);
   std::vector<ComputeOperation> layers_and_loss();
 
  private:
@@ -44,10 +45,12 @@ class AutogradOperations {
   std::optional<GradScaler> scaler_;
 };
 
-/// The optimizer over 1 and over 4 layers; "unscale": what GradScaler does to their gradients before it, and its update.
+/// The optimizer over 1 and over 4 layers; "unscale": what GradScaler does to their gradients before it, and its
+/// update.
 class AutogradOptimizerOperations {
  public:
-  AutogradOptimizerOperations(std::int64_t dim, const std::string& optimizer, c10::Device device, const RuntimeOptions& runtime);
+  AutogradOptimizerOperations(std::int64_t dim, const std::string& optimizer, c10::Device device,
+                              const RuntimeOptions& runtime);
   std::vector<ComputeOperation> list();
 
  private:

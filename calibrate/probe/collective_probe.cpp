@@ -14,7 +14,7 @@
 #include "runtime/comm/process_group.hpp"
 #include "runtime/comm/rank_threads.hpp"
 #include "runtime/comm/waiting.hpp"
-#include "runtime/measure/span_recorder.hpp"
+#include "runtime/trace/span_recorder.hpp"
 
 #if PDL_CUDA
 #include <ATen/cuda/CUDAEvent.h>
@@ -46,7 +46,8 @@ Sample collective_sample(const char* operation, const char* transport, int ranks
 
 // ---- CPU
 
-void collect_copies(const char* operation, int ranks, std::int64_t bytes, const std::function<void()>& work, const Collect& collect) {
+void collect_copies(const char* operation, int ranks, std::int64_t bytes, const std::function<void()>& work,
+                    const Collect& collect) {
   Sample sample = collective_sample(operation, "copy", ranks, bytes);
   const Timed timed = DeviceTimer(c10::Device(c10::kCPU)).time(work, 0.003, 1);
   sample.warmup = timed.warmup;
@@ -60,13 +61,19 @@ void probe_copies(int ranks, const Collect& collect) {
   for (std::int64_t bytes = kSmallestBytes; bytes <= kLargestBytesOnCpu; bytes *= 2) {
     std::vector<at::Tensor> of_ranks;
     for (int rank = 0; rank < ranks; ++rank) of_ranks.push_back(at::ones({bytes / 4}));
-    collect_copies("broadcast", ranks, bytes, [&] {
-      for (int rank = 1; rank < ranks; ++rank) of_ranks.front().clone();
-    }, collect);
-    collect_copies("reduce", ranks, bytes, [&] {
-      at::Tensor sum = of_ranks[0] + of_ranks[1];
-      for (int rank = 2; rank < ranks; ++rank) sum.add_(of_ranks[static_cast<std::size_t>(rank)]);
-    }, collect);
+    collect_copies(
+        "broadcast", ranks, bytes,
+        [&] {
+          for (int rank = 1; rank < ranks; ++rank) of_ranks.front().clone();
+        },
+        collect);
+    collect_copies(
+        "reduce", ranks, bytes,
+        [&] {
+          at::Tensor sum = of_ranks[0] + of_ranks[1];
+          for (int rank = 2; rank < ranks; ++rank) sum.add_(of_ranks[static_cast<std::size_t>(rank)]);
+        },
+        collect);
   }
 }
 
@@ -78,7 +85,9 @@ std::vector<std::int64_t> gloo_sizes() {
   return sizes;
 }
 
-int calls_on_cpu(std::int64_t bytes) { return bytes <= (64 << 10) ? 10 : bytes <= (1 << 20) ? 4 : 1; }
+int calls_on_cpu(std::int64_t bytes) {
+  return bytes <= (64 << 10) ? 10 : bytes <= (1 << 20) ? 4 : 1;
+}
 
 /// One rank: all sizes, in step with the others. Times by size, of one call.
 std::vector<std::vector<double>> all_reduce_times(const c10::intrusive_ptr<c10d::Store>& store, int rank, int ranks) {
@@ -104,9 +113,8 @@ std::vector<std::vector<double>> all_reduce_times(const c10::intrusive_ptr<c10d:
 void probe_gloo(int ranks, const Collect& collect) {
   const auto store = c10::make_intrusive<c10d::HashStore>();
   std::vector<std::vector<std::vector<double>>> of_ranks(static_cast<std::size_t>(ranks));
-  on_rank_threads(ranks, "all-reduces by Gloo of " + std::to_string(ranks) + " ranks", [&](int rank) {
-    of_ranks[static_cast<std::size_t>(rank)] = all_reduce_times(store, rank, ranks);
-  });
+  on_rank_threads(ranks, "all-reduces by Gloo of " + std::to_string(ranks) + " ranks",
+                  [&](int rank) { of_ranks[static_cast<std::size_t>(rank)] = all_reduce_times(store, rank, ranks); });
   const std::vector<std::int64_t> sizes = gloo_sizes();
   for (std::size_t s = 0; s < sizes.size(); ++s) {
     Sample sample = collective_sample("all_reduce", "gloo", ranks, sizes[s]);
@@ -141,19 +149,25 @@ struct Member {
 
   explicit Member(int device)
       : stream(c10::cuda::getStreamFromPool(true, static_cast<c10::DeviceIndex>(device))),
-        buffer(at::zeros({kLargestBytes / 4}, at::TensorOptions().dtype(at::kFloat).device(at::Device(at::kCUDA, static_cast<at::DeviceIndex>(device))))) {
+        buffer(
+            at::zeros({kLargestBytes / 4}, at::TensorOptions()
+                                               .dtype(at::kFloat)
+                                               .device(at::Device(at::kCUDA, static_cast<at::DeviceIndex>(device))))) {
     for (int i = 0; i <= kWarmup + kMeasurements; ++i) events.emplace_back(cudaEventDefault);
   }
 };
 
 struct NcclCollective {
   const char* name;
-  std::int64_t step;     // sizes grow by this factor
-  bool in_parts;         // the buffer is made of a part a rank
+  std::int64_t step;  // sizes grow by this factor
+  bool in_parts;      // the buffer is made of a part a rank
 };
 
-constexpr NcclCollective kNcclCollectives[] = {
-    {"all_reduce", 2, false}, {"broadcast", 4, false}, {"reduce", 4, false}, {"all_gather", 4, true}, {"reduce_scatter", 4, true}};
+constexpr NcclCollective kNcclCollectives[] = {{"all_reduce", 2, false},
+                                               {"broadcast", 4, false},
+                                               {"reduce", 4, false},
+                                               {"all_gather", 4, true},
+                                               {"reduce_scatter", 4, true}};
 
 class NcclGroup {
  public:
@@ -164,7 +178,8 @@ class NcclGroup {
     for (std::int64_t size = kSmallestBytes; size <= kLargestBytes; size *= collective.step) {
       const std::int64_t bytes = collective.in_parts ? size / ranks_ / 16 * 16 * ranks_ : size;
       Sample sample = collective_sample(collective.name, "nccl", ranks_, bytes);
-      const Waiting waiting(std::string("NCCL ") + collective.name + " of GPUs 0 to " + std::to_string(ranks_ - 1) + ", " + std::to_string(bytes) + " bytes");
+      const Waiting waiting(std::string("NCCL ") + collective.name + " of GPUs 0 to " + std::to_string(ranks_ - 1) +
+                            ", " + std::to_string(bytes) + " bytes");
       call(collective, bytes);  // connections are made at the first call
       synchronize();
       measure(collective, bytes, sample);
@@ -186,11 +201,16 @@ class NcclGroup {
       float* own = buffer + part * static_cast<std::size_t>(rank);
       const cudaStream_t stream = member(rank).stream;
       const ncclComm_t comm = comms_.of(rank);
-      if (name == "all_reduce") check_nccl(ncclAllReduce(buffer, buffer, numbers, ncclFloat, ncclSum, comm, stream), "ncclAllReduce");
-      else if (name == "broadcast") check_nccl(ncclBroadcast(buffer, buffer, numbers, ncclFloat, 0, comm, stream), "ncclBroadcast");
-      else if (name == "reduce") check_nccl(ncclReduce(buffer, buffer, numbers, ncclFloat, ncclSum, 0, comm, stream), "ncclReduce");
-      else if (name == "all_gather") check_nccl(ncclAllGather(own, buffer, part, ncclFloat, comm, stream), "ncclAllGather");
-      else check_nccl(ncclReduceScatter(buffer, own, part, ncclFloat, ncclSum, comm, stream), "ncclReduceScatter");
+      if (name == "all_reduce")
+        check_nccl(ncclAllReduce(buffer, buffer, numbers, ncclFloat, ncclSum, comm, stream), "ncclAllReduce");
+      else if (name == "broadcast")
+        check_nccl(ncclBroadcast(buffer, buffer, numbers, ncclFloat, 0, comm, stream), "ncclBroadcast");
+      else if (name == "reduce")
+        check_nccl(ncclReduce(buffer, buffer, numbers, ncclFloat, ncclSum, 0, comm, stream), "ncclReduce");
+      else if (name == "all_gather")
+        check_nccl(ncclAllGather(own, buffer, part, ncclFloat, comm, stream), "ncclAllGather");
+      else
+        check_nccl(ncclReduceScatter(buffer, own, part, ncclFloat, ncclSum, comm, stream), "ncclReduceScatter");
     }
     check_nccl(ncclGroupEnd(), "ncclGroupEnd");
   }
@@ -238,7 +258,9 @@ class NcclGroup {
       synchronize();
     });
     if (kernels.size() != static_cast<std::size_t>(ranks_)) return;
-    const auto most = std::max_element(kernels.begin(), kernels.end(), [](const TracedKernel& a, const TracedKernel& b) { return a.blocks < b.blocks; });
+    const auto most =
+        std::max_element(kernels.begin(), kernels.end(),
+                         [](const TracedKernel& a, const TracedKernel& b) { return a.blocks < b.blocks; });
     const double time_us = median({sample.values.begin() + kWarmup, sample.values.end()});
     sample.kernels.push_back({most->name, time_us, most->blocks, most->blocks_per_multiprocessor, 1});
   }
@@ -248,7 +270,8 @@ class NcclGroup {
   NcclWorkers comms_;
 };
 
-void probe_cuda(const ProbeOptions& options, const RuntimeOptions& runtime, const Collect& collect, const Progress& progress) {
+void probe_cuda(const ProbeOptions& options, const RuntimeOptions& runtime, const Collect& collect,
+                const Progress& progress) {
   const int workers = static_cast<int>(options.gpus);
   std::vector<int> devices;
   std::vector<std::unique_ptr<Member>> members;
@@ -261,7 +284,8 @@ void probe_cuda(const ProbeOptions& options, const RuntimeOptions& runtime, cons
     NcclGroup group({devices.begin(), devices.begin() + ranks}, members);
     double done = 0;
     for (const NcclCollective& collective : kNcclCollectives) {
-      progress((ranks - 2 + done++ / std::size(kNcclCollectives)) / (workers - 1), std::string(collective.name) + " of " + std::to_string(ranks));
+      progress((ranks - 2 + done++ / std::size(kNcclCollectives)) / (workers - 1),
+               std::string(collective.name) + " of " + std::to_string(ranks));
       group.probe(collective, collect);
     }
   }
@@ -273,13 +297,15 @@ void probe_cuda(const ProbeOptions& options, const RuntimeOptions& runtime, cons
 
 }  // namespace
 
-void probe_collectives(const ProbeOptions& options, const RuntimeOptions& runtime, const Collect& collect, const Progress& progress) {
+void probe_collectives(const ProbeOptions& options, const RuntimeOptions& runtime, const Collect& collect,
+                       const Progress& progress) {
   const int workers = static_cast<int>(options.gpus);
   if (workers < 2) return;
 #if PDL_CUDA
   if (runtime.device == DeviceKind::cuda) {
     const std::vector<std::string>& transports = options.transports;
-    if (std::find(transports.begin(), transports.end(), "nccl") != transports.end()) probe_cuda(options, runtime, collect, progress);
+    if (std::find(transports.begin(), transports.end(), "nccl") != transports.end())
+      probe_cuda(options, runtime, collect, progress);
     return;
   }
 #else

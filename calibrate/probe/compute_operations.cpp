@@ -5,8 +5,8 @@
 
 #include <tuple>
 
-#include "sim/spec/error.hpp"
-#include "sim/spec/words.hpp"
+#include "sim/io/error.hpp"
+#include "sim/io/words.hpp"
 
 namespace pdl {
 namespace {
@@ -14,7 +14,8 @@ namespace {
 constexpr int kMiddleLayers = 4;
 
 std::unique_ptr<PipelineStage> make_stage(std::int64_t dim, std::int64_t rows, int layers, int stage,
-                                          const std::string& optimizer, c10::Device device, const RuntimeOptions& runtime) {
+                                          const std::string& optimizer, c10::Device device,
+                                          const RuntimeOptions& runtime) {
   return std::make_unique<PipelineStage>(probe_plan(dim, rows, layers, optimizer), stage, device, runtime);
 }
 
@@ -42,8 +43,8 @@ Dtype dtype_of(const std::string& word) {
   throw InputError("--dtypes", word, list_words(known));
 }
 
-MeasuredKey layer_key(std::int64_t dim, std::int64_t rows, const std::string& dtype, const char* operation, bool accumulate,
-                      bool input_gradient) {
+MeasuredKey layer_key(std::int64_t dim, std::int64_t rows, const std::string& dtype, const char* operation,
+                      bool accumulate, bool input_gradient) {
   MeasuredKey key;
   key.probe = Probe::layer;
   key.implementation = "pipeline";
@@ -56,7 +57,8 @@ MeasuredKey layer_key(std::int64_t dim, std::int64_t rows, const std::string& dt
   return key;
 }
 
-MeasuredKey optimizer_key(const char* implementation, const std::string& optimizer, const std::vector<at::Tensor>& parameters) {
+MeasuredKey optimizer_key(const char* implementation, const std::string& optimizer,
+                          const std::vector<at::Tensor>& parameters) {
   MeasuredKey key;
   key.probe = Probe::optimizer;
   key.implementation = implementation;
@@ -65,8 +67,8 @@ MeasuredKey optimizer_key(const char* implementation, const std::string& optimiz
   return key;
 }
 
-PipelineOperations::PipelineOperations(std::int64_t dim, std::int64_t rows, const std::string& dtype, c10::Device device,
-                                       const RuntimeOptions& runtime)
+PipelineOperations::PipelineOperations(std::int64_t dim, std::int64_t rows, const std::string& dtype,
+                                       c10::Device device, const RuntimeOptions& runtime)
     : dim_(dim),
       rows_(rows),
       dtype_(dtype),
@@ -93,11 +95,15 @@ std::vector<ComputeOperation> PipelineOperations::layers_and_loss() {
   PipelineStage* middle_short = middle_short_.get();
   std::vector<ComputeOperation> list;
   list.push_back({layer_key(dim_, rows_, dtype_, "forward", false, true), kMiddleLayers, [=] { middle->forward(0); }});
-  list.push_back({layer_key(dim_, rows_, dtype_, "backward_input", false, true), kMiddleLayers, [=] { middle->backward_input(0); }});
-  list.push_back({layer_key(dim_, rows_, dtype_, "backward_input", false, false), 1, [=] { first->backward_input(0); }});
+  list.push_back({layer_key(dim_, rows_, dtype_, "backward_input", false, true), kMiddleLayers,
+                  [=] { middle->backward_input(0); }});
+  list.push_back(
+      {layer_key(dim_, rows_, dtype_, "backward_input", false, false), 1, [=] { first->backward_input(0); }});
   for (const bool accumulate : {false, true}) {
-    for (const auto& [stage, input_gradient, layers] :
-         {std::tuple{first, false, 1}, {first_long, false, kMiddleLayers}, {middle_short, true, 1}, {middle, true, kMiddleLayers}}) {
+    for (const auto& [stage, input_gradient, layers] : {std::tuple{first, false, 1},
+                                                        {first_long, false, kMiddleLayers},
+                                                        {middle_short, true, 1},
+                                                        {middle, true, kMiddleLayers}}) {
       MeasuredKey key = layer_key(dim_, rows_, dtype_, "backward", accumulate, input_gradient);
       key.layers = layers;
       list.push_back({key, layers, [stage = stage, accumulate] { stage->backward(0, accumulate); }});
@@ -117,7 +123,8 @@ std::vector<ComputeOperation> PipelineOperations::layers_and_loss() {
 OptimizerOperations::OptimizerOperations(std::int64_t dim, const std::string& optimizer, c10::Device device,
                                          const RuntimeOptions& runtime)
     : optimizer_(optimizer) {
-  for (const int layers : {1, kMiddleLayers}) stages_.push_back(make_stage(dim, 1, layers, 1, optimizer, device, runtime));
+  for (const int layers : {1, kMiddleLayers})
+    stages_.push_back(make_stage(dim, 1, layers, 1, optimizer, device, runtime));
   const c10::InferenceMode without_autograd;
   for (const auto& stage : stages_) {
     for (at::Tensor gradient : stage->gradients()) gradient.zero_();  // parameters stay what they are

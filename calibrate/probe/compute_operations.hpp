@@ -3,15 +3,15 @@
 //   PipelineOperations operations(4096, 512, device, runtime);
 //   for (const ComputeOperation& operation : operations.list()) timer.time(operation.work, ...);
 //
-// They are the runtime's own stages: of 4 layers and of 1 layer, from the middle of a pipeline and from its start (whose
-// first layer has no input gradient), a last stage for the loss.
+// They are the runtime's own stages: of 4 layers and of 1 layer, from the middle of a pipeline and from its start
+// (whose first layer has no input gradient), a last stage for the loss.
 #pragma once
 
 #include <functional>
 #include <memory>
 #include <vector>
 
-#include "runtime/executor/runtime_options.hpp"
+#include "runtime/device/runtime_options.hpp"
 #include "runtime/model/pipeline_stage.hpp"
 #include "sim/cost/measured_key.hpp"
 
@@ -30,15 +30,18 @@ Plan probe_plan(std::int64_t dim, std::int64_t rows, int layers, const std::stri
 Dtype dtype_of(const std::string& word);
 
 /// Key of a layer of the pipeline program.
-MeasuredKey layer_key(std::int64_t dim, std::int64_t rows, const std::string& dtype, const char* operation, bool accumulate, bool input_gradient);
+MeasuredKey layer_key(std::int64_t dim, std::int64_t rows, const std::string& dtype, const char* operation,
+                      bool accumulate, bool input_gradient);
 
-MeasuredKey optimizer_key(const char* implementation, const std::string& optimizer, const std::vector<at::Tensor>& parameters);
+MeasuredKey optimizer_key(const char* implementation, const std::string& optimizer,
+                          const std::vector<at::Tensor>& parameters);
 
-/// Layers dim x dim, micro-batches of `rows` samples, on the current stream of `device`. `dtype`: fp32 or tf32, as LibTorch
-/// has been set up for (runtime/executor/devices.hpp).
+/// Layers dim x dim, micro-batches of `rows` samples, on the current stream of `device`. `dtype`: fp32 or tf32, as
+/// LibTorch has been set up for (runtime/device/devices.hpp).
 class PipelineOperations {
  public:
-  PipelineOperations(std::int64_t dim, std::int64_t rows, const std::string& dtype, c10::Device device, const RuntimeOptions& runtime);
+  PipelineOperations(std::int64_t dim, std::int64_t rows, const std::string& dtype, c10::Device device,
+                     const RuntimeOptions& runtime);
   std::vector<ComputeOperation> layers_and_loss();
 
  private:
@@ -50,7 +53,8 @@ class PipelineOperations {
 /// The optimizer over 1 and over 4 layers.
 class OptimizerOperations {
  public:
-  OptimizerOperations(std::int64_t dim, const std::string& optimizer, c10::Device device, const RuntimeOptions& runtime);
+  OptimizerOperations(std::int64_t dim, const std::string& optimizer, c10::Device device,
+                      const RuntimeOptions& runtime);
   std::vector<ComputeOperation> list();
 
  private:
@@ -58,8 +62,8 @@ class OptimizerOperations {
   std::vector<std::unique_ptr<PipelineStage>> stages_;
 };
 
-/// What a Reducer does with gradients of `numbers` numbers beside the all-reduce, and DataParallel with chunks: a gradient
-/// into its bucket, divided by the number of GPUs; out of it again; four tensors into a flat one.
+/// What a Reducer does with gradients of `numbers` numbers beside the all-reduce, and DataParallel with chunks: a
+/// gradient into its bucket, divided by the number of GPUs; out of it again; four tensors into a flat one.
 class BucketOperations {
  public:
   BucketOperations(std::int64_t numbers, c10::Device device);

@@ -14,8 +14,8 @@
 #include "calibrate/probe/small_step.hpp"
 #include "runtime/comm/process_group.hpp"
 #include "runtime/comm/rank_threads.hpp"
-#include "runtime/executor/devices.hpp"
-#include "runtime/measure/span_recorder.hpp"
+#include "runtime/device/devices.hpp"
+#include "runtime/trace/span_recorder.hpp"
 
 #if PDL_CUDA
 #include <ATen/cuda/CUDAEvent.h>

@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "runtime/comm/waiting.hpp"
-#include "runtime/measure/span_recorder.hpp"
-#include "sim/spec/error.hpp"
+#include "runtime/trace/span_recorder.hpp"
+#include "sim/io/error.hpp"
 
 #if PDL_CUDA
 #include <ATen/cuda/CUDAContext.h>
@@ -31,7 +31,8 @@ int repetitions_for(double seconds, double once_ns, int at_most) {
 
 }  // namespace
 
-Timed DeviceTimer::time(const std::function<void()>& work, double seconds, int kernels, double sustained_seconds) const {
+Timed DeviceTimer::time(const std::function<void()>& work, double seconds, int kernels,
+                        double sustained_seconds) const {
   return device_.is_cuda() ? time_cuda(work, seconds, kernels, sustained_seconds) : time_cpu(work, seconds);
 }
 
@@ -77,7 +78,8 @@ void keep_busy(const c10::cuda::CUDAStream& stream, const std::function<void()>&
 
 }  // namespace
 
-Timed DeviceTimer::time_cuda(const std::function<void()>& work, double seconds, int kernels, double sustained_seconds) const {
+Timed DeviceTimer::time_cuda(const std::function<void()>& work, double seconds, int kernels,
+                             double sustained_seconds) const {
   const c10::cuda::CUDAStream stream = at::cuda::getCurrentCUDAStream(device_.index());
   const auto run_once = [&] {
     const std::int64_t begin = steady_now_ns();
@@ -89,7 +91,8 @@ Timed DeviceTimer::time_cuda(const std::function<void()>& work, double seconds, 
   run_once();  // first launches load their kernels and take workspaces
   const auto [issue_ns, once_ns] = run_once();
   const int inner = static_cast<int>(std::clamp(kShortestMeasurementNs / once_ns, 1.0, 8.0));
-  const int at_most = std::min(kMostRepetitions, std::max(kLeastRepetitions + kWarmup, kLaunchesQueued / (kernels * inner)));
+  const int at_most =
+      std::min(kMostRepetitions, std::max(kLeastRepetitions + kWarmup, kLaunchesQueued / (kernels * inner)));
   const int repetitions = kWarmup + repetitions_for(seconds, once_ns * inner, at_most);
 
   std::vector<at::cuda::CUDAEvent> events;
@@ -118,7 +121,9 @@ Timed DeviceTimer::time_cuda(const std::function<void()>& work, double seconds, 
 
 #else
 
-void hold_current_stream(std::int64_t) { throw CannotRun("this program was built without CUDA"); }
+void hold_current_stream(std::int64_t) {
+  throw CannotRun("this program was built without CUDA");
+}
 
 Timed DeviceTimer::time_cuda(const std::function<void()>&, double, int, double) const {
   throw CannotRun("this program was built without CUDA");

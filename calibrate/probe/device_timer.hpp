@@ -21,8 +21,8 @@
 namespace pdl {
 
 struct Timed {
-  std::int64_t warmup = 0;         // leading values that are not measurements
-  std::vector<double> device_ns;   // one a repetition
+  std::int64_t warmup = 0;        // leading values that are not measurements
+  std::vector<double> device_ns;  // one a repetition
   std::vector<double> issue_ns;
 };
 

@@ -4,9 +4,9 @@
 #include <torch/cuda.h>
 
 #include "calibrate/probe/on_device.hpp"
-#include "runtime/executor/autograd_program.hpp"
-#include "runtime/executor/pipeline_program.hpp"
-#include "sim/report/memory.hpp"
+#include "runtime/program/autograd_program.hpp"
+#include "runtime/program/pipeline_program.hpp"
+#include "sim/memory/memory.hpp"
 
 #if PDL_CUDA
 #include <ATen/cuda/CUDAEvent.h>
@@ -40,8 +40,12 @@ std::vector<double> repeat(const std::function<double()>& measure_us) {
 /// A step of as many workers without any task.
 std::vector<double> empty_steps(int workers, const RuntimeOptions& runtime) {
   const std::string count = std::to_string(workers);
-  const std::vector<SettingValue> settings = {{"gpus", count, "gpus"}, {"depth", count, "depth"}, {"dim", "64", "dim"},
-                                              {"batch", "8", "batch"}, {"microbatches", "1", "microbatches"}, {"schedule", "gpipe", "schedule"}};
+  const std::vector<SettingValue> settings = {{"gpus", count, "gpus"},
+                                              {"depth", count, "depth"},
+                                              {"dim", "64", "dim"},
+                                              {"batch", "8", "batch"},
+                                              {"microbatches", "1", "microbatches"},
+                                              {"schedule", "gpipe", "schedule"}};
   Plan plan = make_plan(parse_run_spec(settings));
   plan.graph = TaskGraphBuilder().build(static_cast<std::uint32_t>(workers), static_cast<std::uint32_t>(workers));
   const std::unique_ptr<StepProgram> program = make_pipeline_program(plan, runtime);
@@ -76,8 +80,10 @@ void probe_steps(int most_workers, const RuntimeOptions& runtime, double answer_
 #if PDL_CUDA
 
 /// One kernel on an idle stream: the way there and the way back are taken to be equal.
-double probe_launches(const RuntimeOptions& runtime, const std::vector<std::string>& transports, const Collect& collect) {
-  const c10::cuda::CUDAStreamGuard guard(c10::cuda::getStreamFromPool(true, static_cast<c10::DeviceIndex>(runtime.device_index(0))));
+double probe_launches(const RuntimeOptions& runtime, const std::vector<std::string>& transports,
+                      const Collect& collect) {
+  const c10::cuda::CUDAStreamGuard guard(
+      c10::cuda::getStreamFromPool(true, static_cast<c10::DeviceIndex>(runtime.device_index(0))));
   const c10::cuda::CUDAStream stream = guard.current_stream();
   at::Tensor number = at::zeros({1}, at::TensorOptions().device(stream.device()));
   std::vector<double> one_way_us = repeat([&] {
@@ -98,26 +104,34 @@ double probe_launches(const RuntimeOptions& runtime, const std::vector<std::stri
   return answer_us;
 }
 
-/// What a training of a small model takes at its peak beside the tensors that are counted (sim/report/memory.hpp).
+/// What a training of a small model takes at its peak beside the tensors that are counted (sim/memory/memory.hpp).
 void probe_workspaces(const RuntimeOptions& runtime, const Collect& collect) {
   using namespace c10::CachingAllocator;
   const auto device = static_cast<c10::DeviceIndex>(runtime.device_index(0));
   const auto allocated = [&] {
-    return c10::cuda::CUDACachingAllocator::getDeviceStats(device).allocated_bytes[static_cast<std::size_t>(StatType::AGGREGATE)];
+    return c10::cuda::CUDACachingAllocator::getDeviceStats(device)
+        .allocated_bytes[static_cast<std::size_t>(StatType::AGGREGATE)];
   };
   struct Program {
     const char* name;
     const char* workers;
     const char* schedule;
   };
-  for (const Program& kind : {Program{"workspace", "thread", "gpipe"}, {"workspace_split", "thread", "zb-h1"}, {"workspace", "one", "gpipe"}}) {
-    const std::vector<SettingValue> settings = {{"depth", "4", "depth"}, {"dim", "512", "dim"}, {"batch", "512", "batch"},
-                                                {"microbatches", "1", "microbatches"}, {"schedule", kind.schedule, "schedule"}, {"workers", kind.workers, "workers"}};
+  for (const Program& kind : {Program{"workspace", "thread", "gpipe"},
+                              {"workspace_split", "thread", "zb-h1"},
+                              {"workspace", "one", "gpipe"}}) {
+    const std::vector<SettingValue> settings = {{"depth", "4", "depth"},
+                                                {"dim", "512", "dim"},
+                                                {"batch", "512", "batch"},
+                                                {"microbatches", "1", "microbatches"},
+                                                {"schedule", kind.schedule, "schedule"},
+                                                {"workers", kind.workers, "workers"}};
     const Plan plan = make_plan(parse_run_spec(settings));
     const bool pipeline = plan.spec.workers != Workers::one;
     c10::cuda::CUDACachingAllocator::resetPeakStats(device);
     const std::int64_t before = allocated().current;
-    const std::unique_ptr<StepProgram> program = pipeline ? make_pipeline_program(plan, runtime) : make_autograd_program(plan, runtime);
+    const std::unique_ptr<StepProgram> program =
+        pipeline ? make_pipeline_program(plan, runtime) : make_autograd_program(plan, runtime);
     for (int step = 0; step < 3; ++step) program->step(nullptr);
     Sample sample;
     sample.key.probe = Probe::memory;
@@ -133,7 +147,8 @@ void probe_workspaces(const RuntimeOptions& runtime, const Collect& collect) {
 
 }  // namespace
 
-void probe_host(const ProbeOptions& options, const RuntimeOptions& runtime, const Collect& collect, const Progress& progress) {
+void probe_host(const ProbeOptions& options, const RuntimeOptions& runtime, const Collect& collect,
+                const Progress& progress) {
   progress(0, "host");
   double answer_us = 0;
 #if PDL_CUDA

@@ -12,10 +12,11 @@
 
 #include "calibrate/probe/probe.hpp"
 #include "calibrate/probe/probe_part.hpp"
-#include "runtime/executor/runtime_options.hpp"
+#include "runtime/device/runtime_options.hpp"
 
 namespace pdl {
 
-void probe_host(const ProbeOptions& options, const RuntimeOptions& runtime, const Collect& collect, const Progress& progress);
+void probe_host(const ProbeOptions& options, const RuntimeOptions& runtime, const Collect& collect,
+                const Progress& progress);
 
 }  // namespace pdl

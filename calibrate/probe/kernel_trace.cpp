@@ -19,7 +19,8 @@ std::int64_t resident_blocks(const MultiprocessorLimits& limits, std::int64_t th
   const std::int64_t warps = (threads_a_block + 31) / 32;
   const std::int64_t registers_a_warp = (registers_a_thread * 32 + 255) / 256 * 256;
   std::int64_t blocks = std::min(limits.blocks, limits.threads / std::max<std::int64_t>(warps * 32, 32));
-  if (registers_a_warp > 0) blocks = std::min(blocks, limits.registers / registers_a_warp / std::max<std::int64_t>(warps, 1));
+  if (registers_a_warp > 0)
+    blocks = std::min(blocks, limits.registers / registers_a_warp / std::max<std::int64_t>(warps, 1));
   blocks = std::min(blocks, limits.shared_bytes / (shared_bytes_a_block + limits.reserved_shared_bytes_a_block));
   return std::max<std::int64_t>(blocks, 1);
 }
@@ -59,10 +60,11 @@ void take_buffer(CUcontext, std::uint32_t, std::uint8_t* buffer, std::size_t, st
     const auto* kernel = reinterpret_cast<const CUpti_ActivityKernel10*>(record);
     const std::int64_t blocks = std::int64_t{kernel->gridX} * kernel->gridY * kernel->gridZ;
     const std::int64_t threads = std::int64_t{kernel->blockX} * kernel->blockY * kernel->blockZ;
-    traced.emplace_back(kernel->start,
-                        TracedKernel{readable(kernel->name), static_cast<double>(kernel->end - kernel->start), blocks,
-                                     resident_blocks(traced_limits, threads, kernel->registersPerThread,
-                                                     std::int64_t{kernel->staticSharedMemory} + kernel->dynamicSharedMemory)});
+    traced.emplace_back(
+        kernel->start,
+        TracedKernel{readable(kernel->name), static_cast<double>(kernel->end - kernel->start), blocks,
+                     resident_blocks(traced_limits, threads, kernel->registersPerThread,
+                                     std::int64_t{kernel->staticSharedMemory} + kernel->dynamicSharedMemory)});
   }
   std::free(buffer);
 }

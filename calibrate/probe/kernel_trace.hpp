@@ -33,8 +33,8 @@ struct MultiprocessorLimits {
   std::int64_t reserved_shared_bytes_a_block = 1024;
 };
 
-/// Blocks of a kernel that are resident at once: the least of what threads, registers and shared memory allow. Registers
-/// are given out per warp in units of 256 (CUDA C++ Programming Guide, compute capability 9.0). At least 1.
+/// Blocks of a kernel that are resident at once: the least of what threads, registers and shared memory allow.
+/// Registers are given out per warp in units of 256 (CUDA C++ Programming Guide, compute capability 9.0). At least 1.
 std::int64_t resident_blocks(const MultiprocessorLimits& limits, std::int64_t threads_a_block,
                              std::int64_t registers_a_thread, std::int64_t shared_bytes_a_block);
 

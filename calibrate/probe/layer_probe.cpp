@@ -11,9 +11,9 @@
 #include "calibrate/probe/compute_operations.hpp"
 #include "calibrate/probe/device_timer.hpp"
 #include "calibrate/probe/kernel_trace.hpp"
-#include "runtime/executor/devices.hpp"
 #include "runtime/comm/rank_threads.hpp"
 #include "runtime/comm/waiting.hpp"
+#include "runtime/device/devices.hpp"
 #include "runtime/measure/environment.hpp"
 
 #if PDL_CUDA
@@ -25,7 +25,7 @@
 namespace pdl {
 namespace {
 
-constexpr int kLaunchesALayer = 8;     // no operation launches more for a layer,
+constexpr int kLaunchesALayer = 8;      // no operation launches more for a layer,
 constexpr int kLaunchesALayerAmp = 14;  // nor under autocast
 constexpr double kSustainedSeconds = 0.06;
 
@@ -37,11 +37,11 @@ struct Pass {
   std::vector<std::int64_t> pipeline_rows;  // of PipelineStage; none: no such stages
   std::vector<std::int64_t> rows;           // of the modules under autograd
   std::vector<std::string> optimizers;
-  std::vector<std::int64_t> buckets;        // numbers
-  double seconds = 0.06;                    // of an operation of several layers; half of it for one of one layer
+  std::vector<std::int64_t> buckets;  // numbers
+  double seconds = 0.06;              // of an operation of several layers; half of it for one of one layer
   double sustained_seconds = 0;
   int launches_a_layer = kLaunchesALayer;
-  double share = 0.2;                       // seconds, about; of the buckets
+  double share = 0.2;  // seconds, about; of the buckets
 };
 
 std::vector<std::int64_t> bucket_sizes(bool cuda) {
@@ -52,12 +52,16 @@ std::vector<std::int64_t> bucket_sizes(bool cuda) {
   return sizes;
 }
 
-/// Seconds of all operations of layers of so many rows in fp32, as they were on 2 x H200 (2026-11-29): series of a given length, and what
-/// the least repetitions of large layers take beyond it.
-double seconds_of(std::int64_t dim, std::int64_t rows) { return 0.35 + static_cast<double>(dim * dim * rows) * 6e-11; }
+/// Seconds of all operations of layers of so many rows in fp32, as they were on 2 x H200 (2026-11-29): series of a
+/// given length, and what the least repetitions of large layers take beyond it.
+double seconds_of(std::int64_t dim, std::int64_t rows) {
+  return 0.35 + static_cast<double>(dim * dim * rows) * 6e-11;
+}
 
 /// The same layers in other data types, as a share of that. Autocast is not in a pipeline's stages.
-double share_of(Dtype dtype) { return dtype == Dtype::fp32 ? 1 : is_amp(dtype) ? 0.2 : 0.6; }
+double share_of(Dtype dtype) {
+  return dtype == Dtype::fp32 ? 1 : is_amp(dtype) ? 0.2 : 0.6;
+}
 
 /// All but the width.
 Pass pass_of(const ProbeOptions& options, const std::string& dtype) {
@@ -105,7 +109,8 @@ class OnStreamOfItsOwn {
  public:
   explicit OnStreamOfItsOwn(c10::Device device) {
 #if PDL_CUDA
-    if (device.is_cuda()) guard_ = std::make_unique<c10::cuda::CUDAStreamGuard>(c10::cuda::getStreamFromPool(true, device.index()));
+    if (device.is_cuda())
+      guard_ = std::make_unique<c10::cuda::CUDAStreamGuard>(c10::cuda::getStreamFromPool(true, device.index()));
 #else
     (void)device;
 #endif
@@ -131,7 +136,8 @@ void for_each_operation(const Pass& pass, const RuntimeOptions& runtime, c10::De
   };
   for (const std::int64_t dim : pass.dims) {
     for (const std::int64_t rows : pass.rows) {
-      visit_shape(done / total, "layers " + pass.dtype + " " + std::to_string(dim) + " x " + std::to_string(dim) + ", " + std::to_string(rows) + " rows");
+      visit_shape(done / total, "layers " + pass.dtype + " " + std::to_string(dim) + " x " + std::to_string(dim) +
+                                    ", " + std::to_string(rows) + " rows");
       if (std::find(pass.pipeline_rows.begin(), pass.pipeline_rows.end(), rows) != pass.pipeline_rows.end()) {
         const c10::InferenceMode without_autograd;
         PipelineOperations pipeline(dim, rows, pass.dtype, device, runtime);
@@ -186,7 +192,8 @@ std::vector<KernelSample> kernels_of_a_layer(const std::vector<TracedKernel>& al
   return kernels;
 }
 
-std::vector<Sample> time_device(const Pass& pass, const RuntimeOptions& runtime, int worker, const Progress& progress, const Pace& pace) {
+std::vector<Sample> time_device(const Pass& pass, const RuntimeOptions& runtime, int worker, const Progress& progress,
+                                const Pace& pace) {
   const c10::Device device = device_of(runtime, worker);
   const OnStreamOfItsOwn on_stream(device);
   const DeviceTimer timer(device);
@@ -197,7 +204,8 @@ std::vector<Sample> time_device(const Pass& pass, const RuntimeOptions& runtime,
         const double share = pace();
         const double seconds = share * (operation.layers > 1 ? pass.seconds : pass.seconds / 2);
         const int launches = pass.launches_a_layer * static_cast<int>(operation.layers);
-        samples.push_back(timed_sample(operation, timer.time(operation.work, seconds, launches, share * pass.sustained_seconds)));
+        samples.push_back(
+            timed_sample(operation, timer.time(operation.work, seconds, launches, share * pass.sustained_seconds)));
         Waiting::renew();
         const CardState state = read_card_state(device);
         samples.back().sm_clock_mhz = state.sm_clock_mhz;
@@ -222,7 +230,8 @@ void merge(std::vector<Sample>& all, const std::vector<Sample>& of_device) {
   }
 }
 
-void trace_device(const Pass& pass, const RuntimeOptions& runtime, std::vector<Sample>& samples, const Progress& progress) {
+void trace_device(const Pass& pass, const RuntimeOptions& runtime, std::vector<Sample>& samples,
+                  const Progress& progress) {
   if (runtime.device != DeviceKind::cuda) return;
   const c10::Device device = device_of(runtime, 0);
   const OnStreamOfItsOwn on_stream(device);
@@ -239,7 +248,8 @@ void trace_device(const Pass& pass, const RuntimeOptions& runtime, std::vector<S
 }
 
 /// On all devices at the same time.
-std::vector<Sample> probe_pass(const Pass& pass, int workers, const RuntimeOptions& runtime, const Progress& progress, const Pace& pace) {
+std::vector<Sample> probe_pass(const Pass& pass, int workers, const RuntimeOptions& runtime, const Progress& progress,
+                               const Pace& pace) {
   set_up_libtorch(dtype_of(pass.dtype), runtime.device);
   std::vector<std::vector<Sample>> of_workers(static_cast<std::size_t>(workers));
   on_rank_threads(workers, pass.name + " on its GPU", [&](int worker) {
@@ -250,7 +260,9 @@ std::vector<Sample> probe_pass(const Pass& pass, int workers, const RuntimeOptio
   });
   std::vector<Sample> samples;
   for (const std::vector<Sample>& of_worker : of_workers) merge(samples, of_worker);
-  trace_device(pass, runtime, samples, [&](double fraction, const std::string& what) { progress(0.85 + 0.15 * fraction, "kernels of " + what); });
+  trace_device(pass, runtime, samples, [&](double fraction, const std::string& what) {
+    progress(0.85 + 0.15 * fraction, "kernels of " + what);
+  });
   set_up_libtorch(Dtype::fp32, runtime.device);
   return samples;
 }
@@ -262,7 +274,8 @@ std::vector<ProbePart> compute_parts(const ProbeOptions& options, const RuntimeO
   for (const Pass& pass : passes_of(options)) {
     const auto workers = static_cast<int>(options.gpus);
     parts.push_back({pass.name, pass.share, [=, &pace](const Collect& collect, const Progress& progress) {
-                       for (Sample& sample : probe_pass(pass, workers, runtime, progress, pace)) collect(std::move(sample));
+                       for (Sample& sample : probe_pass(pass, workers, runtime, progress, pace))
+                         collect(std::move(sample));
                      }});
   }
   return parts;

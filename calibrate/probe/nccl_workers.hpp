@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "runtime/comm/waiting.hpp"
-#include "sim/spec/error.hpp"
+#include "sim/io/error.hpp"
 
 namespace pdl {
 

@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <functional>
 
-#include "runtime/measure/span_recorder.hpp"
+#include "runtime/trace/span_recorder.hpp"
 
 #if PDL_CUDA
 #include <c10/cuda/CUDAGuard.h>

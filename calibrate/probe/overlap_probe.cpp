@@ -2,17 +2,17 @@
 
 #include <ATen/ATen.h>
 
+#include <torch/cuda.h>
 #include <algorithm>
 #include <cmath>
 #include <memory>
 #include <set>
-#include <torch/cuda.h>
 
 #include "calibrate/fit/statistics.hpp"
 #include "calibrate/probe/compute_operations.hpp"
 #include "calibrate/probe/device_timer.hpp"
 #include "calibrate/probe/nccl_workers.hpp"
-#include "runtime/measure/span_recorder.hpp"
+#include "runtime/trace/span_recorder.hpp"
 
 #if PDL_CUDA
 #include <ATen/cuda/CUDAEvent.h>
@@ -36,7 +36,9 @@ struct Shape {
   const char* dtype;
 };
 
-constexpr Shape kShapes[] = {{8192, 0, "fp32"}, {8192, 16, "fp32"}, {8192, 64, "fp32"}, {4096, 64, "fp32"}, {4096, 512, "fp32"}, {8192, 512, "fp32"}, {8192, 2048, "fp32"}, {4096, 512, "amp-bf16"}, {8192, 2048, "amp-bf16"}};
+constexpr Shape kShapes[] = {{8192, 0, "fp32"},    {8192, 16, "fp32"},      {8192, 64, "fp32"},
+                             {4096, 64, "fp32"},   {4096, 512, "fp32"},     {8192, 512, "fp32"},
+                             {8192, 2048, "fp32"}, {4096, 512, "amp-bf16"}, {8192, 2048, "amp-bf16"}};
 
 /// Work that one stream does again and again, with an event after each.
 struct Track {
@@ -50,7 +52,9 @@ struct Track {
     const c10::cuda::CUDAGuard guard(stream.device_index());
     events[static_cast<std::size_t>(i)].record(stream);
   }
-  double ms(int from, int to) { return events[static_cast<std::size_t>(from)].elapsed_time(events[static_cast<std::size_t>(to)]); }
+  double ms(int from, int to) {
+    return events[static_cast<std::size_t>(from)].elapsed_time(events[static_cast<std::size_t>(to)]);
+  }
 };
 
 struct Gpu {
@@ -83,7 +87,9 @@ class OverlapGroup {
     give("compute_alone", shape, bytes, layers_us, collect);
     give("communication_alone", shape, bytes, messages_us, collect);
     // As much of both as fills the same time alone; of each the part is kept in which the other still ran.
-    const auto calls = [](double ms) { return static_cast<int>(std::clamp(kSecondsOfEach * 1e3 / ms, 4.0, kMostCalls * 1.0)); };
+    const auto calls = [](double ms) {
+      return static_cast<int>(std::clamp(kSecondsOfEach * 1e3 / ms, 4.0, kMostCalls * 1.0));
+    };
     const int layers = calls(layer_ms), messages = calls(message_ms);
     run(layers, messages, bytes);
     give("compute", shape, bytes, times(true, layers, messages), collect);
@@ -110,7 +116,9 @@ class OverlapGroup {
     check_nccl(ncclGroupStart(), "ncclGroupStart");
     for (int rank = 0; rank < ranks_; ++rank) {
       float* buffer = gpus_[static_cast<std::size_t>(rank)]->message.data_ptr<float>();
-      check_nccl(ncclAllReduce(buffer, buffer, static_cast<std::size_t>(bytes / 4), ncclFloat, ncclSum, comms_.of(rank), track(rank, false).stream), "ncclAllReduce");
+      check_nccl(ncclAllReduce(buffer, buffer, static_cast<std::size_t>(bytes / 4), ncclFloat, ncclSum, comms_.of(rank),
+                               track(rank, false).stream),
+                 "ncclAllReduce");
     }
     check_nccl(ncclGroupEnd(), "ncclGroupEnd");
   }
@@ -158,7 +166,8 @@ class OverlapGroup {
     std::vector<double> us;
     for (int rank = 0; rank < ranks_; ++rank) {
       const double other_end_ms = track(rank, !compute).ms(0, others);
-      for (int i = 2; i <= calls && (us.empty() || track(rank, compute).ms(0, i) < other_end_ms); ++i) us.push_back(track(rank, compute).ms(i - 1, i) * 1e3);
+      for (int i = 2; i <= calls && (us.empty() || track(rank, compute).ms(0, i) < other_end_ms); ++i)
+        us.push_back(track(rank, compute).ms(i - 1, i) * 1e3);
     }
     return us;
   }
@@ -187,7 +196,8 @@ class OverlapGroup {
 
 }  // namespace
 
-void probe_overlap(const ProbeOptions& options, const RuntimeOptions& runtime, const Collect& collect, const Progress& progress) {
+void probe_overlap(const ProbeOptions& options, const RuntimeOptions& runtime, const Collect& collect,
+                   const Progress& progress) {
   const std::vector<std::string>& transports = options.transports;
   const bool nccl = std::find(transports.begin(), transports.end(), "nccl") != transports.end();
   if (runtime.device != DeviceKind::cuda || options.gpus < 2 || !nccl) return;
@@ -201,7 +211,8 @@ void probe_overlap(const ProbeOptions& options, const RuntimeOptions& runtime, c
     OverlapGroup group(gpus, {devices.begin(), devices.begin() + ranks});
     for (const Shape& shape : kShapes) {
       if (std::find(options.dtypes.begin(), options.dtypes.end(), shape.dtype) == options.dtypes.end()) continue;
-      progress(ranks > 2 ? 0.5 : 0, "all_reduce of " + std::to_string(ranks) + " beside " + shape.dtype + " " + std::to_string(shape.dim) + ", " + std::to_string(shape.rows) + " rows");
+      progress(ranks > 2 ? 0.5 : 0, "all_reduce of " + std::to_string(ranks) + " beside " + shape.dtype + " " +
+                                        std::to_string(shape.dim) + ", " + std::to_string(shape.rows) + " rows");
       for (int rank = 0; rank < ranks; ++rank) {
         gpus[static_cast<std::size_t>(rank)]->take(shape);
         torch::cuda::synchronize(devices[static_cast<std::size_t>(rank)]);

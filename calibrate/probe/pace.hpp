@@ -7,8 +7,8 @@
 
 namespace pdl {
 
-/// What is left of `limit_s` over what the rest takes as it went so far, 0 to 1. `done`: the share of all that is done, 0
-/// to 1; less than 5 % says nothing yet of how fast it goes and is taken as 5 %.
+/// What is left of `limit_s` over what the rest takes as it went so far, 0 to 1. `done`: the share of all that is done,
+/// 0 to 1; less than 5 % says nothing yet of how fast it goes and is taken as 5 %.
 inline double pace(double spent_s, double limit_s, double done) {
   constexpr double kSaysSomething = 0.05;
   if (done >= 1) return 1;

@@ -14,7 +14,7 @@
 #include "calibrate/probe/on_device.hpp"
 #include "calibrate/probe/small_step.hpp"
 #include "runtime/comm/waiting.hpp"
-#include "runtime/executor/devices.hpp"
+#include "runtime/device/devices.hpp"
 
 namespace pdl {
 namespace {
@@ -24,7 +24,7 @@ constexpr int kWarmup = 1;
 constexpr int kUsual = 40;  // steps without a pause
 constexpr int kAgain = 10;  // calls again and again, before each pause
 constexpr std::int64_t kPauses_ns[] = {300'000, 1'000'000, 3'000'000, 10'000'000, 30'000'000, 100'000'000};
-constexpr std::int64_t kNoPause_ns = 1;  // a sample has a size
+constexpr std::int64_t kNoPause_ns = 1;         // a sample has a size
 constexpr std::int64_t kEach_ns = 100'000'000;  // about as long for all steps of one pause
 
 enum Call { kForward, kBackward, kOptimizer, kCalls };
@@ -61,7 +61,8 @@ class PauseProbe {
       const bool cuda = device_.is_cuda();
       for (const Call before : {kForward, kBackward, kOptimizer}) {
         const std::vector<StepCalls> slept = steps(Pause::sleep, before, pause_ns, count);
-        const std::vector<StepCalls> waited = cuda ? steps(Pause::wait, before, pause_ns, count) : std::vector<StepCalls>{};
+        const std::vector<StepCalls> waited =
+            cuda ? steps(Pause::wait, before, pause_ns, count) : std::vector<StepCalls>{};
         keep(before, "after_sleep", slept);
         if (cuda) keep(before, "after_wait", waited);
         const Call behind = before == kForward ? kBackward : before == kBackward ? kOptimizer : kForward;
@@ -157,12 +158,15 @@ class PauseProbe {
 
 }  // namespace
 
-void probe_pauses(const ProbeOptions& options, const RuntimeOptions& runtime, const Collect& collect, const Progress& progress) {
+void probe_pauses(const ProbeOptions& options, const RuntimeOptions& runtime, const Collect& collect,
+                  const Progress& progress) {
   const c10::Device device = device_of(runtime, 0);
   const OnDevice on_device(device);
   for (std::size_t d = 0; d < options.dtypes.size(); ++d) {
-    progress(static_cast<double>(d) / static_cast<double>(options.dtypes.size()), "host after pauses, " + options.dtypes[d]);
-    if (options.dtypes[d] != "tf32") PauseProbe(device, runtime, options.dtypes[d]).run(collect);  // tf32 is fp32 to a host
+    progress(static_cast<double>(d) / static_cast<double>(options.dtypes.size()),
+             "host after pauses, " + options.dtypes[d]);
+    if (options.dtypes[d] != "tf32")
+      PauseProbe(device, runtime, options.dtypes[d]).run(collect);  // tf32 is fp32 to a host
   }
 }
 

@@ -22,8 +22,8 @@
 #include "runtime/comm/process_group.hpp"
 #include "runtime/comm/waiting.hpp"
 #include "runtime/measure/environment.hpp"
-#include "runtime/measure/span_recorder.hpp"
-#include "sim/spec/error.hpp"
+#include "runtime/trace/span_recorder.hpp"
+#include "sim/io/error.hpp"
 
 namespace pdl {
 namespace {
@@ -33,26 +33,32 @@ ProbeOptions resolve(ProbeOptions options) {
   const bool cuda = options.device == "cuda";
   if (!cuda && options.device != "cpu") throw InputError("--device", options.device, "cuda or cpu");
   const std::int64_t found = cuda ? static_cast<std::int64_t>(torch::cuda::device_count()) : 64;
-  if (cuda && found == 0) throw InputError("--device", "cuda on a host without a visible GPU", "cpu, or a host with GPUs");
+  if (cuda && found == 0)
+    throw InputError("--device", "cuda on a host without a visible GPU", "cpu, or a host with GPUs");
   if (options.gpus == 0) options.gpus = cuda ? found : 2;
   if (options.gpus < 1 || options.gpus > found) {
-    throw InputError("--gpus", std::to_string(options.gpus), "1 to " + std::to_string(found) + (cuda ? ", the GPUs of this host" : ""));
+    throw InputError("--gpus", std::to_string(options.gpus),
+                     "1 to " + std::to_string(found) + (cuda ? ", the GPUs of this host" : ""));
   }
   const auto set = [](auto& list, auto values) {
     if (list.empty()) list = values;
   };
   using Numbers = std::vector<std::int64_t>;
-  if (options.tensor_core_dims.empty()) options.tensor_core_dims = options.dims.empty() && cuda ? Numbers{1024, 4096, 8192} : options.dims;
+  if (options.tensor_core_dims.empty())
+    options.tensor_core_dims = options.dims.empty() && cuda ? Numbers{1024, 4096, 8192} : options.dims;
   if (options.rows.empty() && cuda && options.least_pipeline_rows == 0) options.least_pipeline_rows = 32;
   set(options.dims, cuda ? Numbers{1024, 2048, 4096, 8192} : Numbers{64, 128, 256, 512});
   set(options.rows, cuda ? Numbers{8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096} : Numbers{4, 8, 16, 32, 64});
   if (options.tensor_core_dims.empty()) options.tensor_core_dims = options.dims;
-  set(options.dtypes, cuda ? std::vector<std::string>{"fp32", "tf32", "amp-fp16", "amp-bf16"} : std::vector<std::string>{"fp32"});
+  set(options.dtypes,
+      cuda ? std::vector<std::string>{"fp32", "tf32", "amp-fp16", "amp-bf16"} : std::vector<std::string>{"fp32"});
   set(options.optimizers, std::vector<std::string>{"sgd", "adam"});
   set(options.transports, cuda ? std::vector<std::string>{"copy", "nccl"} : std::vector<std::string>{"copy", "gloo"});
   for (std::size_t i = 0; i < options.dtypes.size(); ++i) {
-    if (dtype_of(options.dtypes[i]) == Dtype::tf32 && !cuda) throw InputError("--dtypes", "tf32 on CPU", "fp32: TF32 is a format of GPUs");
-    if (std::count(options.dtypes.begin(), options.dtypes.end(), options.dtypes[i]) > 1) throw InputError("--dtypes", options.dtypes[i] + " twice", "each once");
+    if (dtype_of(options.dtypes[i]) == Dtype::tf32 && !cuda)
+      throw InputError("--dtypes", "tf32 on CPU", "fp32: TF32 is a format of GPUs");
+    if (std::count(options.dtypes.begin(), options.dtypes.end(), options.dtypes[i]) > 1)
+      throw InputError("--dtypes", options.dtypes[i] + " twice", "each once");
   }
   for (const std::string& transport : options.transports) {
     if (transport != "copy" && transport != (cuda ? "nccl" : "gloo")) {
@@ -101,7 +107,9 @@ std::vector<ProbePart> parts_of(const ProbeOptions& options, const RuntimeOption
   using Run = void (*)(const ProbeOptions&, const RuntimeOptions&, const Collect&, const Progress&);
   std::vector<ProbePart> parts;
   const auto add = [&](const char* name, double share, Run run) {
-    parts.push_back({name, share, [=](const Collect& collect, const Progress& progress) { run(options, runtime, collect, progress); }});
+    parts.push_back({name, share, [=](const Collect& collect, const Progress& progress) {
+                       run(options, runtime, collect, progress);
+                     }});
   };
   const auto gpus = static_cast<double>(options.gpus);
   add("host", 0.5, probe_host);
@@ -129,7 +137,8 @@ void set_up(const ProbeOptions& options, const RuntimeOptions& runtime) {
   if (runtime.device == DeviceKind::cpu) return;
   // The first tensor of a device sets up its context and the allocator that the probes read.
   for (int worker = 0; worker < options.gpus; ++worker) {
-    at::empty({1}, at::TensorOptions().device(c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(runtime.device_index(worker)))));
+    at::empty({1}, at::TensorOptions().device(
+                       c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(runtime.device_index(worker)))));
   }
 }
 

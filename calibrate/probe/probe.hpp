@@ -1,11 +1,12 @@
-// Measures this host: layers, loss, optimizer, buckets, transfers, collectives, host. What pdl-calibrate does before it fits.
+// Measures this host: layers, loss, optimizer, buckets, transfers, collectives, host. What pdl-calibrate does before it
+// fits.
 //
 //   ProbeOptions options;
 //   options.gpus = 4;
 //   Samples samples = probe(options);      // raw; a profile is made of them by calibrate/fit/fit.hpp
 //
-// It is made of parts (calibrate/probe/probe_part.hpp), one after another; the journal has every sample as it comes, and a
-// calibration that was interrupted goes on with the first part that is not complete.
+// It is made of parts (calibrate/probe/probe_part.hpp), one after another; the journal has every sample as it comes,
+// and a calibration that was interrupted goes on with the first part that is not complete.
 // No Torch in this header: the tool includes it with and without the probes.
 #pragma once
 
@@ -22,11 +23,13 @@ struct ProbeOptions {
   std::string device = "cuda";  // cuda or cpu
   std::int64_t gpus = 0;        // GPUs, or workers on CPU; 0: all GPUs there are, 2 on CPU
   /// Empty lists: what suits the device, chosen by the probe.
-  std::vector<std::int64_t> dims;       // width of square layers
-  std::vector<std::int64_t> rows;       // samples of a micro-batch
-  std::vector<std::string> dtypes;      // fp32, tf32, amp-fp16, amp-bf16; the pipeline's stages have the first two only
-  std::vector<std::int64_t> tensor_core_dims;  // of all but fp32; empty: 1024, 4096, 8192 where `dims` is left open, else `dims`
-  std::int64_t least_pipeline_rows = 0;        // fewer only in the one-thread programs; 0: 32 on CUDA where `rows` is left open
+  std::vector<std::int64_t> dims;   // width of square layers
+  std::vector<std::int64_t> rows;   // samples of a micro-batch
+  std::vector<std::string> dtypes;  // fp32, tf32, amp-fp16, amp-bf16; the pipeline's stages have the first two only
+  std::vector<std::int64_t>
+      tensor_core_dims;  // of all but fp32; empty: 1024, 4096, 8192 where `dims` is left open, else `dims`
+  std::int64_t least_pipeline_rows =
+      0;  // fewer only in the one-thread programs; 0: 32 on CUDA where `rows` is left open
   std::vector<std::string> optimizers;  // sgd, adam
   std::vector<std::string> transports;  // copy, nccl, gloo
   double max_seconds = 290;             // layers are repeated less often where it would take longer; a few times always
@@ -41,8 +44,8 @@ struct ProbeOptions {
 };
 
 /// Measures. Throws InputError for options that do not fit this host (more GPUs than there are, no CUDA),
-/// for a journal that cannot be written or is of another host; CannotRun if measuring fails (out of memory). Where a wait has no
-/// end the process ends (runtime/comm/waiting.hpp), after limit_waiting().
+/// for a journal that cannot be written or is of another host; CannotRun if measuring fails (out of memory). Where a
+/// wait has no end the process ends (runtime/comm/waiting.hpp), after limit_waiting().
 Samples probe(const ProbeOptions& options);
 
 }  // namespace pdl

@@ -29,9 +29,13 @@ SmallStep::SmallStep(int layers, c10::Device device, const RuntimeOptions& runti
   reducer_ = make_reducer(parameters, {{all}, kAnyBytes, kAnyBytes, /*views=*/true}, group);
 }
 
-void SmallStep::clear() { stage_.zero_grad(); }
+void SmallStep::clear() {
+  stage_.zero_grad();
+}
 
-void SmallStep::keep_gradients() { kept_gradients_ = stage_.gradients(); }
+void SmallStep::keep_gradients() {
+  kept_gradients_ = stage_.gradients();
+}
 
 void SmallStep::restore_gradients() {
   const std::vector<at::Tensor> parameters = stage_.parameters();

@@ -1,6 +1,6 @@
-// A training step of a model so small that the host decides what it takes: layers of width 64, 8 samples, with LibTorch's
-// modules and autograd as the DDP program runs them; with c10d's Reducer (a group of one rank, one bucket, gradients as
-// views of it, so that nothing is copied out) or without.
+// A training step of a model so small that the host decides what it takes: layers of width 64, 8 samples, with
+// LibTorch's modules and autograd as the DDP program runs them; with c10d's Reducer (a group of one rank, one bucket,
+// gradients as views of it, so that nothing is copied out) or without.
 //
 //   SmallStep step(8, device, runtime, "fp32", group);
 //   step.clear(); step.forward(); step.backward(); step.optimize();
@@ -14,10 +14,10 @@
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <vector>
 
-#include "runtime/executor/reducer.hpp"
-#include "runtime/executor/runtime_options.hpp"
+#include "runtime/device/runtime_options.hpp"
 #include "runtime/model/autograd_model.hpp"
 #include "runtime/model/grad_scaler.hpp"
+#include "runtime/program/reducer.hpp"
 #include "sim/spec/run_spec.hpp"
 
 namespace pdl {

@@ -8,8 +8,8 @@
 #include "calibrate/probe/device_timer.hpp"
 #include "calibrate/probe/nccl_workers.hpp"
 #include "runtime/comm/waiting.hpp"
-#include "runtime/measure/span_recorder.hpp"
-#include "sim/spec/error.hpp"
+#include "runtime/trace/span_recorder.hpp"
+#include "sim/io/error.hpp"
 
 #if PDL_CUDA
 #include <ATen/cuda/CUDAEvent.h>
@@ -82,8 +82,15 @@ struct Pair {
   Lane from_compute, send, receive, to_compute;
   at::Tensor source, target;
   Pair(int from_device, int to_device)
-      : from(from_device), to(to_device), from_compute(from_device), send(from_device), receive(to_device), to_compute(to_device) {
-    const auto bytes = [](int device) { return at::TensorOptions().dtype(at::kByte).device(at::Device(at::kCUDA, static_cast<at::DeviceIndex>(device))); };
+      : from(from_device),
+        to(to_device),
+        from_compute(from_device),
+        send(from_device),
+        receive(to_device),
+        to_compute(to_device) {
+    const auto bytes = [](int device) {
+      return at::TensorOptions().dtype(at::kByte).device(at::Device(at::kCUDA, static_cast<at::DeviceIndex>(device)));
+    };
     source = at::ones({kLargestBytes}, bytes(from));
     target = at::zeros({kLargestBytes}, bytes(to));
     enable_peer_access(from, to);
@@ -92,8 +99,10 @@ struct Pair {
   static void enable_peer_access(int device, int peer) {
     const c10::cuda::CUDAGuard guard(static_cast<c10::DeviceIndex>(device));
     const cudaError_t error = cudaDeviceEnablePeerAccess(peer, 0);
-    if (error == cudaErrorPeerAccessAlreadyEnabled) cudaGetLastError();
-    else if (error != cudaErrorPeerAccessUnsupported) check_cuda(error, "cudaDeviceEnablePeerAccess");
+    if (error == cudaErrorPeerAccessAlreadyEnabled)
+      cudaGetLastError();
+    else if (error != cudaErrorPeerAccessUnsupported)
+      check_cuda(error, "cudaDeviceEnablePeerAccess");
   }
 };
 
@@ -102,7 +111,8 @@ using Hop = std::function<void(Pair&, std::int64_t bytes)>;
 
 void copy_hop(Pair& pair, std::int64_t bytes) {
   pair.send.wait_for(pair.from_compute);
-  check_cuda(cudaMemcpyPeerAsync(pair.target.data_ptr(), pair.to, pair.source.data_ptr(), pair.from, static_cast<std::size_t>(bytes), pair.send.stream),
+  check_cuda(cudaMemcpyPeerAsync(pair.target.data_ptr(), pair.to, pair.source.data_ptr(), pair.from,
+                                 static_cast<std::size_t>(bytes), pair.send.stream),
              "cudaMemcpyPeerAsync");
   pair.to_compute.wait_for(pair.send);
 }
@@ -130,8 +140,8 @@ Chain run_chain(Pair& pair, const Hop& hop, std::int64_t bytes, int trips) {
   return {static_cast<double>(begin.elapsed_time(end)) * 1e3 / trips, issue_ns / 1e3 / trips};
 }
 
-void probe_pair(Pair& pair, const char* transport, const Hop& hop, int from_worker, int to_worker, const Collect& collect,
-                std::vector<double>& issue_us) {
+void probe_pair(Pair& pair, const char* transport, const Hop& hop, int from_worker, int to_worker,
+                const Collect& collect, std::vector<double>& issue_us) {
   const Hop event_only = [](Pair& p, std::int64_t) { p.to_compute.wait_for(p.from_compute); };
   run_chain(pair, event_only, 0, 20);
   const double return_us = run_chain(pair, event_only, 0, 20).trip_us / 2;
@@ -148,28 +158,36 @@ void probe_pair(Pair& pair, const char* transport, const Hop& hop, int from_work
   }
 }
 
-void probe_cuda(const ProbeOptions& options, const RuntimeOptions& runtime, const Collect& collect, const Progress& progress) {
+void probe_cuda(const ProbeOptions& options, const RuntimeOptions& runtime, const Collect& collect,
+                const Progress& progress) {
   const int workers = static_cast<int>(options.gpus);
   std::vector<int> devices;
   for (int worker = 0; worker < workers; ++worker) devices.push_back(runtime.device_index(worker));
-  const bool nccl = std::find(options.transports.begin(), options.transports.end(), "nccl") != options.transports.end() && workers > 1;
+  const bool nccl =
+      std::find(options.transports.begin(), options.transports.end(), "nccl") != options.transports.end() &&
+      workers > 1;
   std::vector<double> copy_issue_us, nccl_issue_us;
   int done = 0;
   for (int from = 0; from < workers; ++from) {
     for (int to = 0; to < workers; ++to) {
       if (from == to) continue;
-      progress(static_cast<double>(done++) / (workers * (workers - 1)), "transfers " + std::to_string(from) + " to " + std::to_string(to));
+      progress(static_cast<double>(done++) / (workers * (workers - 1)),
+               "transfers " + std::to_string(from) + " to " + std::to_string(to));
       Pair pair(devices[static_cast<std::size_t>(from)], devices[static_cast<std::size_t>(to)]);
       probe_pair(pair, "copy", copy_hop, from, to, collect, copy_issue_us);
       if (!nccl) continue;
-      // Of these two alone, as a pipeline's channels are (runtime/comm/nccl_pairs.hpp): with more ranks NCCL gives each message fewer
-      // channels (2.28, enqueue.cc), and 64 MiB take a third longer.
+      // Of these two alone, as a pipeline's channels are (runtime/comm/nccl_pairs.hpp): with more ranks NCCL gives each
+      // message fewer channels (2.28, enqueue.cc), and 64 MiB take a third longer.
       const NcclWorkers comms({devices[static_cast<std::size_t>(from)], devices[static_cast<std::size_t>(to)]});
       const Hop nccl_hop = [&](Pair& p, std::int64_t bytes) {
         p.send.wait_for(p.from_compute);
         check_nccl(ncclGroupStart(), "ncclGroupStart");
-        check_nccl(ncclSend(p.source.data_ptr(), static_cast<std::size_t>(bytes), ncclUint8, 1, comms.of(0), p.send.stream), "ncclSend");
-        check_nccl(ncclRecv(p.target.data_ptr(), static_cast<std::size_t>(bytes), ncclUint8, 0, comms.of(1), p.receive.stream), "ncclRecv");
+        check_nccl(
+            ncclSend(p.source.data_ptr(), static_cast<std::size_t>(bytes), ncclUint8, 1, comms.of(0), p.send.stream),
+            "ncclSend");
+        check_nccl(
+            ncclRecv(p.target.data_ptr(), static_cast<std::size_t>(bytes), ncclUint8, 0, comms.of(1), p.receive.stream),
+            "ncclRecv");
         check_nccl(ncclGroupEnd(), "ncclGroupEnd");
         p.to_compute.wait_for(p.receive);
       };
@@ -193,7 +211,8 @@ void probe_cuda(const ProbeOptions& options, const RuntimeOptions& runtime, cons
 
 }  // namespace
 
-void probe_transfers(const ProbeOptions& options, const RuntimeOptions& runtime, const Collect& collect, const Progress& progress) {
+void probe_transfers(const ProbeOptions& options, const RuntimeOptions& runtime, const Collect& collect,
+                     const Progress& progress) {
 #if PDL_CUDA
   if (runtime.device == DeviceKind::cuda) return probe_cuda(options, runtime, collect, progress);
 #else

@@ -20,13 +20,13 @@
 #ifdef PDL_PROBE
 #include "runtime/comm/waiting.hpp"
 #endif
-#include "sim/report/number_text.hpp"
+#include "sim/io/error.hpp"
+#include "sim/io/installation.hpp"
+#include "sim/io/number_text.hpp"
+#include "sim/io/printable_text.hpp"
+#include "sim/io/words.hpp"
 #include "sim/report/progress_bar.hpp"
 #include "sim/report/text_table.hpp"
-#include "sim/spec/error.hpp"
-#include "sim/spec/installation.hpp"
-#include "sim/spec/printable_text.hpp"
-#include "sim/spec/words.hpp"
 
 namespace pdl {
 namespace {
@@ -66,10 +66,12 @@ void add_flags(CLI::App& app, CommandLine& line) {
                  "outputs of nccl-tests (all_reduce_perf ..., printed or -J), a test a file: collectives of any number "
                  "of ranks and hosts, alone or added to --from; their in-place times are taken")
       ->type_name("FILE ...");
-  app.add_option("--collective", line.nccl_tests_options.collective,
-                 "what those files measured, where they do not say: all_reduce, all_gather, broadcast, reduce, reduce_scatter")
+  app.add_option(
+         "--collective", line.nccl_tests_options.collective,
+         "what those files measured, where they do not say: all_reduce, all_gather, broadcast, reduce, reduce_scatter")
       ->type_name("WORD");
-  app.add_option("--ranks", line.nccl_tests_options.ranks, "how many ranks they had, where they do not say")->type_name("N");
+  app.add_option("--ranks", line.nccl_tests_options.ranks, "how many ranks they had, where they do not say")
+      ->type_name("N");
   app.add_option("--hosts", line.nccl_tests_options.hosts, "on how many hosts these ranks were, where they do not say")
       ->type_name("H");
   app.add_option("--name", line.name, "name of the profile [the folder of a profile.json, or card and count]")
@@ -80,16 +82,23 @@ void add_flags(CLI::App& app, CommandLine& line) {
   app.add_option("--rows", line.probe.rows, "samples of a micro-batch, separated by commas")
       ->type_name("N")
       ->delimiter(',');
-  app.add_option("--dtypes", line.probe.dtypes, "fp32, tf32, amp-fp16, amp-bf16, separated by commas [all on GPUs, fp32 on CPU]")
+  app.add_option("--dtypes", line.probe.dtypes,
+                 "fp32, tf32, amp-fp16, amp-bf16, separated by commas [all on GPUs, fp32 on CPU]")
       ->type_name("WORD")
       ->delimiter(',');
   app.add_option("--optimizers", line.probe.optimizers, "sgd, adam")->type_name("WORD")->delimiter(',');
-  app.add_option("--transports", line.probe.transports, "copy, nccl, gloo [copy and nccl on GPUs, copy and gloo on CPU]")->type_name("WORD")->delimiter(',');
-  app.add_option("--max-seconds", line.probe.max_seconds, "about how long: layers are repeated less often for it [290]")->type_name("S");
+  app.add_option("--transports", line.probe.transports,
+                 "copy, nccl, gloo [copy and nccl on GPUs, copy and gloo on CPU]")
+      ->type_name("WORD")
+      ->delimiter(',');
+  app.add_option("--max-seconds", line.probe.max_seconds, "about how long: layers are repeated less often for it [290]")
+      ->type_name("S");
   app.add_flag("--resume", line.probe.resume,
-               "goes on with a calibration that was interrupted: what it had measured is in the file of --samples (else of --out) "
+               "goes on with a calibration that was interrupted: what it had measured is in the file of --samples "
+               "(else of --out) "
                "with .partial behind its name");
-  app.add_option("--wait-limit", line.wait_limit_s, "ends (exit code 3) where nothing has moved for so long [120]")->type_name("S");
+  app.add_option("--wait-limit", line.wait_limit_s, "ends (exit code 3) where nothing has moved for so long [120]")
+      ->type_name("S");
   app.add_option("--seed", line.probe.seed, "of weights and data [0]")->type_name("N");
 }
 
@@ -105,7 +114,8 @@ void add_flags(CLI::App& app, CommandLine& line) {
 
 void check_nccl_tests(const CLI::App& app, const CommandLine& line) {
   for (const char* flag : {"--collective", "--ranks", "--hosts"}) {
-    if (app.count(flag) > 0 && line.nccl_tests.empty()) throw InputError(flag, "it without --from-nccl-tests", "both or none");
+    if (app.count(flag) > 0 && line.nccl_tests.empty())
+      throw InputError(flag, "it without --from-nccl-tests", "both or none");
   }
   const std::string& collective = line.nccl_tests_options.collective;
   const std::vector<std::string>& known = nccl_tests_collectives();
@@ -122,16 +132,19 @@ void check_nccl_tests(const CLI::App& app, const CommandLine& line) {
   }
   for (const std::string& file : line.nccl_tests) {
     if (file == line.out) throw InputError("--out", "the same file as --from-nccl-tests", "another file");
-    if (std::count(line.nccl_tests.begin(), line.nccl_tests.end(), file) > 1) throw InputError("--from-nccl-tests", file + " twice", "each file once");
+    if (std::count(line.nccl_tests.begin(), line.nccl_tests.end(), file) > 1)
+      throw InputError("--from-nccl-tests", file + " twice", "each file once");
   }
 }
 
 /// Numbers in range and words that fit together, before minutes are spent on measuring.
 void check(const CLI::App& app, const CommandLine& line) {
-  for (const auto& [from, given] : {std::pair{"--from", !line.from.empty()}, {"--from-nccl-tests", !line.nccl_tests.empty()}}) {
+  for (const auto& [from, given] :
+       {std::pair{"--from", !line.from.empty()}, {"--from-nccl-tests", !line.nccl_tests.empty()}}) {
     for (const std::string& flag : flags_of_probe()) {
       if (given && app.count(flag) > 0) {
-        throw InputError(flag, std::string("it together with ") + from, std::string("one of them: ") + from + " measures nothing");
+        throw InputError(flag, std::string("it together with ") + from,
+                         std::string("one of them: ") + from + " measures nothing");
       }
     }
   }
@@ -154,7 +167,8 @@ void check(const CLI::App& app, const CommandLine& line) {
   }
 #endif
   if (line.probe.resume && line.samples.empty() && line.out == "-") {
-    throw InputError("--resume", "it with --out - and no --samples", "a file of --samples or --out, beside which is what was measured");
+    throw InputError("--resume", "it with --out - and no --samples",
+                     "a file of --samples or --out, beside which is what was measured");
   }
   if (!line.samples.empty() && line.samples == line.out) {
     throw InputError("--samples", "the same file as --out", "another file");
@@ -198,8 +212,9 @@ void say_interrupted(int signal) {
 }
 
 void say_when_interrupted(const std::string& journal) {
-  std::snprintf(on_interrupt, sizeof on_interrupt, "%spdl-calibrate: interrupted%s%s%s\n", isatty(STDERR_FILENO) == 1 ? "\r\033[K" : "",
-                journal.empty() ? "" : "; what was measured is in ", journal.c_str(), journal.empty() ? "" : ": --resume goes on with it");
+  std::snprintf(on_interrupt, sizeof on_interrupt, "%spdl-calibrate: interrupted%s%s%s\n",
+                isatty(STDERR_FILENO) == 1 ? "\r\033[K" : "", journal.empty() ? "" : "; what was measured is in ",
+                journal.c_str(), journal.empty() ? "" : ": --resume goes on with it");
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) std::signal(signal, say_interrupted);
 }
 #endif
@@ -208,8 +223,9 @@ Samples measure(const CommandLine& line) {
 #ifdef PDL_PROBE
   ProbeOptions options = line.probe;
   options.journal = journal_of(line);
-  limit_waiting("pdl-calibrate", std::chrono::milliseconds(std::llround(line.wait_limit_s * 1e3)),
-                options.journal.empty() ? "" : "what was measured is in " + options.journal + ": --resume goes on with it");
+  limit_waiting(
+      "pdl-calibrate", std::chrono::milliseconds(std::llround(line.wait_limit_s * 1e3)),
+      options.journal.empty() ? "" : "what was measured is in " + options.journal + ": --resume goes on with it");
   ProgressBar bar("pdl-calibrate");
   say_when_interrupted(options.journal);
   options.note = [](const std::string& text) { std::cerr << "pdl-calibrate: " << text << "\n"; };
@@ -300,10 +316,14 @@ void run_command_line(int argc, char** argv) {
   check_writable("--samples", line.samples);
 
   const Samples samples = line.from.empty() && line.nccl_tests.empty() ? measure(line) : read_samples(line);
-  const std::string place = !line.from.empty() ? line.from : !line.nccl_tests.empty() ? line.nccl_tests.front() : !line.samples.empty() ? line.samples : "samples";
+  const std::string place = !line.from.empty()         ? line.from
+                            : !line.nccl_tests.empty() ? line.nccl_tests.front()
+                            : !line.samples.empty()    ? line.samples
+                                                       : "samples";
   const CostProfile profile = fit(samples, place, name_of(line));
   save_profile(profile, line.out);
-  if (line.from.empty() && line.nccl_tests.empty() && !journal_of(line).empty()) std::filesystem::remove(journal_of(line));
+  if (line.from.empty() && line.nccl_tests.empty() && !journal_of(line).empty())
+    std::filesystem::remove(journal_of(line));
   print_summary(profile, line.out == "-" ? std::cerr : std::cout);
   if (!std::cout.flush()) throw InputError("standard output", "a place that takes no more", "a writable one");
 }

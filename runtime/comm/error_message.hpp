@@ -1,5 +1,5 @@
-// What an exception says, for users: LibTorch's errors append the stack where they were thrown, which is of use in a bug
-// of this program only.
+// What an exception says, for users: LibTorch's errors append the stack where they were thrown, which is of use in a
+// bug of this program only.
 //
 //   throw PeerLost("worker 1 lost the others: " + message_of(error));
 #pragma once

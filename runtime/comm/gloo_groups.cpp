@@ -12,7 +12,8 @@
 
 namespace pdl {
 
-GlooGroups::GlooGroups(const c10::intrusive_ptr<c10d::Store>& store, int worker, const std::vector<ReplicaGroup>& groups)
+GlooGroups::GlooGroups(const c10::intrusive_ptr<c10d::Store>& store, int worker,
+                       const std::vector<ReplicaGroup>& groups)
     : worker_(worker) {
   for (const ReplicaGroup& group : groups) {
     const int rank = rank_in(group, worker);

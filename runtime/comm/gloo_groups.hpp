@@ -1,5 +1,5 @@
-// Gloo all-reduces of gradients between the replicas of a stage on CPU: one process group of c10d a group. Only where Gloo's
-// headers were found (PDL_GLOO).
+// Gloo all-reduces of gradients between the replicas of a stage on CPU: one process group of c10d a group. Only where
+// Gloo's headers were found (PDL_GLOO).
 //
 //   GlooGroups groups(store, 3, {{0, {0, 2}}, {1, {1, 3}}});    // worker 3; returns when the others have joined
 //   Message exchange = groups.start(1, gradients);              // with worker 1's; returns at once

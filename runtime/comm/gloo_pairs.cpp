@@ -25,7 +25,8 @@ void GlooPairs::wait(const Message& message, int worker, int other) {
   try {
     message->wait();
   } catch (const std::exception& error) {
-    throw PeerLost("worker " + std::to_string(worker) + " lost worker " + std::to_string(other) + ": " + message_of(error));
+    throw PeerLost("worker " + std::to_string(worker) + " lost worker " + std::to_string(other) + ": " +
+                   message_of(error));
   }
 }
 

@@ -12,7 +12,7 @@ namespace pdl {
 
 /// Between two workers there is a channel for each lane (sim/plan/task_graph.hpp) and direction.
 struct MessageChannel {
-  int from = 0;    // workers
+  int from = 0;  // workers
   int to = 0;
   int number = 0;  // 2 * lane + (0: activations, 1: gradients)
   auto operator<=>(const MessageChannel&) const = default;

@@ -26,7 +26,8 @@ ncclUniqueId share_nccl_id(const std::string& key, bool is_first, c10d::Store& s
     return id;
   }
   const std::vector<std::uint8_t> bytes = store.get(key);
-  if (bytes.size() != sizeof id.internal) throw std::runtime_error("NCCL: an id of " + std::to_string(bytes.size()) + " bytes");
+  if (bytes.size() != sizeof id.internal)
+    throw std::runtime_error("NCCL: an id of " + std::to_string(bytes.size()) + " bytes");
   std::copy(bytes.begin(), bytes.end(), reinterpret_cast<std::uint8_t*>(id.internal));
   return id;
 }

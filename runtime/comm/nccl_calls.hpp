@@ -1,5 +1,5 @@
-// Calls of NCCL and CUDA whose failures are exceptions, and how the members of a communicator get its id. Only where NCCL was
-// found (PDL_CUDA).
+// Calls of NCCL and CUDA whose failures are exceptions, and how the members of a communicator get its id. Only where
+// NCCL was found (PDL_CUDA).
 #pragma once
 
 #if PDL_CUDA

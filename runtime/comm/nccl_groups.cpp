@@ -33,8 +33,9 @@ void NcclGroups::average(int group, const std::vector<at::Tensor>& tensors, CUst
   check_nccl(ncclGroupStart(), "ncclGroupStart");
   for (const at::Tensor& tensor : tensors) {
     void* data = tensor.data_ptr();
-    check_nccl(ncclAllReduce(data, data, static_cast<std::size_t>(tensor.numel()), ncclFloat, ncclAvg, communicator, stream),
-               "ncclAllReduce", communicator);
+    check_nccl(
+        ncclAllReduce(data, data, static_cast<std::size_t>(tensor.numel()), ncclFloat, ncclAvg, communicator, stream),
+        "ncclAllReduce", communicator);
   }
   check_nccl(ncclGroupEnd(), "ncclGroupEnd", communicator);
 }

@@ -1,10 +1,11 @@
 // NCCL all-reduces of gradients between the replicas of a stage: one communicator a group.
 //
-//   NcclGroups groups(3, {{0, {0, 2}}, {1, {1, 3}}}, store);   // in the thread or process of worker 3, whose device is current
+//   NcclGroups groups(3, {{0, {0, 2}}, {1, {1, 3}}}, store);   // in the thread or process of worker 3, whose device is
+//                                                              current
 //   groups.average(1, gradients, stream);                      // with worker 1's
 //
-// All members call with tensors of the same sizes, in the same order. All tensors travel in one call of NCCL, in place; the sum
-// is divided by the size of the group (ncclAvg). Only where NCCL was found (PDL_CUDA).
+// All members call with tensors of the same sizes, in the same order. All tensors travel in one call of NCCL, in place;
+// the sum is divided by the size of the group (ncclAvg). Only where NCCL was found (PDL_CUDA).
 #pragma once
 
 #if PDL_CUDA
@@ -24,8 +25,8 @@ namespace pdl {
 
 class NcclGroups {
  public:
-  /// Joins every group that `worker` is in; returns when the others have joined and a first number has been reduced in each:
-  /// NCCL connects the ranks in their first call, and holds the hosts meanwhile.
+  /// Joins every group that `worker` is in; returns when the others have joined and a first number has been reduced in
+  /// each: NCCL connects the ranks in their first call, and holds the hosts meanwhile.
   NcclGroups(int worker, const std::vector<ReplicaGroup>& groups, c10d::Store& store);
 
   /// Leaves them, as all members must at the same time.

@@ -11,7 +11,8 @@ namespace pdl {
 namespace {
 
 std::string key_of(const MessageChannel& channel) {
-  return "nccl/" + std::to_string(channel.from) + "/" + std::to_string(channel.to) + "/" + std::to_string(channel.number);
+  return "nccl/" + std::to_string(channel.from) + "/" + std::to_string(channel.to) + "/" +
+         std::to_string(channel.number);
 }
 
 }  // namespace
@@ -44,12 +45,14 @@ void NcclPairs::connect(const MessageChannel& channel, bool sends) {
 
 void NcclPairs::send(const void* data, std::int64_t bytes, const MessageChannel& channel, CUstream_st* stream) {
   ncclComm_t communicator = communicators_.at(channel);
-  check_nccl(ncclSend(data, static_cast<std::size_t>(bytes), ncclInt8, 1, communicator, stream), "ncclSend", communicator);
+  check_nccl(ncclSend(data, static_cast<std::size_t>(bytes), ncclInt8, 1, communicator, stream), "ncclSend",
+             communicator);
 }
 
 void NcclPairs::receive(void* data, std::int64_t bytes, const MessageChannel& channel, CUstream_st* stream) {
   ncclComm_t communicator = communicators_.at(channel);
-  check_nccl(ncclRecv(data, static_cast<std::size_t>(bytes), ncclInt8, 0, communicator, stream), "ncclRecv", communicator);
+  check_nccl(ncclRecv(data, static_cast<std::size_t>(bytes), ncclInt8, 0, communicator, stream), "ncclRecv",
+             communicator);
 }
 
 void NcclPairs::abort() {

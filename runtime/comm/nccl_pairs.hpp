@@ -1,7 +1,8 @@
-// NCCL send and receive between neighbouring workers: one communicator of two ranks for every channel, so that no message
-// waits for one of another direction, neighbour or lane.
+// NCCL send and receive between neighbouring workers: one communicator of two ranks for every channel, so that no
+// message waits for one of another direction, neighbour or lane.
 //
-//   NcclPairs pairs(1, {{0, 1, 0}, {1, 0, 1}}, store);   // in the thread or process of worker 1, whose device is current
+//   NcclPairs pairs(1, {{0, 1, 0}, {1, 0, 1}}, store);   // in the thread or process of worker 1, whose device is
+//                                                        current
 //   pairs.receive(buffer, bytes, {0, 1, 0}, stream);     // from worker 0, on this stream
 //
 // NCCL matches the messages of a communicator by their order. The sender is its rank 0, the receiver its rank 1. Only
@@ -26,8 +27,9 @@ namespace pdl {
 class NcclPairs {
  public:
   /// Joins every channel that has `worker` at an end; returns when the other ends have joined and a first message has
-  /// gone through each: NCCL connects two ranks in their first message, and holds both hosts until both are there, which
-  /// in a step might be a deadlock. The sender hands the id of the communicator to the receiver through the store.
+  /// gone through each: NCCL connects two ranks in their first message, and holds both hosts until both are there,
+  /// which in a step might be a deadlock. The sender hands the id of the communicator to the receiver through the
+  /// store.
   NcclPairs(int worker, std::vector<MessageChannel> channels, c10d::Store& store);
 
   /// Leaves them. Both ends of a channel must be leaving at the same time (NCCL 2.28: a collective call of the node).

@@ -1,7 +1,7 @@
 // A worker can no longer reach another one. The other one's own end is the cause; this is only its consequence.
 #pragma once
 
-#include "sim/spec/error.hpp"
+#include "sim/io/error.hpp"
 
 namespace pdl {
 

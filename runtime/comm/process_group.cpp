@@ -10,7 +10,7 @@
 
 #include <c10/util/Exception.h>
 
-#include "sim/spec/error.hpp"
+#include "sim/io/error.hpp"
 
 #if PDL_CUDA
 #include <c10/cuda/CUDAGuard.h>
@@ -119,25 +119,30 @@ void allow_ranks_in_threads() {
   ranks_in_threads = true;
 }
 
-c10::intrusive_ptr<c10d::ProcessGroup> make_watched_group(const Membership& membership, c10::intrusive_ptr<c10d::Backend> backend,
+c10::intrusive_ptr<c10d::ProcessGroup> make_watched_group(const Membership& membership,
+                                                          c10::intrusive_ptr<c10d::Backend> backend,
                                                           std::vector<AllReduceWatcher*> watchers) {
   using Group = c10d::ProcessGroup;
   const auto type = membership.device.is_cuda() ? Group::BackendType::NCCL : Group::BackendType::GLOO;
   auto group = c10::make_intrusive<Group>(membership.store, membership.rank, membership.size);
-  const c10::intrusive_ptr<c10d::Backend> watched = c10::make_intrusive<WatchedBackend>(std::move(backend), std::move(watchers));
+  const c10::intrusive_ptr<c10d::Backend> watched =
+      c10::make_intrusive<WatchedBackend>(std::move(backend), std::move(watchers));
   group->setBackend(membership.device.type(), type, watched);
   group->setDefaultBackend(type);
   return group;
 }
 
-c10::intrusive_ptr<c10d::ProcessGroup> make_process_group(const Membership& membership, std::vector<AllReduceWatcher*> watchers) {
+c10::intrusive_ptr<c10d::ProcessGroup> make_process_group(const Membership& membership,
+                                                          std::vector<AllReduceWatcher*> watchers) {
   auto backend = membership.device.is_cuda()
                      ? make_nccl(membership)
                      : make_gloo_backend(membership.store, membership.rank, membership.size, membership.one_host);
   return make_watched_group(membership, std::move(backend), std::move(watchers));
 }
 
-void leave(c10d::ProcessGroup& group, c10::DeviceType device) { group.getBackend(device)->shutdown(); }
+void leave(c10d::ProcessGroup& group, c10::DeviceType device) {
+  group.getBackend(device)->shutdown();
+}
 
 bool is_loss_of_peer(const std::exception& error) {
   if (dynamic_cast<const c10::DistError*>(&error)) return true;

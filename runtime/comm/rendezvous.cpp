@@ -26,7 +26,7 @@
 #include "runtime/comm/peer_lost.hpp"
 #include "runtime/comm/store_meeting.hpp"
 #include "runtime/comm/waiting.hpp"
-#include "sim/spec/error.hpp"
+#include "sim/io/error.hpp"
 
 namespace pdl {
 namespace {
@@ -63,8 +63,12 @@ std::string prefix() {
   return std::string("pdl/") + (restart ? restart : "0");
 }
 
-std::vector<std::uint8_t> bytes_of(const std::string& text) { return {text.begin(), text.end()}; }
-std::string text_of(const std::vector<std::uint8_t>& bytes) { return {bytes.begin(), bytes.end()}; }
+std::vector<std::uint8_t> bytes_of(const std::string& text) {
+  return {text.begin(), text.end()};
+}
+std::string text_of(const std::vector<std::uint8_t>& bytes) {
+  return {bytes.begin(), bytes.end()};
+}
 
 /// The same on all processes of a host, different on every host and after every start.
 std::string host_id() {
@@ -150,8 +154,10 @@ struct Rendezvous::Watch {
   ~Watch() {
     if (thread.joinable()) {
       const std::uint64_t one = 1;
-      if (write(stop, &one, sizeof one) == sizeof one) thread.join();
-      else thread.detach();
+      if (write(stop, &one, sizeof one) == sizeof one)
+        thread.join();
+      else
+        thread.detach();
     }
     for (const pollfd& peer : peers) close(peer.fd);
   }
@@ -211,7 +217,8 @@ void Rendezvous::meet(const std::vector<std::string>& host_of_rank) {
     share_memory();
   } else {
     const bool server = process_.rank == 0 && !process_.store_exists;
-    const auto watching = c10::make_intrusive<c10d::PrefixStore>(prefix(), open_store(process_.address, process_.port, false));
+    const auto watching =
+        c10::make_intrusive<c10d::PrefixStore>(prefix(), open_store(process_.address, process_.port, false));
     meeting_ = std::make_unique<StoreMeeting>(store_, watching, process_.rank, size(), server);
   }
   for (int r = 0; r < size(); ++r) {
@@ -276,8 +283,9 @@ Waiting Rendezvous::wait_for_others(const std::string& where) const {
     }
     return text;
   };
-  return Waiting([this, where, stopped] { return name_ + ": waits (" + where + ") for the other workers; stopped: " + stopped(); },
-                 [stopped] { return !stopped().empty(); });
+  return Waiting(
+      [this, where, stopped] { return name_ + ": waits (" + where + ") for the other workers; stopped: " + stopped(); },
+      [stopped] { return !stopped().empty(); });
 }
 
 void Rendezvous::barrier() {

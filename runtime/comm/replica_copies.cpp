@@ -52,14 +52,16 @@ std::vector<std::vector<at::Tensor>> broadcast_chunk(const std::vector<at::Tenso
   copies.front().clear();
   for (const at::Tensor& tensor : tensors) {
     copies.front().push_back(tensor.variable_data());
-    for (std::size_t d = 1; d < devices.size() && devices[d].is_cpu(); ++d) copies[d].push_back(tensor.detach().clone());
+    for (std::size_t d = 1; d < devices.size() && devices[d].is_cpu(); ++d)
+      copies[d].push_back(tensor.detach().clone());
   }
   return copies;
 }
 
 std::vector<at::Tensor> reduce_chunk(const std::vector<std::vector<at::Tensor>>& of_devices) {
   std::vector<at::Tensor> flat;
-  for (const std::vector<at::Tensor>& tensors : of_devices) flat.push_back(torch::utils::flatten_dense_tensors(tensors));
+  for (const std::vector<at::Tensor>& tensors : of_devices)
+    flat.push_back(torch::utils::flatten_dense_tensors(tensors));
   const at::Tensor sum = sum_of(flat);
   std::vector<at::Tensor> sums;
   // They share memory, but nobody knows them as views of each other.

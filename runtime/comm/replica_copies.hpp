@@ -4,9 +4,9 @@
 //   auto copies = broadcast_chunk({weight, bias}, {gpu0, gpu1});       // copies[1][0]: the weight on GPU 1
 //   auto sums = reduce_chunk({{dw, db}, {dw1, db1}});                  // on the first device
 //
-// Sources (PyTorch 2.11): torch/csrc/cuda/comm.cpp and torch/nn/parallel/comm.py: slices by peer copies, a chunk as one flat
-// tensor by one NCCL broadcast or reduce. Everything on the current streams of the devices that take part. Where all
-// devices are the CPU, a copy is a copy in its memory. Not here: autograd, which chunks there are.
+// Sources (PyTorch 2.11): torch/csrc/cuda/comm.cpp and torch/nn/parallel/comm.py: slices by peer copies, a chunk as one
+// flat tensor by one NCCL broadcast or reduce. Everything on the current streams of the devices that take part. Where
+// all devices are the CPU, a copy is a copy in its memory. Not here: autograd, which chunks there are.
 #pragma once
 
 #include <ATen/ATen.h>

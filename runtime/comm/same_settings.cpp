@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runtime/comm/rendezvous.hpp"
-#include "sim/spec/error.hpp"
+#include "sim/io/error.hpp"
 
 namespace pdl {
 namespace {
@@ -34,7 +34,8 @@ void refuse_if_different(const std::string& name, const std::vector<Settings>& o
   }
   if (values.size() == 1) return;
   std::string found;
-  for (const std::string& value : values) found += (found.empty() ? "" : " and ") + value + " in " + workers_text(workers[value]);
+  for (const std::string& value : values)
+    found += (found.empty() ? "" : " and ") + value + " in " + workers_text(workers[value]);
   throw InputError("--" + name, found, "the same in all workers");
 }
 

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "runtime/comm/error_message.hpp"
-#include "sim/spec/error.hpp"
+#include "sim/io/error.hpp"
 
 namespace pdl {
 namespace {
@@ -20,7 +20,9 @@ constexpr milliseconds kStoreTimeout{10'000};
 // The others have all they need by then; what is left is that their last message is answered.
 constexpr milliseconds kPartingTimeout{5'000};
 
-std::vector<std::uint8_t> bytes_of(const std::string& text) { return {text.begin(), text.end()}; }
+std::vector<std::uint8_t> bytes_of(const std::string& text) {
+  return {text.begin(), text.end()};
+}
 
 [[noreturn]] void end_process(const std::string& reason) {
   std::fprintf(stderr, "pdl-run: %s\n", reason.c_str());
@@ -42,7 +44,9 @@ StoreMeeting::StoreMeeting(c10::intrusive_ptr<c10d::Store> store, c10::intrusive
   thread_ = std::thread([this] { watch(); });
 }
 
-StoreMeeting::~StoreMeeting() { stop_watching(); }
+StoreMeeting::~StoreMeeting() {
+  stop_watching();
+}
 
 void StoreMeeting::barrier() {
   const auto key = [](std::int64_t round) { return "barrier/" + std::to_string(round); };
@@ -96,9 +100,10 @@ void StoreMeeting::look_at_others() {
     seen = watching_->multiGet(heartbeat_keys_);
   } catch (const std::exception& error) {
     if (all_leaving_) return;
-    end_process("worker " + std::to_string(rank_) + ": the store of the workers does not answer, the process that holds it " +
-                (holds_store_ ? "is this one" : "(worker 0, or the launcher) has died or its host is out of reach") + ": " +
-                message_of(error));
+    end_process("worker " + std::to_string(rank_) +
+                ": the store of the workers does not answer, the process that holds it " +
+                (holds_store_ ? "is this one" : "(worker 0, or the launcher) has died or its host is out of reach") +
+                ": " + message_of(error));
   }
   for (std::size_t r = 0; r < seen.size(); ++r) {
     beats_without_change_[r] = seen[r] == last_seen_[r] ? beats_without_change_[r] + 1 : 0;

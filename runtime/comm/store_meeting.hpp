@@ -4,8 +4,9 @@
 //   meeting.barrier();
 //   meeting.finish();          // all are done; nothing of the store is used afterwards
 //
-// Every worker counts up a number of its own once a second. A worker whose number has stood still for 15 s, or a store that no
-// longer answers, ends this process: exit code 3, and standard error says who is gone. A barrier costs some 100 us.
+// Every worker counts up a number of its own once a second. A worker whose number has stood still for 15 s, or a store
+// that no longer answers, ends this process: exit code 3, and standard error says who is gone. A barrier costs some 100
+// us.
 #pragma once
 
 #include <atomic>

@@ -11,7 +11,7 @@
 #include <thread>
 #include <utility>
 
-#include "sim/spec/error.hpp"
+#include "sim/io/error.hpp"
 
 namespace pdl {
 
@@ -23,7 +23,7 @@ struct WaitingRegistry {
   std::string program = "pdl-run", advice;
   std::atomic<std::int64_t> limit_ms{600'000};
   std::atomic<std::uint64_t> moves{0};  // begins, renewals and ends so far
-  std::atomic<pid_t> watched{0};  // the process that has the thread that watches: a child by fork() has not
+  std::atomic<pid_t> watched{0};        // the process that has the thread that watches: a child by fork() has not
 };
 
 namespace {
@@ -95,6 +95,8 @@ Waiting::~Waiting() {
   renew();
 }
 
-void Waiting::renew() { registry().moves.fetch_add(1, std::memory_order_relaxed); }
+void Waiting::renew() {
+  registry().moves.fetch_add(1, std::memory_order_relaxed);
+}
 
 }  // namespace pdl

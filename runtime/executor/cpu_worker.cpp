@@ -7,7 +7,7 @@
 #include "runtime/comm/gloo_groups.hpp"
 #include "runtime/comm/gloo_pairs.hpp"
 #include "runtime/executor/worker_device.hpp"
-#include "runtime/measure/span_recorder.hpp"
+#include "runtime/trace/span_recorder.hpp"
 
 namespace pdl {
 namespace {
@@ -99,12 +99,14 @@ class CpuWorker : public WorkerDevice {
   SpanRecorder* recorder_ = nullptr;
   std::unique_ptr<GlooPairs> gloo_;
   std::unique_ptr<GlooGroups> groups_;
-  std::vector<Kept> messages_;    // by task
+  std::vector<Kept> messages_;  // by task
   std::vector<TaskId> under_way_;
 };
 
 }  // namespace
 
-std::unique_ptr<WorkerDevice> make_cpu_worker(std::size_t tasks) { return std::make_unique<CpuWorker>(tasks); }
+std::unique_ptr<WorkerDevice> make_cpu_worker(std::size_t tasks) {
+  return std::make_unique<CpuWorker>(tasks);
+}
 
 }  // namespace pdl

@@ -1,7 +1,7 @@
 // A worker on a GPU: tasks are launched on the stream that the graph gives them; events hold them back; peer copies by
 // the sender's copy engine; NCCL.
 #include "runtime/executor/worker_device.hpp"
-#include "sim/spec/error.hpp"
+#include "sim/io/error.hpp"
 
 #if PDL_CUDA
 
@@ -16,7 +16,7 @@
 
 #include "runtime/comm/nccl_groups.hpp"
 #include "runtime/comm/nccl_pairs.hpp"
-#include "runtime/measure/span_recorder.hpp"
+#include "runtime/trace/span_recorder.hpp"
 
 namespace pdl {
 namespace {
@@ -43,7 +43,8 @@ class CudaWorker : public WorkerDevice {
   }
 
   void connect(const Meeting& meeting) override {
-    if (!meeting.channels.empty()) nccl_ = std::make_unique<NcclPairs>(meeting.worker, meeting.channels, *meeting.store);
+    if (!meeting.channels.empty())
+      nccl_ = std::make_unique<NcclPairs>(meeting.worker, meeting.channels, *meeting.store);
     if (!meeting.groups.empty()) groups_ = std::make_unique<NcclGroups>(meeting.worker, meeting.groups, *meeting.store);
   }
 
@@ -72,13 +73,13 @@ class CudaWorker : public WorkerDevice {
   }
 
   void send(TaskId task, const Transfer& transfer) override {
-    nccl_->send(transfer.source.const_data_ptr(), static_cast<std::int64_t>(transfer.source.nbytes()),
-                transfer.channel, stream(task));
+    nccl_->send(transfer.source.const_data_ptr(), static_cast<std::int64_t>(transfer.source.nbytes()), transfer.channel,
+                stream(task));
   }
 
   void receive(TaskId task, const Transfer& transfer) override {
-    nccl_->receive(transfer.target.data_ptr(), static_cast<std::int64_t>(transfer.target.nbytes()),
-                   transfer.channel, stream(task));
+    nccl_->receive(transfer.target.data_ptr(), static_cast<std::int64_t>(transfer.target.nbytes()), transfer.channel,
+                   stream(task));
   }
 
   void all_reduce(TaskId task, const Exchange& exchange) override {
@@ -121,7 +122,7 @@ class CudaWorker : public WorkerDevice {
   }
 
   c10::DeviceIndex index_;
-  EventTable& events_;             // of all workers of the process
+  EventTable& events_;  // of all workers of the process
   std::vector<TaskId> own_events_;
   std::vector<std::uint32_t> places_;  // by task: of its stream
   std::array<std::optional<CUDAStream>, kStreamsPerWorker> streams_;

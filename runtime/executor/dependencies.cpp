@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "runtime/comm/message_channel.hpp"
-#include "sim/spec/error.hpp"
+#include "sim/io/error.hpp"
 
 namespace pdl {
 namespace {
@@ -15,10 +15,13 @@ namespace {
 class TaskIndex {
  public:
   explicit TaskIndex(const Plan& plan)
-      : stages_(plan.stages.size()), microbatches_(plan.microbatch_rows.size()), tasks_(kKinds * stages_ * microbatches_, kNone) {
+      : stages_(plan.stages.size()),
+        microbatches_(plan.microbatch_rows.size()),
+        tasks_(kKinds * stages_ * microbatches_, kNone) {
     for (TaskId t = 0; t < plan.graph.tasks.size(); ++t) {
       const Task& task = plan.graph.tasks[t];
-      if (task.microbatch >= 0 && static_cast<std::size_t>(task.kind) < kKinds) tasks_[place(task.kind, task.stage, task.microbatch)] = t;
+      if (task.microbatch >= 0 && static_cast<std::size_t>(task.kind) < kKinds)
+        tasks_[place(task.kind, task.stage, task.microbatch)] = t;
     }
   }
 
@@ -61,7 +64,8 @@ std::string task_text(const TaskGraph& graph, TaskId id) {
     path.push_back(t);
   }
   std::string text = "deadlock: ";
-  for (auto at = std::find(path.begin(), path.end(), t); at != path.end(); ++at) text += task_text(graph, *at) + " waits for ";
+  for (auto at = std::find(path.begin(), path.end(), t); at != path.end(); ++at)
+    text += task_text(graph, *at) + " waits for ";
   throw CannotRun(text + task_text(graph, t));
 }
 
@@ -248,15 +252,18 @@ void check_message_order(const Plan& plan) {
   }
   const auto listed = [&](const std::vector<TaskId>& tasks, std::size_t from) {
     std::string text;
-    for (std::size_t i = from; i < std::min(from + 3, tasks.size()); ++i) text += (i > from ? ", " : "") + task_action(graph.tasks[tasks[i]]);
+    for (std::size_t i = from; i < std::min(from + 3, tasks.size()); ++i)
+      text += (i > from ? ", " : "") + task_action(graph.tasks[tasks[i]]);
     return text + (from + 3 < tasks.size() ? ", ..." : "");
   };
   for (const auto& [channel, orders] : channels) {
     for (std::size_t i = 0; i < orders.sent.size(); ++i) {
-      if (i < orders.received.size() && graph.tasks[orders.sent[i]].group == graph.tasks[orders.received[i]].group) continue;
+      if (i < orders.received.size() && graph.tasks[orders.sent[i]].group == graph.tasks[orders.received[i]].group)
+        continue;
       throw CannotRun("transport " + to_string(plan.spec.transport) + " matches messages by their order: worker " +
                       std::to_string(channel.from) + " sends " + listed(orders.sent, i) + ", worker " +
-                      std::to_string(channel.to) + " receives " + listed(orders.received, i) + " (transport copy takes any order)");
+                      std::to_string(channel.to) + " receives " + listed(orders.received, i) +
+                      " (transport copy takes any order)");
     }
   }
 }

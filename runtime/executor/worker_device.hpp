@@ -1,5 +1,6 @@
 // What a worker of a pipeline needs of its device: order between tasks, transfers, and to know when all is done. One
-// implementation for GPUs (CUDA streams and events, peer copies, NCCL), one for CPU (the worker's own thread, memcpy, Gloo).
+// implementation for GPUs (CUDA streams and events, peer copies, NCCL), one for CPU (the worker's own thread, memcpy,
+// Gloo).
 //
 //   device->inside([&] {                       // device and compute stream are current
 //     device->begin_step(recorder);
@@ -34,10 +35,10 @@ class SpanRecorder;
 
 /// One message between two workers, as one of them sees it.
 struct Transfer {
-  at::Tensor source;  // defined where this process reads it
-  at::Tensor target;  // defined where this process writes it
-  int peer = 0;       // the other worker
-  int tag = 0;        // Gloo: the same at both ends, and at no other message of the step
+  at::Tensor source;       // defined where this process reads it
+  at::Tensor target;       // defined where this process writes it
+  int peer = 0;            // the other worker
+  int tag = 0;             // Gloo: the same at both ends, and at no other message of the step
   MessageChannel channel;  // NCCL: the messages of a channel are matched by their order
 };
 
@@ -65,8 +66,8 @@ class WorkerDevice {
   /// Before the first send, receive or all-reduce, inside, on all workers at once: returns when all have come.
   virtual void connect(const Meeting& meeting) = 0;
 
-  /// Before the first step, inside: creates the task's stream and, if others wait for the task, its event. `stream`: its
-  /// place among the streams of the worker, below kStreamsPerWorker; 0 computes.
+  /// Before the first step, inside: creates the task's stream and, if others wait for the task, its event. `stream`:
+  /// its place among the streams of the worker, below kStreamsPerWorker; 0 computes.
   virtual void prepare(TaskId task, std::uint32_t stream, bool awaited) = 0;
 
   /// `recorder` (or null) is told of the begin and the end of every task of this step.

@@ -31,10 +31,16 @@ class Nvml {
     return text;
   }
 
-  std::optional<unsigned> sm_clock_mhz(const char* pci) const { return number(pci, "nvmlDeviceGetClockInfo", kSmClock); }
-  std::optional<unsigned> largest_sm_clock_mhz(const char* pci) const { return number(pci, "nvmlDeviceGetMaxClockInfo", kSmClock); }
+  std::optional<unsigned> sm_clock_mhz(const char* pci) const {
+    return number(pci, "nvmlDeviceGetClockInfo", kSmClock);
+  }
+  std::optional<unsigned> largest_sm_clock_mhz(const char* pci) const {
+    return number(pci, "nvmlDeviceGetMaxClockInfo", kSmClock);
+  }
   std::optional<unsigned> power_mw(const char* pci) const { return number(pci, "nvmlDeviceGetPowerUsage"); }
-  std::optional<unsigned> power_limit_mw(const char* pci) const { return number(pci, "nvmlDeviceGetPowerManagementLimit"); }
+  std::optional<unsigned> power_limit_mw(const char* pci) const {
+    return number(pci, "nvmlDeviceGetPowerManagementLimit");
+  }
 
  private:
   static constexpr int kSmClock = 1;  // NVML_CLOCK_SM

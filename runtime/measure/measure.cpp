@@ -11,18 +11,20 @@
 #include <string>
 
 #include "runtime/comm/rendezvous.hpp"
-#include "runtime/executor/devices.hpp"
+#include "runtime/device/devices.hpp"
 #include "runtime/measure/environment.hpp"
 #include "runtime/measure/run_record.hpp"
-#include "runtime/measure/span_recorder.hpp"
-#include "sim/report/metrics.hpp"
+#include "runtime/trace/span_recorder.hpp"
+#include "sim/io/error.hpp"
 #include "sim/report/progress_bar.hpp"
-#include "sim/spec/error.hpp"
+#include "sim/run/metrics.hpp"
 
 namespace pdl {
 namespace {
 
-double to_ms(const StepInterval& interval) { return static_cast<double>(interval.end_ns - interval.begin_ns) / 1e6; }
+double to_ms(const StepInterval& interval) {
+  return static_cast<double>(interval.end_ns - interval.begin_ns) / 1e6;
+}
 
 int recorded_steps(const Plan& plan, const RuntimeOptions& options) {
   return steps_overlap(plan.spec) ? std::max(options.steps, options.recorded_steps) : options.recorded_steps;
@@ -66,7 +68,8 @@ class Stopwatch {
 
   void show_progress() {
     if (!progress_) return;
-    progress_->show(static_cast<double>(steps_) / all_steps_, std::to_string(steps_) + " of " + std::to_string(all_steps_) + " steps");
+    progress_->show(static_cast<double>(steps_) / all_steps_,
+                    std::to_string(steps_) + " of " + std::to_string(all_steps_) + " steps");
   }
 
   void keep_loss() {
@@ -93,8 +96,8 @@ const RecordedInterval& typical(const std::vector<RecordedInterval>& recorded, d
   });
 }
 
-/// From the start of the step. The clocks of the devices are known to some microseconds: a span may seem to begin before
-/// the step or to end after it, and is then cut or the step made longer by as much.
+/// From the start of the step. The clocks of the devices are known to some microseconds: a span may seem to begin
+/// before the step or to end after it, and is then cut or the step made longer by as much.
 Timeline make_measured_timeline(const Plan& plan, const RecordedInterval& recorded) {
   std::vector<TaskTimes> times = recorded.tasks.times;
   for (TaskTimes& task : times) {
@@ -130,7 +133,7 @@ double standard_deviation(const std::vector<double>& values) {
 }
 
 /// Where the next step would start before this one has ended: the time of the worker that is at it longest, in each
-/// recorded step (sim/report/metrics.hpp).
+/// recorded step (sim/run/metrics.hpp).
 std::vector<double> overlapping_steps_ms(const Plan& plan, const RunRecord& record) {
   std::vector<double> ms;
   for (const RecordedInterval& recorded : record.recorded) {
@@ -145,7 +148,8 @@ RunRecord taken_steps(RunRecord record) {
   std::erase_if(record.steps, [](const StepInterval& step) { return step.skipped; });
   std::erase_if(record.recorded, [](const RecordedInterval& step) { return step.step.skipped; });
   const auto refuse = [](const std::string& steps) {
-    throw CannotRun("all " + steps + " steps were skipped, because gradients were not finite in fp16: a lower --loss-scale or more "
+    throw CannotRun("all " + steps +
+                    " steps were skipped, because gradients were not finite in fp16: a lower --loss-scale or more "
                     "--warmup steps, or amp-bf16");
   };
   if (record.steps.empty()) refuse(std::to_string(measured) + " measured");
@@ -157,12 +161,13 @@ std::vector<std::string> warnings_of(const RunRecord& record, const Rendezvous* 
   std::vector<std::string> warnings;
   for (std::size_t w = 1; w < record.cards.size(); ++w) {
     if (record.cards[w] == record.cards[0]) continue;
-    warnings.push_back("mixed cards: GPU 0 is a " + record.cards[0] + ", GPU " + std::to_string(w) + " a " + record.cards[w] +
-                       "; a step takes as long as the slowest");
+    warnings.push_back("mixed cards: GPU 0 is a " + record.cards[0] + ", GPU " + std::to_string(w) + " a " +
+                       record.cards[w] + "; a step takes as long as the slowest");
   }
   if (rendezvous && rendezvous->hosts() > 1) {
-    warnings.push_back("the clocks of " + std::to_string(rendezvous->hosts()) +
-                       " hosts are not compared: the times of each worker count from when it left the barrier before the step");
+    warnings.push_back(
+        "the clocks of " + std::to_string(rendezvous->hosts()) +
+        " hosts are not compared: the times of each worker count from when it left the barrier before the step");
   }
   return warnings;
 }
@@ -184,7 +189,8 @@ RunResult make_result(const Plan& plan, const RunRecord& all, nlohmann::json env
   const RunRecord record = taken_steps(all);
   RunResult result = begin_result(plan);
   result.measured = true;
-  const std::vector<double> steps_ms = steps_overlap(plan.spec) ? overlapping_steps_ms(plan, record) : milliseconds_of(record, false);
+  const std::vector<double> steps_ms =
+      steps_overlap(plan.spec) ? overlapping_steps_ms(plan, record) : milliseconds_of(record, false);
   const Quartiles measured = quartiles(steps_ms);
   result.step_time = {measured.median, measured.p25, measured.p75, static_cast<std::int64_t>(steps_ms.size())};
   const double recorded_ms = quartiles(milliseconds_of(record, true)).median;

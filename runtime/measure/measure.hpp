@@ -4,21 +4,23 @@
 //   write_run(run, "run.json");
 //
 //   warm-up steps     dropped
-//   measured steps    wall time each, from before the first issue to all devices idle; nothing is recorded. With the warm-up
-//                     steps before them they are RunResult::steps, each with its time and its loss
-//   recorded steps    the same, with a SpanRecorder: the timeline is that of the one nearest to their median. Where steps
-//                     overlap (sim/report/metrics.hpp), as many as measured steps, and the step time is taken from them: the
-//                     time of the worker that is at it longest, by its spans
+//   measured steps    wall time each, from before the first issue to all devices idle; nothing is recorded. With the
+//                     warm-up steps before them they are RunResult::steps, each with its time and its loss
+//   recorded steps    the same, with a SpanRecorder: the timeline is that of the one nearest to their median. Where
+//                     steps overlap (sim/run/metrics.hpp), as many as measured steps, and the step time is taken from
+//                     them: the time of the worker that is at it longest, by its spans
 //
-// Where workers are processes, all of them wait for each other before a step (Rendezvous::barrier); the step is from the
-// first that starts to the last whose device is idle, on the clock that they share. On several hosts there is no such
-// clock: every worker's times count from when it left that barrier. Extra facts of the run:
+// Where workers are processes, all of them wait for each other before a step (Rendezvous::barrier); the step is from
+// the first that starts to the last whose device is idle, on the clock that they share. On several hosts there is no
+// such clock: every worker's times count from when it left that barrier. Extra facts of the run:
 //
 //   extra.losses        one number a step, warm-up and recorded steps included
 //   extra.warmup_ms     the time of each warm-up step, in order
 //   extra.step_time_stddev_ms   standard deviation of the measured steps
-//   extra.skipped_steps, extra.skipped, extra.loss_scale     amp-fp16: measured steps whose gradients were not finite, which
-//                       are no part of any statistic; all such steps, by their place in extra.losses; the scale at the end
+//   extra.skipped_steps, extra.skipped, extra.loss_scale     amp-fp16: measured steps whose gradients were not finite,
+//                                                            which
+//                       are no part of any statistic; all such steps, by their place in extra.losses; the scale at the
+//                       end
 //   extra.recording     step_time_ms (median of the recorded steps), overhead_fraction (against the measured median),
 //                       clock_uncertainty_us (of the recorded step that is the timeline)
 //
@@ -28,9 +30,9 @@
 #include <string>
 #include <vector>
 
-#include "runtime/executor/runtime_options.hpp"
-#include "runtime/executor/step_program.hpp"
-#include "sim/report/run_result.hpp"
+#include "runtime/device/runtime_options.hpp"
+#include "runtime/program/step_program.hpp"
+#include "sim/run/run_result.hpp"
 
 namespace pdl {
 

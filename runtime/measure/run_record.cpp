@@ -6,8 +6,12 @@
 namespace pdl {
 namespace {
 
-nlohmann::json to_json(const StepInterval& interval) { return {interval.begin_ns, interval.end_ns, interval.skipped}; }
-StepInterval interval_from(const nlohmann::json& json) { return {json[0], json[1], json[2]}; }
+nlohmann::json to_json(const StepInterval& interval) {
+  return {interval.begin_ns, interval.end_ns, interval.skipped};
+}
+StepInterval interval_from(const nlohmann::json& json) {
+  return {json[0], json[1], json[2]};
+}
 
 nlohmann::json to_json(const std::vector<StepInterval>& intervals) {
   nlohmann::json json = nlohmann::json::array();
@@ -28,7 +32,8 @@ void join(StepInterval& into, const StepInterval& other) {
 }  // namespace
 
 std::string pack(const RunRecord& record) {
-  nlohmann::json json = {{"losses", record.losses}, {"memory", record.peak_memory_bytes}, {"cards", record.cards}, {"gpus", record.gpus}};
+  nlohmann::json json = {
+      {"losses", record.losses}, {"memory", record.peak_memory_bytes}, {"cards", record.cards}, {"gpus", record.gpus}};
   json["warmup"] = to_json(record.warmup);
   json["steps"] = to_json(record.steps);
   json["recorded"] = nlohmann::json::array();

@@ -9,14 +9,14 @@
 #include <string>
 #include <vector>
 
-#include "runtime/measure/span_recorder.hpp"
+#include "runtime/trace/span_recorder.hpp"
 
 namespace pdl {
 
 struct StepInterval {
   std::int64_t begin_ns = 0;  // of the host's steady clock, or since the barrier
   std::int64_t end_ns = 0;
-  bool skipped = false;       // its gradients were not finite
+  bool skipped = false;  // its gradients were not finite
 };
 
 struct RecordedInterval {
@@ -33,7 +33,8 @@ struct RunRecord {
   std::vector<std::int64_t> skipped;            // steps, by their place in `losses`
   std::vector<std::int64_t> peak_memory_bytes;  // of its own workers; empty on CPU
   std::vector<std::string> cards;               // of its own workers; empty on CPU
-  nlohmann::json gpus = nlohmann::json::array();  // of its own workers: describe_gpus() (runtime/measure/environment.hpp)
+  nlohmann::json gpus =
+      nlohmann::json::array();  // of its own workers: describe_gpus() (runtime/measure/environment.hpp)
 };
 
 std::string pack(const RunRecord& record);

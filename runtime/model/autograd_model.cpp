@@ -95,7 +95,9 @@ void AutogradStage::zero_grad() {
   }
 }
 
-std::vector<at::Tensor> AutogradStage::parameters() const { return parameters_of(layers_); }
+std::vector<at::Tensor> AutogradStage::parameters() const {
+  return parameters_of(layers_);
+}
 
 std::vector<at::Tensor> AutogradStage::gradients() const {
   std::vector<at::Tensor> gradients;
@@ -110,7 +112,8 @@ at::Tensor weighted_loss(const at::Tensor& output, const at::Tensor& target, dou
   return weight == 1 ? loss : loss * weight;
 }
 
-at::Tensor microbatch_loss(const at::Tensor& output, const at::Tensor& target, std::int64_t batch, std::int64_t rounds) {
+at::Tensor microbatch_loss(const at::Tensor& output, const at::Tensor& target, std::int64_t batch,
+                           std::int64_t rounds) {
   return weighted_loss(output, target, static_cast<double>(output.size(0)) / static_cast<double>(batch * rounds));
 }
 

@@ -8,8 +8,8 @@
 //   stage.zero_grad();
 //
 // fp32; whether products use TF32 is LibTorch's setting. Launched on the current stream of the calling thread, the
-// backward on the streams of the forward (autograd's rule). Not here: mixed precision (runtime/model/autocast.hpp), other
-// kinds of layer, the order of stages (runtime/executor/autograd_program.hpp).
+// backward on the streams of the forward (autograd's rule). Not here: mixed precision (runtime/model/autocast.hpp),
+// other kinds of layer, the order of stages (runtime/program/autograd_program.hpp).
 #pragma once
 
 #include <torch/nn/modules/linear.h>
@@ -17,7 +17,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "runtime/executor/runtime_options.hpp"
+#include "runtime/device/runtime_options.hpp"
 #include "sim/plan/plan.hpp"
 
 namespace pdl {
@@ -73,7 +73,8 @@ at::Tensor weighted_loss(const at::Tensor& output, const at::Tensor& target, dou
 
 /// nn.MSELoss of a micro-batch of one of `rounds` accumulation rounds, times rows / batch / rounds: the losses of all
 /// micro-batches of a step, whatever their sizes, add up to nn.MSELoss of the batch, and so do their gradients.
-at::Tensor microbatch_loss(const at::Tensor& output, const at::Tensor& target, std::int64_t batch, std::int64_t rounds = 1);
+at::Tensor microbatch_loss(const at::Tensor& output, const at::Tensor& target, std::int64_t batch,
+                           std::int64_t rounds = 1);
 
 /// The sum of the losses of a step's micro-batches; NaN if one is missing. Waits for the device.
 double sum_of_losses(const std::vector<at::Tensor>& losses);

@@ -32,11 +32,14 @@ bool GradScaler::found_inf() const {
 void GradScaler::update() {
   const at::NoGradGuard no_grad;
   at::Tensor found = found_infs_.front().to(scale_.device(), /*non_blocking=*/true);
-  for (std::size_t i = 1; i < found_infs_.size(); ++i) found += found_infs_[i].to(scale_.device(), /*non_blocking=*/true);
+  for (std::size_t i = 1; i < found_infs_.size(); ++i)
+    found += found_infs_[i].to(scale_.device(), /*non_blocking=*/true);
   at::_amp_update_scale_(scale_, growth_tracker_, found, kGrowthFactor, kBackoffFactor, kGrowthInterval);
   found_infs_.clear();
 }
 
-double GradScaler::current_scale() const { return scale_.item<double>(); }
+double GradScaler::current_scale() const {
+  return scale_.item<double>();
+}
 
 }  // namespace pdl

@@ -6,10 +6,11 @@
 //   for (AutogradStage& stage : stages) scaler.unscale(stage.gradients());     // once a device
 //   const bool skip = scaler.found_inf();                                      // the host waits for the devices
 //   if (!skip) for (AutogradStage& stage : stages) stage.optimizer_step();
-//   scaler.update();                                                           // x 0.5 after a skipped step, x 2 after 2000 others
+//   scaler.update();                                                           // x 0.5 after a skipped step, x 2 after
+//                                                                              2000 others
 //
-// Source: torch/amp/grad_scaler.py, PyTorch 2.11, with its default numbers. The same operations in the same order, on the
-// current stream of each device. The scale lives on the device of the loss.
+// Source: torch/amp/grad_scaler.py, PyTorch 2.11, with its default numbers. The same operations in the same order, on
+// the current stream of each device. The scale lives on the device of the loss.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -33,8 +34,8 @@ class GradScaler {
   /// device and step.
   void unscale(const std::vector<at::Tensor>& gradients);
 
-  /// True if a gradient that was unscaled in this step is not finite: the step must be skipped. Waits for the devices, one
-  /// after another.
+  /// True if a gradient that was unscaled in this step is not finite: the step must be skipped. Waits for the devices,
+  /// one after another.
   bool found_inf() const;
 
   /// At the end of a step: the next scale.
@@ -44,9 +45,9 @@ class GradScaler {
   double current_scale() const;
 
  private:
-  at::Tensor scale_;          // fp32, one number
-  at::Tensor growth_tracker_; // int32, one number: steps in a row without infinities
-  at::Tensor inverse_scale_;  // of this step
+  at::Tensor scale_;                    // fp32, one number
+  at::Tensor growth_tracker_;           // int32, one number: steps in a row without infinities
+  at::Tensor inverse_scale_;            // of this step
   std::vector<at::Tensor> found_infs_;  // of this step, one a device
 };
 

@@ -10,8 +10,8 @@
 #include <tuple>
 #include <vector>
 
-#include "runtime/measure/stream_time.hpp"
-#include "sim/spec/error.hpp"
+#include "runtime/trace/stream_time.hpp"
+#include "sim/io/error.hpp"
 
 #if PDL_CUDA
 #include <ATen/Context.h>
@@ -58,10 +58,13 @@ struct Key {
   auto operator<=>(const Key&) const = default;
 };
 
-bool is_transposed(const at::Tensor& matrix) { return matrix.stride(0) == 1 && matrix.stride(1) != 1; }
+bool is_transposed(const at::Tensor& matrix) {
+  return matrix.stride(0) == 1 && matrix.stride(1) != 1;
+}
 
 Key key_of(const MatrixProduct& p) {
-  return {p.out.size(0), p.a.size(1), p.out.size(1), is_transposed(p.a), is_transposed(p.b), p.beta != 0, p.bias.defined()};
+  return {p.out.size(0),      p.a.size(1), p.out.size(1),   is_transposed(p.a),
+          is_transposed(p.b), p.beta != 0, p.bias.defined()};
 }
 
 /// A product as cuBLASLt takes it. Its matrices are column-major: a row-major matrix is its own transpose, so
@@ -89,34 +92,40 @@ class LtProduct {
   std::vector<cublasLtMatmulAlgo_t> proposals(cublasLtHandle_t handle) const {
     cublasLtMatmulPreference_t preference = nullptr;
     check(cublasLtMatmulPreferenceCreate(&preference), "cublasLtMatmulPreferenceCreate");
-    cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &kWorkspaceBytes, sizeof kWorkspaceBytes);
+    cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &kWorkspaceBytes,
+                                         sizeof kWorkspaceBytes);
     std::array<cublasLtMatmulHeuristicResult_t, kProposals> results{};
     int found = 0;
-    cublasLtMatmulAlgoGetHeuristic(handle, description_, first_, second_, out_, out_, preference, kProposals, results.data(), &found);
+    cublasLtMatmulAlgoGetHeuristic(handle, description_, first_, second_, out_, out_, preference, kProposals,
+                                   results.data(), &found);
     cublasLtMatmulPreferenceDestroy(preference);
     std::vector<cublasLtMatmulAlgo_t> algorithms;
     for (int i = 0; i < found; ++i) {
-      if (results[static_cast<std::size_t>(i)].state == CUBLAS_STATUS_SUCCESS) algorithms.push_back(results[static_cast<std::size_t>(i)].algo);
+      if (results[static_cast<std::size_t>(i)].state == CUBLAS_STATUS_SUCCESS)
+        algorithms.push_back(results[static_cast<std::size_t>(i)].algo);
     }
     return algorithms;
   }
 
-  cublasStatus_t run(cublasLtHandle_t handle, const MatrixProduct& p, const cublasLtMatmulAlgo_t& algorithm, void* workspace) {
+  cublasStatus_t run(cublasLtHandle_t handle, const MatrixProduct& p, const cublasLtMatmulAlgo_t& algorithm,
+                     void* workspace) {
     const auto alpha = static_cast<float>(p.alpha), beta = static_cast<float>(p.beta);
     if (p.bias.defined()) set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, p.bias.const_data_ptr());
-    return cublasLtMatmul(handle, description_, &alpha, p.b.const_data_ptr(), first_, p.a.const_data_ptr(), second_, &beta,
-                          p.out.const_data_ptr(), out_, p.out.mutable_data_ptr(), out_, &algorithm, workspace, kWorkspaceBytes,
-                          at::cuda::getCurrentCUDAStream());
+    return cublasLtMatmul(handle, description_, &alpha, p.b.const_data_ptr(), first_, p.a.const_data_ptr(), second_,
+                          &beta, p.out.const_data_ptr(), out_, p.out.mutable_data_ptr(), out_, &algorithm, workspace,
+                          kWorkspaceBytes, at::cuda::getCurrentCUDAStream());
   }
 
  private:
   template <typename Value>
   void set(cublasLtMatmulDescAttributes_t attribute, const Value& value) {
-    check(cublasLtMatmulDescSetAttribute(description_, attribute, &value, sizeof value), "cublasLtMatmulDescSetAttribute");
+    check(cublasLtMatmulDescSetAttribute(description_, attribute, &value, sizeof value),
+          "cublasLtMatmulDescSetAttribute");
   }
   static cublasLtMatrixLayout_t layout(std::int64_t rows, std::int64_t columns) {
     cublasLtMatrixLayout_t layout = nullptr;
-    check(cublasLtMatrixLayoutCreate(&layout, CUDA_R_32F, static_cast<std::uint64_t>(rows), static_cast<std::uint64_t>(columns), rows),
+    check(cublasLtMatrixLayoutCreate(&layout, CUDA_R_32F, static_cast<std::uint64_t>(rows),
+                                     static_cast<std::uint64_t>(columns), rows),
           "cublasLtMatrixLayoutCreate");
     return layout;
   }
@@ -159,7 +168,8 @@ struct MatrixProducts::Ways {
 MatrixProducts::MatrixProducts(at::Device device) {
   if (!device.is_cuda() || at::globalContext().allowTF32CuBLAS()) return;
   ways_ = std::make_unique<Ways>();
-  ways_->workspace = at::empty({static_cast<std::int64_t>(kWorkspaceBytes)}, at::TensorOptions().device(device).dtype(at::kByte));
+  ways_->workspace =
+      at::empty({static_cast<std::int64_t>(kWorkspaceBytes)}, at::TensorOptions().device(device).dtype(at::kByte));
 }
 
 MatrixProducts::~MatrixProducts() = default;
@@ -178,7 +188,8 @@ void MatrixProducts::run(const MatrixProduct& p) {
   if (!ways_) return run_by_libtorch(p);
   const auto way = ways_->of_key.find(key_of(p));
   if (way == ways_->of_key.end() || !way->second) return run_by_libtorch(p);
-  check(way->second->product.run(at::cuda::getCurrentCUDABlasLtHandle(), p, way->second->algorithm, ways_->workspace.mutable_data_ptr()),
+  check(way->second->product.run(at::cuda::getCurrentCUDABlasLtHandle(), p, way->second->algorithm,
+                                 ways_->workspace.mutable_data_ptr()),
         "cublasLtMatmul");
 }
 
@@ -188,7 +199,9 @@ struct MatrixProducts::Ways {};
 MatrixProducts::MatrixProducts(at::Device) {}
 MatrixProducts::~MatrixProducts() = default;
 void MatrixProducts::tune(const MatrixProduct&) {}
-void MatrixProducts::run(const MatrixProduct& product) { run_by_libtorch(product); }
+void MatrixProducts::run(const MatrixProduct& product) {
+  run_by_libtorch(product);
+}
 
 #endif
 

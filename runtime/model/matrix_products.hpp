@@ -5,11 +5,12 @@
 //   products.run({dW, dZ_transposed, X, 1, 1, {}});        // dW = 1 * dZ^T X + 1 * dW
 //   products.run({Y, X, W_transposed, 1, 0, bias});        // Y = relu(X W^T + bias)
 //
-// The ways are LibTorch's own call and the kernels that cuBLASLt proposes for the shape (cublasLtMatmulAlgoGetHeuristic).
-// Its first proposal, which libraries take, is not always the fastest: forward 256 x 4096 x 4096 on an H100 takes 250 us
-// by LibTorch's fused call, 185 us by another kernel. A way that is less than 1 % faster than LibTorch's is not taken.
-// The choice is made once a process and shape, so that every stage of equal layers runs equal kernels. On CPU, and where
-// TF32 is allowed, LibTorch's call is the only way. Not here: batched products, other number formats.
+// The ways are LibTorch's own call and the kernels that cuBLASLt proposes for the shape
+// (cublasLtMatmulAlgoGetHeuristic). Its first proposal, which libraries take, is not always the fastest: forward 256 x
+// 4096 x 4096 on an H100 takes 250 us by LibTorch's fused call, 185 us by another kernel. A way that is less than 1 %
+// faster than LibTorch's is not taken. The choice is made once a process and shape, so that every stage of equal layers
+// runs equal kernels. On CPU, and where TF32 is allowed, LibTorch's call is the only way. Not here: batched products,
+// other number formats.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -10,8 +10,8 @@
 #include <mutex>
 #include <tuple>
 
-#include "runtime/measure/stream_time.hpp"
 #include "runtime/model/initial_values.hpp"
+#include "runtime/trace/stream_time.hpp"
 
 namespace pdl {
 namespace {
@@ -25,10 +25,13 @@ constexpr double kAdamEpsilon = 1e-8;
 constexpr double kLeastGain = 0.99;
 
 bool has_work(const Plan& plan, TaskKind kind) {
-  return std::any_of(plan.graph.works.begin(), plan.graph.works.end(), [&](const Work& work) { return work.kind == kind; });
+  return std::any_of(plan.graph.works.begin(), plan.graph.works.end(),
+                     [&](const Work& work) { return work.kind == kind; });
 }
 
-bool splits_backward(const Plan& plan) { return has_work(plan, TaskKind::backward_weight); }
+bool splits_backward(const Plan& plan) {
+  return has_work(plan, TaskKind::backward_weight);
+}
 
 /// The samples of one replica out of those of all; the memory of the others' is given back.
 at::Tensor slice_of_replica(const Plan& plan, std::int32_t replica, const at::Tensor& batch) {
@@ -58,7 +61,8 @@ PipelineStage::PipelineStage(const Plan& plan, int stage, at::Device device, con
       learning_rate_(options.learning_rate) {
   const c10::InferenceMode without_autograd;
   const bool joined = !first_ && !arrives_;
-  TORCH_CHECK(!joined || (before && before->stage_ + 1 == stage_), "stage ", stage_ - 1, " must be created before stage ", stage_);
+  TORCH_CHECK(!joined || (before && before->stage_ + 1 == stage_), "stage ", stage_ - 1,
+              " must be created before stage ", stage_);
   const auto begin = plan.spec.model.layers.begin() + first_layer_;
   shapes_.assign(begin, begin + plan.stages[stage].layer_count);
   if (last_) {
@@ -127,12 +131,16 @@ void PipelineStage::create_views(const Plan& plan, const RuntimeOptions& options
   const std::vector<std::int64_t>& rows = plan.microbatch_rows;
   const std::int32_t replica = plan.stages[static_cast<std::size_t>(stage_)].replica;
   at::Tensor input, target;
-  if (first_) input = slice_of_replica(plan, replica, make_input(plan.spec.batch, shapes_.front().in_features, device_, options.seed));
+  if (first_)
+    input = slice_of_replica(plan, replica,
+                             make_input(plan.spec.batch, shapes_.front().in_features, device_, options.seed));
   if (last_) {
-    target = slice_of_replica(plan, replica, make_target(plan.spec.batch, shapes_.back().out_features, device_, options.seed));
+    target = slice_of_replica(plan, replica,
+                              make_target(plan.spec.batch, shapes_.back().out_features, device_, options.seed));
     error_norms_ = at::zeros({static_cast<std::int64_t>(rows.size())}, target.options());
   }
-  const at::Tensor ones = at::ones({*std::max_element(rows.begin(), rows.end())}, at::TensorOptions().device(device_).dtype(at::kFloat));
+  const at::Tensor ones =
+      at::ones({*std::max_element(rows.begin(), rows.end())}, at::TensorOptions().device(device_).dtype(at::kFloat));
   const std::vector<Slot> slots = create_slots(plan);
 
   const std::size_t in_round = rows.size() / static_cast<std::size_t>(plan.spec.accum);
@@ -157,7 +165,8 @@ void PipelineStage::create_views(const Plan& plan, const RuntimeOptions& options
       views.gradients_transposed.push_back(views.gradients.back().t());
     }
     views.kept = views.activations;
-    if (slot.recomputed_output.defined()) views.kept.back() = rows_of(slot.recomputed_output, rows[m], shapes_.back().out_features);
+    if (slot.recomputed_output.defined())
+      views.kept.back() = rows_of(slot.recomputed_output, rows[m], shapes_.back().out_features);
     views.ones = ones.narrow(0, 0, rows[m]);
     if (last_) {
       views.target = target.narrow(0, offset, rows[m]);
@@ -178,8 +187,12 @@ MatrixProduct PipelineStage::input_gradient_product(MicrobatchViews& views, std:
 }
 
 MatrixProduct PipelineStage::weight_gradient_product(MicrobatchViews& views, std::size_t layer, bool accumulate) {
-  return {layers_[layer].weight_gradient, views.gradients_transposed[layer], views.kept[layer], alpha(layer),
-          accumulate ? 1.0 : 0.0, no_bias_};
+  return {layers_[layer].weight_gradient,
+          views.gradients_transposed[layer],
+          views.kept[layer],
+          alpha(layer),
+          accumulate ? 1.0 : 0.0,
+          no_bias_};
 }
 
 void PipelineStage::tune_products(const Plan& plan) {

@@ -14,14 +14,14 @@
 //              dX = dZ W                     not for the first layer of the model
 //              dW = dZ^T X  (+ dW)           gradients of later micro-batches are added by the GEMM itself (beta = 1)
 //              db = dZ^T 1  (+ db)
-//   loss       dY = (Y - T) * 2 / (batch * rounds * width), the mean squared error over the whole batch, so that micro-batches
-//              of all accumulation rounds add up to nn.MSELoss of the batch. The factor is the alpha of the last layer's
-//              products: no pass of its own. Of several replicas each has its own samples as its batch: the average of
-//              their gradients is the gradient of the whole batch.
+//   loss       dY = (Y - T) * 2 / (batch * rounds * width), the mean squared error over the whole batch, so that
+//              micro-batches of all accumulation rounds add up to nn.MSELoss of the batch. The factor is the alpha of
+//              the last layer's products: no pass of its own. Of several replicas each has its own samples as its
+//              batch: the average of their gradients is the gradient of the whole batch.
 //
-// The weight gradient of a layer is needed by nobody before the optimizer: it may run on a second stream beside the input
-// gradients of the layers before it, where its thread blocks fill the multiprocessors that those leave idle in their last
-// wave. Whether that is faster is timed once a process and kind of stage; a backward ends when both have.
+// The weight gradient of a layer is needed by nobody before the optimizer: it may run on a second stream beside the
+// input gradients of the layers before it, where its thread blocks fill the multiprocessors that those leave idle in
+// their last wave. Whether that is faster is timed once a process and kind of stage; a backward ends when both have.
 //
 // Buffers: one a slot for what must outlive a task; Plan::slots says which micro-batch uses which slot.
 //
@@ -34,9 +34,9 @@
 // writes its input gradient where that one expects the gradient of its output. That one's backward may change it there:
 // by then this one's input gradient is complete.
 //
-// Nothing is allocated in a step by this code (cuBLAS takes its workspace in the first one). Everything is launched on the
-// current stream of the current device; the caller orders the streams. All tensors are those of c10::InferenceMode: who
-// writes to one from outside does so in that mode. fp32; whether products use TF32 is LibTorch's setting.
+// Nothing is allocated in a step by this code (cuBLAS takes its workspace in the first one). Everything is launched on
+// the current stream of the current device; the caller orders the streams. All tensors are those of c10::InferenceMode:
+// who writes to one from outside does so in that mode. fp32; whether products use TF32 is LibTorch's setting.
 // Not here: autocast, other kinds of layer.
 #pragma once
 
@@ -46,9 +46,9 @@
 #include <memory>
 #include <vector>
 
-#include "runtime/executor/runtime_options.hpp"
+#include "runtime/device/runtime_options.hpp"
+#include "runtime/device/side_stream.hpp"
 #include "runtime/model/matrix_products.hpp"
-#include "runtime/model/side_stream.hpp"
 #include "sim/plan/plan.hpp"
 
 namespace pdl {
@@ -57,9 +57,9 @@ class PipelineStage {
  public:
   /// Allocates everything, draws the parameters, and the data where the stage holds the first or the last layer.
   /// `device` is the current device; the current stream is the one that the stage will run on.
-  /// `before`: the stage that was created before this one on the same worker, or null. Stages of a worker are created in
-  /// ascending order and run on one stream, so they share workspaces and the second stream; they may be destroyed in any
-  /// order. If plan.stages[stage - 1] is on the same worker, `before` must be that one.
+  /// `before`: the stage that was created before this one on the same worker, or null. Stages of a worker are created
+  /// in ascending order and run on one stream, so they share workspaces and the second stream; they may be destroyed in
+  /// any order. If plan.stages[stage - 1] is on the same worker, `before` must be that one.
   PipelineStage(const Plan& plan, int stage, at::Device device, const RuntimeOptions& options,
                 const PipelineStage* before = nullptr);
 
@@ -76,7 +76,8 @@ class PipelineStage {
   void backward_input(int microbatch);
   void backward_weight(int microbatch, bool accumulate);
 
-  /// The loss of the micro-batch and its gradient, which the backward of the last stage starts with. No effect elsewhere.
+  /// The loss of the micro-batch and its gradient, which the backward of the last stage starts with. No effect
+  /// elsewhere.
   void loss_gradient(int microbatch);
 
   void optimizer_step();
@@ -89,8 +90,8 @@ class PipelineStage {
   const at::Tensor& input_gradient(int microbatch) const { return views_[microbatch].input_gradient; }
 
   bool has_loss() const { return last_; }
-  /// Mean squared error over the whole batch of the last step; of several replicas the part of this one: they add up. Waits
-  /// for the device. Last stage only.
+  /// Mean squared error over the whole batch of the last step; of several replicas the part of this one: they add up.
+  /// Waits for the device. Last stage only.
   double loss() const;
 
   /// weight, bias of every layer, in order.
@@ -99,9 +100,9 @@ class PipelineStage {
 
  private:
   struct LayerTensors {
-    at::Tensor weight;            // out x in
-    at::Tensor weight_transposed; // view
-    at::Tensor bias;              // out
+    at::Tensor weight;             // out x in
+    at::Tensor weight_transposed;  // view
+    at::Tensor bias;               // out
     at::Tensor weight_gradient;
     at::Tensor bias_gradient;
   };
@@ -113,8 +114,8 @@ class PipelineStage {
     std::vector<at::Tensor> gradients;             // of every layer's output, then of its pre-activation: in place
     std::vector<at::Tensor> gradients_transposed;  // views
     at::Tensor input_gradient;
-    at::Tensor ones;    // rows
-    at::Tensor target;  // last stage
+    at::Tensor ones;        // rows
+    at::Tensor target;      // last stage
     at::Tensor error_norm;  // last stage: one number, the root of the sum of squared errors
   };
 

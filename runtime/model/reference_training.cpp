@@ -47,8 +47,8 @@ class PlainTraining {
  public:
   PlainTraining(const RunSpec& spec, const RuntimeOptions& options, at::Device device)
       : parameters_(initial_parameters(spec, options.seed, device)),
-        batch_(make_batch(spec.batch, spec.model.layers.front().in_features, spec.model.layers.back().out_features, device,
-                          options.seed)) {
+        batch_(make_batch(spec.batch, spec.model.layers.front().in_features, spec.model.layers.back().out_features,
+                          device, options.seed)) {
     for (const at::Tensor& parameter : parameters_) parameter.requires_grad_(true);
     optimizer_ = make_optimizer(spec, options.learning_rate, parameters_);
   }
@@ -57,7 +57,8 @@ class PlainTraining {
   double step(bool skip) {
     optimizer_->zero_grad();
     at::Tensor x = batch_.input;
-    for (std::size_t l = 0; l < parameters_.size(); l += 2) x = at::relu(at::linear(x, parameters_[l], parameters_[l + 1]));
+    for (std::size_t l = 0; l < parameters_.size(); l += 2)
+      x = at::relu(at::linear(x, parameters_[l], parameters_[l + 1]));
     const at::Tensor loss = at::mse_loss(x, batch_.target);
     if (!skip) {
       loss.backward();
@@ -75,11 +76,14 @@ class PlainTraining {
 };
 
 /// Euclidean.
-double length(const at::Tensor& tensor) { return tensor.to(at::kDouble).norm().item<double>(); }
+double length(const at::Tensor& tensor) {
+  return tensor.to(at::kDouble).norm().item<double>();
+}
 
 }  // namespace
 
-std::vector<at::Tensor> train_reference(const RunSpec& spec, const RuntimeOptions& options, at::Device device, int steps) {
+std::vector<at::Tensor> train_reference(const RunSpec& spec, const RuntimeOptions& options, at::Device device,
+                                        int steps) {
   PlainTraining training(spec, options, device);
   for (int step = 0; step < steps; ++step) static_cast<void>(training.step(/*skip=*/false));
   std::vector<at::Tensor> result;
@@ -103,7 +107,8 @@ double clear_learning_rate(const RunSpec& spec, RuntimeOptions options, at::Devi
   const auto falls = [&](double rate) {
     options.learning_rate = rate;
     const std::vector<double> losses = reference_losses(spec, options, device, steps, {});
-    return std::adjacent_find(losses.begin(), losses.end(), [](double a, double b) { return !(b < a); }) == losses.end();
+    return std::adjacent_find(losses.begin(), losses.end(), [](double a, double b) { return !(b < a); }) ==
+           losses.end();
   };
   double rate = RuntimeOptions().learning_rate;
   while (rate > kSmallest && !falls(rate)) rate /= kFactor;

@@ -1,5 +1,5 @@
-// The same training by the plainest means: one device, the whole batch at once, LibTorch's autograd and optimizers. What
-// every program's parameters must equal after the same number of steps.
+// The same training by the plainest means: one device, the whole batch at once, LibTorch's autograd and optimizers.
+// What every program's parameters must equal after the same number of steps.
 //
 //   std::vector<at::Tensor> expected = train_reference(spec, options, device, 40);
 //   Agreement a = compare_parameters(spec, options, device, {}, program->parameters(), expected);
@@ -8,7 +8,8 @@
 //   std::vector<double> losses = reference_losses(spec, options, device, 12, {0, 1});
 //   LossAgreement b = compare_losses(run.losses, losses);
 //
-// Always in fp32 or TF32. All accumulation rounds of a step have the same data, so one round is the same. Not for timing.
+// Always in fp32 or TF32. All accumulation rounds of a step have the same data, so one round is the same. Not for
+// timing.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -16,20 +17,22 @@
 #include <cstdint>
 #include <vector>
 
-#include "runtime/executor/runtime_options.hpp"
+#include "runtime/device/runtime_options.hpp"
 #include "sim/spec/run_spec.hpp"
 
 namespace pdl {
 
 /// weight and bias of every layer after `steps` steps, on the host.
-std::vector<at::Tensor> train_reference(const RunSpec& spec, const RuntimeOptions& options, at::Device device, int steps);
+std::vector<at::Tensor> train_reference(const RunSpec& spec, const RuntimeOptions& options, at::Device device,
+                                        int steps);
 
 /// The loss of each step, before its update; those in `skipped` (counted from 0) leave the parameters as they are.
 std::vector<double> reference_losses(const RunSpec& spec, const RuntimeOptions& options, at::Device device, int steps,
                                      const std::vector<std::int64_t>& skipped);
 
-/// A learning rate with which the loss of plain training falls as much as it soundly can in so many steps: a quarter of the
-/// largest (of 0.01 times powers of 4) with which every step makes it less. Throws std::runtime_error if there is none.
+/// A learning rate with which the loss of plain training falls as much as it soundly can in so many steps: a quarter of
+/// the largest (of 0.01 times powers of 4) with which every step makes it less. Throws std::runtime_error if there is
+/// none.
 double clear_learning_rate(const RunSpec& spec, RuntimeOptions options, at::Device device, int steps);
 
 struct LossAgreement {
@@ -38,25 +41,26 @@ struct LossAgreement {
   bool equal = false;
 };
 
-/// Of mixed precision and fp32: equal if no loss is further from the other than kLossTolerance of the way that the fp32 loss
-/// has gone. Without updates the difference is 1, with a gradient of half the length about .5, with other data of the same
-/// kind above 1. Mixed precision itself makes less than .015 at clear_learning_rate() (bf16, whose numbers are rounded by up
-/// to 0.4 %; 2 to 24 layers of 8 to 512 numbers, SGD and Adam, 12 steps): the errors of single numbers nearly cancel in the mean.
+/// Of mixed precision and fp32: equal if no loss is further from the other than kLossTolerance of the way that the fp32
+/// loss has gone. Without updates the difference is 1, with a gradient of half the length about .5, with other data of
+/// the same kind above 1. Mixed precision itself makes less than .015 at clear_learning_rate() (bf16, whose numbers are
+/// rounded by up to 0.4 %; 2 to 24 layers of 8 to 512 numbers, SGD and Adam, 12 steps): the errors of single numbers
+/// nearly cancel in the mean.
 inline constexpr double kLossTolerance = 0.05;
 LossAgreement compare_losses(const std::vector<double>& losses, const std::vector<double>& expected);
 
 struct Agreement {
   double largest_difference = 0;
-  /// The largest over the tensors of |a - b| / |b - start|, Euclidean norms: the difference of two trainings against the
-  /// way that they have gone. Rounding of the parameters themselves is left out of the difference.
+  /// The largest over the tensors of |a - b| / |b - start|, Euclidean norms: the difference of two trainings against
+  /// the way that they have gone. Rounding of the parameters themselves is left out of the difference.
   double relative_difference = 0;
   /// The way itself, against the start: |b - start| / |start|, the smallest over the tensors.
   double smallest_change = 0;
   bool equal = false;
 };
 
-/// `parameters`: of these layers, in this order; of all where `layers` is empty. `expected`: of all layers. Equal up to the rounding of fp32 (of TF32
-/// where the spec says so): products of other shapes add their terms in another order.
+/// `parameters`: of these layers, in this order; of all where `layers` is empty. `expected`: of all layers. Equal up to
+/// the rounding of fp32 (of TF32 where the spec says so): products of other shapes add their terms in another order.
 Agreement compare_parameters(const RunSpec& spec, const RuntimeOptions& options, at::Device device,
                              const std::vector<std::int64_t>& layers, const std::vector<at::Tensor>& parameters,
                              const std::vector<at::Tensor>& expected);

@@ -8,7 +8,7 @@
 
 namespace pdl {
 
-/// What the chosen command came to: an exit code of sim/spec/error.hpp.
+/// What the chosen command came to: an exit code of sim/io/error.hpp.
 using ExitCode = std::shared_ptr<int>;
 
 /// `arguments`: the words after the program's name, for the workers that it starts and for the record.

@@ -18,13 +18,14 @@
 #include "runtime/comm/peer_lost.hpp"
 #include "runtime/comm/rendezvous.hpp"
 #include "runtime/comm/waiting.hpp"
-#include "sim/spec/error.hpp"
+#include "sim/io/error.hpp"
 
 namespace pdl {
 namespace {
 
 constexpr const char* kLauncher = "PDL_WATCHED";  // in the environment of a worker: the process that started it
-// When a worker ends badly, others may end in its wake before this process looks: wait for them, to find the first cause.
+// When a worker ends badly, others may end in its wake before this process looks: wait for them, to find the first
+// cause.
 constexpr std::chrono::milliseconds kWake{500};
 
 /// The environment of this process with some variables set.
@@ -95,8 +96,8 @@ class Workers {
                                                              {"TORCHELASTIC_USE_AGENT_STORE", "True"},
                                                              {kLauncher, std::to_string(getpid())}});
     pid_t pid = 0;
-    const int error = posix_spawn(&pid, "/proc/self/exe", nullptr, nullptr, pointers(words).data(),
-                                  pointers(environment).data());
+    const int error =
+        posix_spawn(&pid, "/proc/self/exe", nullptr, nullptr, pointers(words).data(), pointers(environment).data());
     if (error != 0) throw CannotRun("worker " + std::to_string(rank) + " cannot be started: " + std::strerror(error));
     running_[pid] = rank;
   }
@@ -104,7 +105,9 @@ class Workers {
   /// Whether or not others wait for it, this process ends at the limit on waiting, and its workers with it.
   void stopped(pid_t pid, bool is_stopped) {
     stopped_.erase(pid);
-    if (is_stopped) stopped_[pid] = std::make_unique<Waiting>("worker " + std::to_string(running_[pid]) + " (process " + std::to_string(pid) + ") is stopped");
+    if (is_stopped)
+      stopped_[pid] = std::make_unique<Waiting>("worker " + std::to_string(running_[pid]) + " (process " +
+                                                std::to_string(pid) + ") is stopped");
   }
 
   void ended(pid_t pid, int status) {

@@ -3,9 +3,9 @@
 
 #include "runtime/tool/commands.hpp"
 #include "runtime/tool/launch.hpp"
-#include "sim/spec/error.hpp"
-#include "sim/spec/installation.hpp"
-#include "sim/spec/printable_text.hpp"
+#include "sim/io/error.hpp"
+#include "sim/io/installation.hpp"
+#include "sim/io/printable_text.hpp"
 #include "sim/tool/flags.hpp"
 
 namespace {
@@ -16,7 +16,8 @@ constexpr const char* kFooter =
     "  pdl-run --device cpu --gpus 2 --depth 8 --dim 256 --batch 64 --microbatches 4 --schedule gpipe --check\n"
     "  pdl-run scenario scenarios/hw3_4_more_gpus.json --out runs\n"
     "  torchrun --nproc-per-node 4 --no-python pdl-run --workers process --transport nccl --gpus 4\n"
-    "Exit codes: 0 fine, 2 the input is wrong, 3 the run cannot be done (out of memory, a dead worker), 1 a bug of pdl-run.";
+    "Exit codes: 0 fine, 2 the input is wrong, 3 the run cannot be done (out of memory, a dead worker), 1 a bug of "
+    "pdl-run.";
 
 int run_command_line(int argc, char** argv) {
   CLI::App app("Trains a model as planned and measures the step: without a subcommand, one run.", "pdl-run");

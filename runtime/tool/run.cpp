@@ -9,15 +9,15 @@
 #include "runtime/comm/peer_lost.hpp"
 #include "runtime/comm/rendezvous.hpp"
 #include "runtime/comm/same_settings.hpp"
-#include "runtime/executor/devices.hpp"
+#include "runtime/device/devices.hpp"
 #include "runtime/tool/commands.hpp"
 #include "runtime/tool/launch.hpp"
 #include "runtime/tool/run_once.hpp"
 #include "runtime/tool/runtime_flags.hpp"
-#include "sim/report/run_json.hpp"
+#include "sim/io/error.hpp"
+#include "sim/io/printable_text.hpp"
 #include "sim/report/terminal.hpp"
-#include "sim/spec/error.hpp"
-#include "sim/spec/printable_text.hpp"
+#include "sim/run/run_json.hpp"
 #include "sim/tool/flags.hpp"
 
 namespace pdl {
@@ -26,7 +26,8 @@ namespace {
 constexpr int kDefaultMasterPort = 29500;  // torchrun's, for launchers that name none
 
 struct RunFlags {
-  explicit RunFlags(CLI::App& app) : runtime(app),
+  explicit RunFlags(CLI::App& app)
+      : runtime(app),
         json(app, "--json", "FILE|-", "write the run as JSON; -: to standard output, without the table"),
         quiet(app, "--quiet", "no table of the run on standard output"),
         check(app, "--check", "afterwards train the same model plainly on one device and compare the parameters"),
@@ -98,10 +99,12 @@ void check_hosts(RunSpec& spec, int hosts, bool given) {
     throw InputError("--workers", "processes on " + std::to_string(hosts) + " hosts", "one host, or --strategy ddp");
   }
   if (given && spec.hosts != hosts) {
-    throw InputError("--hosts", std::to_string(spec.hosts), std::to_string(hosts) + ": the workers are on so many hosts");
+    throw InputError("--hosts", std::to_string(spec.hosts),
+                     std::to_string(hosts) + ": the workers are on so many hosts");
   }
   if (spec.gpus % hosts != 0) {
-    throw InputError("--gpus", std::to_string(spec.gpus) + " on " + std::to_string(hosts) + " hosts", "as many on each");
+    throw InputError("--gpus", std::to_string(spec.gpus) + " on " + std::to_string(hosts) + " hosts",
+                     "as many on each");
   }
   spec.hosts = hosts;
 }
@@ -118,10 +121,12 @@ std::vector<SettingValue> common_settings(const RunSpec& spec, const RuntimeOpti
   for (SettingValue setting : to_settings(spec)) {
     if (setting.name == "model" && spec.model_name != "mlp") {
       std::string layers;
-      for (const Layer& layer : spec.model.layers) layers += std::to_string(layer.in_features) + "x" + std::to_string(layer.out_features) + " ";
+      for (const Layer& layer : spec.model.layers)
+        layers += std::to_string(layer.in_features) + "x" + std::to_string(layer.out_features) + " ";
       setting.value = with_contents(setting.value, layers);
     }
-    if (setting.name == "schedule" && spec.schedule_file) setting.value = with_contents(setting.value, to_csv(*spec.schedule_file));
+    if (setting.name == "schedule" && spec.schedule_file)
+      setting.value = with_contents(setting.value, to_csv(*spec.schedule_file));
     settings.push_back(std::move(setting));
   }
   return settings;
@@ -173,7 +178,9 @@ int run_command(const RunFlags& flags, const std::vector<std::string>& arguments
   if (const auto process = own_rank(spec, port)) return run_worker(plan, options, *process, flags, command);
   check_run(plan, options);
   if (spec.workers == Workers::process) return launch_workers(static_cast<int>(spec.gpus), port, arguments);
-  if (port) throw InputError("--port", std::to_string(*port) + " with --workers " + to_string(spec.workers), "--workers process");
+  if (port)
+    throw InputError("--port", std::to_string(*port) + " with --workers " + to_string(spec.workers),
+                     "--workers process");
   show(run_once(plan, options, command, nullptr, check), json, flags.quiet.on());
   return kExitFine;
 }

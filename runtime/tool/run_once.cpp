@@ -11,14 +11,14 @@
 
 #include "runtime/comm/rendezvous.hpp"
 #include "runtime/comm/waiting.hpp"
-#include "runtime/executor/autograd_program.hpp"
-#include "runtime/executor/ddp_program.hpp"
-#include "runtime/executor/devices.hpp"
-#include "runtime/executor/dp_program.hpp"
-#include "runtime/executor/pipeline_program.hpp"
+#include "runtime/device/devices.hpp"
 #include "runtime/measure/measure.hpp"
 #include "runtime/model/reference_training.hpp"
-#include "sim/spec/error.hpp"
+#include "runtime/program/autograd_program.hpp"
+#include "runtime/program/ddp_program.hpp"
+#include "runtime/program/dp_program.hpp"
+#include "runtime/program/pipeline_program.hpp"
+#include "sim/io/error.hpp"
 
 namespace pdl {
 namespace {
@@ -26,7 +26,8 @@ namespace {
 /// `purpose`: each program of a run has its own.
 std::unique_ptr<StepProgram> make_program(const Plan& plan, const RuntimeOptions& options, Rendezvous* rendezvous,
                                           const std::string& purpose) {
-  const Waiting waiting("worker " + std::to_string(std::max(options.rank, 0)) + ": makes its layers and connects the workers");
+  const Waiting waiting("worker " + std::to_string(std::max(options.rank, 0)) +
+                        ": makes its layers and connects the workers");
   if (plan.spec.strategy == Strategy::ddp) {
     TORCH_CHECK(rendezvous, "DDP without processes");
     const auto store = c10::make_intrusive<c10d::PrefixStore>("ddp/" + purpose, rendezvous->store());
@@ -41,7 +42,8 @@ std::unique_ptr<StepProgram> make_program(const Plan& plan, const RuntimeOptions
 std::vector<std::int64_t> local_layers(const Plan& plan, const RuntimeOptions& options) {
   std::vector<std::int64_t> layers;
   for (const Stage& stage : plan.stages) {
-    for (std::int32_t l = 0; options.is_local(stage.worker) && l < stage.layer_count; ++l) layers.push_back(stage.first_layer + l);
+    for (std::int32_t l = 0; options.is_local(stage.worker) && l < stage.layer_count; ++l)
+      layers.push_back(stage.first_layer + l);
   }
   return layers;
 }
@@ -50,18 +52,21 @@ at::Device first_device(const RuntimeOptions& options) {
   return device_of(options, options.rank < 0 ? 0 : options.rank);
 }
 
-nlohmann::json check_training(const Plan& plan, const RuntimeOptions& options, const std::vector<at::Tensor>& parameters) {
+nlohmann::json check_training(const Plan& plan, const RuntimeOptions& options,
+                              const std::vector<at::Tensor>& parameters) {
   const int steps = options.warmup + options.steps + options.recorded_steps;
   const at::Device device = first_device(options);
   const std::vector<at::Tensor> expected = train_reference(plan.spec, options, device, steps);
   const Agreement agreement =
       compare_parameters(plan.spec, options, device, local_layers(plan, options), parameters, expected);
-  std::fprintf(stderr,
-               "check%s: after %d steps the parameters differ from those of plain training on one device by at most %.3g; "
-               "%.3g of the way that they have gone (%s)\n",
-               options.rank < 0 ? "" : (" of worker " + std::to_string(options.rank)).c_str(), steps, agreement.largest_difference, agreement.relative_difference,
-               agreement.equal ? "equal" : "NOT equal");
-  if (!agreement.equal) throw std::runtime_error("the training is wrong: its parameters are not those of plain training");
+  std::fprintf(
+      stderr,
+      "check%s: after %d steps the parameters differ from those of plain training on one device by at most %.3g; "
+      "%.3g of the way that they have gone (%s)\n",
+      options.rank < 0 ? "" : (" of worker " + std::to_string(options.rank)).c_str(), steps,
+      agreement.largest_difference, agreement.relative_difference, agreement.equal ? "equal" : "NOT equal");
+  if (!agreement.equal)
+    throw std::runtime_error("the training is wrong: its parameters are not those of plain training");
   return {{"steps", steps},
           {"largest_difference", agreement.largest_difference},
           {"relative_difference", agreement.relative_difference}};
@@ -80,7 +85,8 @@ LossesOfSteps train_for_losses(StepProgram& program, int taken, Rendezvous* rend
     program.step(nullptr);
     if (program.skipped()) own.skipped.push_back(std::ssize(own.losses));
     own.losses.push_back(program.loss());
-    if (std::ssize(own.skipped) > kMostSkipped) throw CannotRun("check: all steps are skipped, because gradients are not finite in fp16");
+    if (std::ssize(own.skipped) > kMostSkipped)
+      throw CannotRun("check: all steps are skipped, because gradients are not finite in fp16");
   }
   if (!rendezvous) return own;
   LossesOfSteps all{std::vector<double>(own.losses.size(), 0.0), own.skipped};
@@ -91,8 +97,9 @@ LossesOfSteps train_for_losses(StepProgram& program, int taken, Rendezvous* rend
   return all;
 }
 
-/// Mixed precision has other parameters than fp32; its losses must follow. With the learning rate of the run they may hardly
-/// move at all, with and without training: so this is another training, with a rate that makes them fall. All workers call it.
+/// Mixed precision has other parameters than fp32; its losses must follow. With the learning rate of the run they may
+/// hardly move at all, with and without training: so this is another training, with a rate that makes them fall. All
+/// workers call it.
 nlohmann::json check_losses(const Plan& plan, RuntimeOptions options, Rendezvous* rendezvous) {
   constexpr int kSteps = 12;
   const at::Device device = first_device(options);
@@ -108,10 +115,13 @@ nlohmann::json check_losses(const Plan& plan, RuntimeOptions options, Rendezvous
   const LossAgreement agreement =
       compare_losses(trained.losses, reference_losses(plan.spec, options, device, steps, trained.skipped));
   std::fprintf(stderr,
-               "check: the losses of %d steps with learning rate %.3g differ from those of plain training in fp32 by at most %.3g "
+               "check: the losses of %d steps with learning rate %.3g differ from those of plain training in fp32 by "
+               "at most %.3g "
                "of the way that these have gone, which is %.3g of the first (%s)\n",
-               steps, options.learning_rate, agreement.relative_difference, agreement.fall, agreement.equal ? "equal" : "NOT equal");
-  if (!agreement.equal) throw std::runtime_error("the training is wrong: its losses do not follow those of plain training");
+               steps, options.learning_rate, agreement.relative_difference, agreement.fall,
+               agreement.equal ? "equal" : "NOT equal");
+  if (!agreement.equal)
+    throw std::runtime_error("the training is wrong: its losses do not follow those of plain training");
   return {{"steps", steps},
           {"learning_rate", options.learning_rate},
           {"fall_of_loss", agreement.fall},

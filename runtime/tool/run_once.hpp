@@ -5,8 +5,8 @@
 
 #include <string>
 
-#include "runtime/executor/runtime_options.hpp"
-#include "sim/report/run_result.hpp"
+#include "runtime/device/runtime_options.hpp"
+#include "sim/run/run_result.hpp"
 
 namespace pdl {
 
@@ -16,8 +16,8 @@ class Rendezvous;
 void check_run(const Plan& plan, const RuntimeOptions& options);
 
 /// `check`: afterwards trains the same model by the plainest means and compares the parameters; of mixed precision the
-/// losses, of a training of its own with a learning rate that makes them fall. What was found goes to standard error and into
-/// extra.check. Throws std::runtime_error if they differ: the training is wrong.
+/// losses, of a training of its own with a learning rate that makes them fall. What was found goes to standard error
+/// and into extra.check. Throws std::runtime_error if they differ: the training is wrong.
 RunResult run_once(const Plan& plan, const RuntimeOptions& options, const std::string& command, Rendezvous* rendezvous,
                    bool check);
 

@@ -6,9 +6,9 @@
 #include <limits>
 
 #include "runtime/comm/waiting.hpp"
-#include "runtime/executor/devices.hpp"
-#include "sim/spec/error.hpp"
-#include "sim/spec/words.hpp"
+#include "runtime/device/devices.hpp"
+#include "sim/io/error.hpp"
+#include "sim/io/words.hpp"
 
 namespace pdl {
 namespace {
@@ -28,7 +28,8 @@ RuntimeFlags::RuntimeFlags(CLI::App& app)
       steps_(app, "--steps", "N", "measured steps (default 30)"),
       warmup_(app, "--warmup", "N", "steps before them that are dropped (default 5)"),
       learning_rate_(app, "--learning-rate", "X", "of the optimizer (default 0.01)"),
-      wait_limit_(app, "--wait-limit", "S", "ends the run (exit code 3) where a worker has waited so long; longer than a step (default 600)"),
+      wait_limit_(app, "--wait-limit", "S",
+                  "ends the run (exit code 3) where a worker has waited so long; longer than a step (default 600)"),
       port_(app, "--port", "N", "where the workers of --workers process meet (default: any free port)") {}
 
 RuntimeOptions RuntimeFlags::options() const {
@@ -37,7 +38,8 @@ RuntimeOptions RuntimeFlags::options() const {
   if (device && *device != "cuda" && *device != "cpu") throw InputError(device_.flag(), *device, "cuda or cpu");
   options.device = device == "cpu" ? DeviceKind::cpu : DeviceKind::cuda;
   if (options.device == DeviceKind::cuda && gpu_count() == 0) {
-    throw InputError("--device", std::string("cuda") + (device ? "" : " (the default)") + " on a host without a visible GPU",
+    throw InputError("--device",
+                     std::string("cuda") + (device ? "" : " (the default)") + " on a host without a visible GPU",
                      "cpu, or a host with GPUs");
   }
   options.steps = static_cast<int>(whole(steps_, options.steps, 1, kMostSteps));
@@ -62,7 +64,9 @@ void limit_waiting(const RuntimeOptions& options) {
 
 std::vector<SettingValue> to_settings(const RuntimeOptions& options) {
   std::vector<SettingValue> settings;
-  const auto add = [&](const char* name, const std::string& value) { settings.push_back({name, value, std::string("--") + name}); };
+  const auto add = [&](const char* name, const std::string& value) {
+    settings.push_back({name, value, std::string("--") + name});
+  };
   add("device", options.device == DeviceKind::cuda ? "cuda" : "cpu");
   add("steps", std::to_string(options.steps));
   add("warmup", std::to_string(options.warmup));

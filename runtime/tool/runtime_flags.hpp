@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "runtime/executor/runtime_options.hpp"
+#include "runtime/device/runtime_options.hpp"
 #include "sim/spec/run_spec.hpp"
 #include "sim/tool/flags.hpp"
 
@@ -16,7 +16,8 @@ class RuntimeFlags {
  public:
   explicit RuntimeFlags(CLI::App& app);
 
-  /// Throws InputError naming the flag; also where the device is cuda, which it is if nothing is said, and none is visible.
+  /// Throws InputError naming the flag; also where the device is cuda, which it is if nothing is said, and none is
+  /// visible.
   RuntimeOptions options() const;
 
   /// None: any free port.

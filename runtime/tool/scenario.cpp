@@ -1,5 +1,5 @@
 // pdl-run scenario FILE --out FOLDER: measures every configuration of a scenario, one file a run.
-#include "sim/report/scenario.hpp"
+#include "sim/study/scenario.hpp"
 
 #include <cerrno>
 #include <cstring>
@@ -7,17 +7,17 @@
 #include <iostream>
 #include <memory>
 
-#include "runtime/executor/devices.hpp"
+#include "runtime/device/devices.hpp"
 #include "runtime/tool/commands.hpp"
 #include "runtime/tool/launch.hpp"
 #include "runtime/tool/run_once.hpp"
 #include "runtime/tool/runtime_flags.hpp"
-#include "sim/report/number_text.hpp"
-#include "sim/report/run_json.hpp"
-#include "sim/report/run_name.hpp"
-#include "sim/spec/error.hpp"
-#include "sim/spec/printable_text.hpp"
-#include "sim/spec/words.hpp"
+#include "sim/io/error.hpp"
+#include "sim/io/number_text.hpp"
+#include "sim/io/printable_text.hpp"
+#include "sim/io/words.hpp"
+#include "sim/run/run_json.hpp"
+#include "sim/run/run_name.hpp"
 #include "sim/tool/flags.hpp"
 
 namespace pdl {
@@ -39,7 +39,8 @@ std::vector<std::string> arguments_of(const RunSpec& spec, const RuntimeOptions&
     const bool from_file = spec.model_name != "mlp" && (setting.name == "depth" || setting.name == "dim");
     if (!from_file) arguments.insert(arguments.end(), {"--" + setting.name, setting.value});
   }
-  for (const SettingValue& setting : to_settings(options)) arguments.insert(arguments.end(), {setting.place, setting.value});
+  for (const SettingValue& setting : to_settings(options))
+    arguments.insert(arguments.end(), {setting.place, setting.value});
   return arguments;
 }
 
@@ -114,7 +115,8 @@ int measure_scenario(const ScenarioFlags& flags) {
     missing.push_back(name + ": " + reason);
   }
   if (missing.empty()) return kExitFine;
-  std::cerr << "pdl-run: " << missing.size() << " of " << number << " runs of " << scenario.id << " were not measured\n";
+  std::cerr << "pdl-run: " << missing.size() << " of " << number << " runs of " << scenario.id
+            << " were not measured\n";
   for (const std::string& line : missing) std::cerr << "  " << printable(line) << "\n";
   return kExitCannotRun;
 }
@@ -123,8 +125,9 @@ int measure_scenario(const ScenarioFlags& flags) {
 
 void add_scenario(CLI::App& app, ExitCode code) {
   CLI::App* command = app.add_subcommand("scenario", "measure every configuration of a scenario file");
-  command->footer("Example: pdl-run scenario scenarios/hw3_4_more_gpus.json --out data/here/runs\n"
-                  "Exit code 3 if some configurations could not be measured (more GPUs than there are, out of memory).");
+  command->footer(
+      "Example: pdl-run scenario scenarios/hw3_4_more_gpus.json --out data/here/runs\n"
+      "Exit code 3 if some configurations could not be measured (more GPUs than there are, out of memory).");
   auto flags = std::make_shared<ScenarioFlags>(*command);
   command->callback([flags, code] { *code = measure_scenario(*flags); });
 }

@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "sim/cost/nccl_between_hosts.hpp"
-#include "sim/spec/error.hpp"
-#include "sim/spec/words.hpp"
+#include "sim/io/error.hpp"
+#include "sim/io/words.hpp"
 
 namespace pdl {
 namespace {
@@ -104,13 +104,15 @@ CollectiveTimes::Parts CollectiveTimes::inside_hosts(const Collective& collectiv
   const Neighbours known = neighbours(collective);
   const std::string what = collective.operation + " of " + std::to_string(collective.ranks) + " ranks from ";
   if (known.below && known.above) {
-    notices_.say("between measured groups: " + what + std::to_string(known.below) + " and " + std::to_string(known.above) + " measured");
+    notices_.say("between measured groups: " + what + std::to_string(known.below) + " and " +
+                 std::to_string(known.above) + " measured");
     const auto log = [](std::int64_t ranks) { return std::log(static_cast<double>(ranks)); };
     const double part = (log(collective.ranks) - log(known.below)) / (log(known.above) - log(known.below));
     const double most_ns = std::max(known.above_ns, known.least_ns);
     return parts.scaled_to(known.least_ns * std::pow(most_ns / known.least_ns, part));
   }
-  notices_.say("extrapolated: " + what + std::to_string(nearest->key.ranks) + " measured, by the byte counts of ring and tree");
+  notices_.say("extrapolated: " + what + std::to_string(nearest->key.ranks) +
+               " measured, by the byte counts of ring and tree");
   parts = of_other_group(parts, collective, nearest->key.ranks);
   return parts.scaled_to(std::max(parts.total_ns(), known.least_ns));
 }
@@ -132,7 +134,8 @@ CollectiveTimes::Neighbours CollectiveTimes::neighbours(const Collective& collec
   return known;
 }
 
-CollectiveTimes::Parts CollectiveTimes::of_other_group(const Parts& measured, const Collective& collective, std::int64_t measured_ranks) {
+CollectiveTimes::Parts CollectiveTimes::of_other_group(const Parts& measured, const Collective& collective,
+                                                       std::int64_t measured_ranks) {
   const auto from = static_cast<double>(measured_ranks), to = static_cast<double>(collective.ranks);
   const AlgorithmCosts ring_from = ring(collective.operation, from), ring_to = ring(collective.operation, to);
   const AlgorithmCosts tree_from = tree(collective.operation, from), tree_to = tree(collective.operation, to);

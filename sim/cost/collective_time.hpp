@@ -50,7 +50,7 @@ struct Collective {
   std::int64_t hosts = 1;  // divides ranks
   double network_bytes_per_s = 0;
   double network_latency_ns = 0;  // of a message, beyond what its algorithm has for it
-  bool network_given = false;  // by the user
+  bool network_given = false;     // by the user
 };
 
 struct CollectiveTime {

@@ -79,8 +79,8 @@ struct ProfileSummary {
   std::string error;  // why it cannot be read; empty: it can
 };
 
-/// The folders that hold profiles: $PDL_DATA, so that a profile of the user's goes before a bundled one of the same name,
-/// then the bundled data/ (sim/spec/installation.hpp), if it is there. Throws InputError if $PDL_DATA is no folder.
+/// The folders that hold profiles: $PDL_DATA, so that a profile of the user's goes before a bundled one of the same
+/// name, then the bundled data/ (sim/io/installation.hpp), if it is there. Throws InputError if $PDL_DATA is no folder.
 std::vector<std::string> profile_folders();
 
 /// What to say where $PDL_DATA is a folder without a NAME/profile.json: only bundled profiles are found. Else empty.
@@ -96,7 +96,8 @@ std::vector<ProfileSummary> profiles_by_preference(std::vector<ProfileSummary> a
 /// The first of them, of all that there are, and its errors.
 std::string default_profile_name();
 
-/// A profile that the user did not name: why it was taken of `all`, with a warning for each of them that cannot be read.
+/// A profile that the user did not name: why it was taken of `all`, with a warning for each of them that cannot be
+/// read.
 void say_chosen(CostProfile& profile, const std::string& reason, const std::vector<ProfileSummary>& all);
 
 /// One profile for all of them: the first in the same order that can price every spec; where none can, the one that can

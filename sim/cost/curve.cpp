@@ -66,7 +66,8 @@ double quantile_of_slowest(std::int64_t processes) {
 }
 
 double HostSpread::at(double wanted) const {
-  const std::pair<double, double> known[] = {{kMedianHost, median_ns}, {0.75, p75_ns}, {0.9, p90_ns}, {kSlowHost, p95_ns}};
+  const std::pair<double, double> known[] = {
+      {kMedianHost, median_ns}, {0.75, p75_ns}, {0.9, p90_ns}, {kSlowHost, p95_ns}};
   if (wanted <= kMedianHost) return median_ns;
   for (std::size_t i = 1; i < std::size(known); ++i) {
     const auto [above, ns_above] = known[i];

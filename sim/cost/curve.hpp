@@ -41,7 +41,8 @@ struct HostSpread {
 
   HostSpread() = default;
   HostSpread(double always_ns) : HostSpread(always_ns, always_ns, always_ns, always_ns) {}
-  HostSpread(double median, double p75, double p90, double p95) : median_ns(median), p75_ns(p75), p90_ns(p90), p95_ns(p95) {}
+  HostSpread(double median, double p75, double p90, double p95)
+      : median_ns(median), p75_ns(p75), p90_ns(p90), p95_ns(p95) {}
   bool operator==(const HostSpread&) const = default;
 
   /// The quantile, straight between the known ones; below the first and above the last it is these.
@@ -59,11 +60,11 @@ struct CurvePoint {
   double time_ns = 0;  // what the curve says here
   double p25_ns = 0;   // quartiles of the measurements
   double p75_ns = 0;
-  std::int64_t count = 0;           // measurements behind it, warm-up not counted
-  std::int64_t warmup = 0;          // measurements dropped as warm-up
-  std::optional<double> median_ns;  // of the measurements, where the curve differs from it
+  std::int64_t count = 0;              // measurements behind it, warm-up not counted
+  std::int64_t warmup = 0;             // measurements dropped as warm-up
+  std::optional<double> median_ns;     // of the measurements, where the curve differs from it
   std::optional<HostSpread> issue_ns;  // by the host, of the operation
-  std::vector<Kernel> kernels;      // in the order of execution; empty: not recorded
+  std::vector<Kernel> kernels;         // in the order of execution; empty: not recorded
 };
 
 /// A measured point that the curve leaves out, and why.

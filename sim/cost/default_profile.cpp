@@ -10,8 +10,8 @@
 
 #include "sim/cost/cost_profile.hpp"
 #include "sim/cost/price.hpp"
+#include "sim/io/error.hpp"
 #include "sim/plan/plan.hpp"
-#include "sim/spec/error.hpp"
 
 namespace pdl {
 namespace {

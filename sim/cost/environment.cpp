@@ -1,6 +1,6 @@
 #include "sim/cost/environment.hpp"
 
-#include "sim/spec/json_place.hpp"
+#include "sim/io/json_place.hpp"
 
 namespace pdl {
 

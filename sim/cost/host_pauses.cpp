@@ -43,7 +43,9 @@ HostPauses::HostPauses(const CostProfile& profile, const std::string& dtype, Not
   }
 }
 
-void HostPauses::prepares_exchange(double ns) { prepare_ns_ = std::llround(ns); }
+void HostPauses::prepares_exchange(double ns) {
+  prepare_ns_ = std::llround(ns);
+}
 
 const Curve* HostPauses::find(const std::string& name, const std::string& operation) const {
   for (const MeasuredCurve& measured : curves_) {

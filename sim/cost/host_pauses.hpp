@@ -5,8 +5,8 @@
 //   HostPauses pauses(profile, "amp-fp16", notices);
 //   pauses.delay_ns(TaskKind::forward, since_ns, paused_ns, /*slept=*/false)
 //
-// Measured (probe `pause`, calibrate/probe/pause_probe.hpp): what the host takes to issue one, by how long ago the last of
-// its kind had been issued,
+// Measured (probe `pause`, calibrate/probe/pause_probe.hpp): what the host takes to issue one, by how long ago the last
+// of its kind had been issued,
 //
 //   again           the same call again and again: what all other probes of issue times are
 //   after_wait(p)   the host waited for the GPU just before
@@ -15,9 +15,10 @@
 //
 //   the delay of a task = after(p) - again if at least half of p was a pause just before it, else later(p) - again
 //
-// Beyond the measured p: the nearest. Why: steps of 1024 x 2 on one H200 whose host sleeps 0, 1, 10 and 100 ms before the
-// backward take .709, 1.936, 11.371 and 102.092 ms (data/h200x4/runs_on_host_1): more than the sleep by .23, .66 and 1.38,
-// of which sleeping too long is .1. What hosts do when in a step: sim/engine/host_delays.hpp. Units: nanoseconds.
+// Beyond the measured p: the nearest. Why: steps of 1024 x 2 on one H200 whose host sleeps 0, 1, 10 and 100 ms before
+// the backward take .709, 1.936, 11.371 and 102.092 ms (data/h200x4/runs_on_host_1): more than the sleep by .23, .66
+// and 1.38, of which sleeping too long is .1. What hosts do when in a step: sim/engine/host_delays.hpp. Units:
+// nanoseconds.
 #pragma once
 
 #include <cstdint>
@@ -41,8 +42,8 @@ class HostPauses {
 
   bool empty() const { return curves_.empty(); }
 
-  /// How much later than its host is free a task begins to be issued; 0 for kinds that have no probe. `since_ns`: since the
-  /// host issued the same kind; `paused_ns`: just before, 0: not at all.
+  /// How much later than its host is free a task begins to be issued; 0 for kinds that have no probe. `since_ns`: since
+  /// the host issued the same kind; `paused_ns`: just before, 0: not at all.
   std::int64_t delay_ns(TaskKind kind, std::int64_t since_ns, std::int64_t paused_ns, bool slept) const;
 
   /// Before a forward whose gradients are exchanged: what c10d's Reducer does there.

@@ -30,7 +30,8 @@ double HostTimes::of(const std::string& name, const HostKey& wanted, bool needed
   const bool other_workers = wanted.workers > 0 && found->key.workers > 0 && found->key.workers != wanted.workers;
   if (distance(*found) >= 1e6 || other_workers) {
     notices_.say_substitute(profile_.name,
-                            "host " + name + " " + implementation_ + (wanted.transport.empty() ? "" : " " + wanted.transport) +
+                            "host " + name + " " + implementation_ +
+                                (wanted.transport.empty() ? "" : " " + wanted.transport) +
                                 (wanted.workers > 0 ? " " + std::to_string(wanted.workers) + " workers" : ""),
                             describe(found->key));
   }

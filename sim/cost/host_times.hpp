@@ -3,8 +3,8 @@
 //   HostTimes host(profile, "pipeline", kMedianHost, notices);
 //   host.of("transfer_issue", {.transport = "copy"})      // 6416.75
 //
-// An entry of the same name but another implementation, transport or number of workers is taken where there is no better
-// one, and said. Units: nanoseconds.
+// An entry of the same name but another implementation, transport or number of workers is taken where there is no
+// better one, and said. Units: nanoseconds.
 #pragma once
 
 #include <cstdint>

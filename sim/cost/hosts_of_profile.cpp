@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "sim/spec/error.hpp"
+#include "sim/io/error.hpp"
 
 namespace pdl {
 
@@ -29,8 +29,10 @@ std::int64_t hosts_of_profile(const CostProfile& profile, const std::string& tra
   if (!gpus_a_host || gpus <= *gpus_a_host) return 1;
   if (gpus % *gpus_a_host == 0) return gpus / *gpus_a_host;
   const std::string of_a_host = std::to_string(*gpus_a_host);
-  throw InputError("--gpus", std::to_string(gpus) + " with profile " + profile.name + ", whose hosts have " + of_a_host + " GPUs each",
-                   "at most " + of_a_host + ", a multiple of " + of_a_host + ", or --hosts H with an equal share for each host");
+  throw InputError(
+      "--gpus",
+      std::to_string(gpus) + " with profile " + profile.name + ", whose hosts have " + of_a_host + " GPUs each",
+      "at most " + of_a_host + ", a multiple of " + of_a_host + ", or --hosts H with an equal share for each host");
 }
 
 RunSpec on_hosts_of_profile(const RunSpec& spec, const CostProfile& profile) {

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <set>
 
-#include "sim/spec/error.hpp"
-#include "sim/spec/words.hpp"
+#include "sim/io/error.hpp"
+#include "sim/io/words.hpp"
 
 namespace pdl {
 namespace {
@@ -68,7 +68,9 @@ std::vector<std::vector<MeasuredKey>> substitutes(const MeasuredKey& layer) {
 }
 
 /// The input gradient of the model's first layer, which nobody needs: what is left is the ReLU's.
-bool is_relu_alone(const MeasuredKey& layer) { return layer.operation == "backward_input" && !layer.input_gradient; }
+bool is_relu_alone(const MeasuredKey& layer) {
+  return layer.operation == "backward_input" && !layer.input_gradient;
+}
 
 /// "layer pipeline backward accumulate fp32": without the shape.
 std::string operation_text(const MeasuredKey& layer) {

@@ -40,9 +40,10 @@ double layer_bytes(const MeasuredKey& layer);
 
 class LayerTimes {
  public:
-  /// `host_quantile`: of the issue times that were measured. Profile and notices must outlive this. Throws InputError if the profile has no layers of
-  /// that data type, naming those it has.
-  LayerTimes(const CostProfile& profile, const std::string& dtype, Notices& notices, double host_quantile = kMedianHost);
+  /// `host_quantile`: of the issue times that were measured. Profile and notices must outlive this. Throws InputError
+  /// if the profile has no layers of that data type, naming those it has.
+  LayerTimes(const CostProfile& profile, const std::string& dtype, Notices& notices,
+             double host_quantile = kMedianHost);
 
   /// One operation, or the two that make it up where only those were measured; none for what takes no time of its own.
   /// Throws InputError if nothing like it was measured.

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <array>
 
-#include "sim/spec/error.hpp"
-#include "sim/spec/json_place.hpp"
-#include "sim/spec/words.hpp"
+#include "sim/io/error.hpp"
+#include "sim/io/json_place.hpp"
+#include "sim/io/words.hpp"
 
 namespace pdl {
 namespace {
@@ -20,24 +20,24 @@ enum class Presence { required, by_default, optional };
 struct Field {
   const char* name;
   Presence presence;
-  std::string MeasuredKey::*text = nullptr;
+  std::string MeasuredKey::* text = nullptr;
   std::vector<std::string> words = {};  // empty: any word of letters, digits, '_', '-', '.'
-  bool MeasuredKey::*flag = nullptr;
-  std::int64_t MeasuredKey::*whole = nullptr;
+  bool MeasuredKey::* flag = nullptr;
+  std::int64_t MeasuredKey::* whole = nullptr;
   std::int64_t least = 0;
   std::int64_t largest = 0;
 };
 
-Field text_field(const char* name, std::string MeasuredKey::*member, std::vector<std::string> words,
+Field text_field(const char* name, std::string MeasuredKey::* member, std::vector<std::string> words,
                  Presence presence = Presence::required) {
   return {.name = name, .presence = presence, .text = member, .words = std::move(words)};
 }
 
-Field flag_field(const char* name, bool MeasuredKey::*member) {
+Field flag_field(const char* name, bool MeasuredKey::* member) {
   return {.name = name, .presence = Presence::by_default, .flag = member};
 }
 
-Field whole_field(const char* name, std::int64_t MeasuredKey::*member, std::int64_t least, std::int64_t largest,
+Field whole_field(const char* name, std::int64_t MeasuredKey::* member, std::int64_t least, std::int64_t largest,
                   Presence presence = Presence::required) {
   return {.name = name, .presence = presence, .whole = member, .least = least, .largest = largest};
 }
@@ -199,7 +199,8 @@ std::string describe(const MeasuredKey& key) {
     if (key.accumulate) text += " accumulate";
     if (!key.input_gradient) text += " without input gradient";
     if (key.layers > 0) text += " in a stage of " + std::to_string(key.layers);
-    if (key.probe == Probe::layer || key.probe == Probe::overlap) text += " " + std::to_string(key.in) + "x" + std::to_string(key.out);
+    if (key.probe == Probe::layer || key.probe == Probe::overlap)
+      text += " " + std::to_string(key.in) + "x" + std::to_string(key.out);
   }
   if (key.rows > 0) text += ", rows " + std::to_string(key.rows);
   if (key.size > 0) text += ", " + std::string(size_name(key.probe)) + " " + std::to_string(key.size);

@@ -34,7 +34,19 @@
 
 namespace pdl {
 
-enum class Probe : std::uint8_t { layer, loss, optimizer, zero_grad, transfer, collective, host, memory, bucket, overlap, pause };
+enum class Probe : std::uint8_t {
+  layer,
+  loss,
+  optimizer,
+  zero_grad,
+  transfer,
+  collective,
+  host,
+  memory,
+  bucket,
+  overlap,
+  pause
+};
 inline constexpr int kProbes = 11;
 std::string_view to_string(Probe probe);
 
@@ -55,10 +67,10 @@ struct MeasuredKey {
   std::int64_t in = 0;
   std::int64_t out = 0;
   std::int64_t layers = 0;  // layer, whole backward: measured in a stage of so many; 0: the stage's length is not said
-  std::int64_t from = 0;  // worker
-  std::int64_t to = 0;    // worker
+  std::int64_t from = 0;    // worker
+  std::int64_t to = 0;      // worker
   std::int64_t ranks = 0;
-  std::int64_t hosts = 1;  // collective: that the ranks were spread over evenly
+  std::int64_t hosts = 1;    // collective: that the ranks were spread over evenly
   std::int64_t workers = 0;  // 0: does not depend on it
   std::int64_t rows = 0;     // overlap: of the layer; elsewhere rows are the size
   std::int64_t size = 0;     // see the table above

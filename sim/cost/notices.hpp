@@ -40,7 +40,7 @@ class Notices {
     double ratio = 0;  // to the end of the range that it is beyond
     std::string text;
   };
-  std::map<std::pair<std::string, bool>, Farthest> beyond_;  // by what, and whether above
+  std::map<std::pair<std::string, bool>, Farthest> beyond_;              // by what, and whether above
   std::map<std::string, std::pair<std::int64_t, std::string>> largest_;  // by what: size, text
   std::vector<std::string> said_;
 };

@@ -14,8 +14,8 @@
 #include "sim/cost/memory_contention.hpp"
 #include "sim/cost/notices.hpp"
 #include "sim/cost/transfer_time.hpp"
-#include "sim/spec/error.hpp"
-#include "sim/spec/words.hpp"
+#include "sim/io/error.hpp"
+#include "sim/io/words.hpp"
 
 namespace pdl {
 namespace {
@@ -29,16 +29,11 @@ std::string name_of(Implementation implementation) {
 const char* layer_operation(TaskKind kind) {
   switch (kind) {
     case TaskKind::forward:
-    case TaskKind::recompute:
-      return "forward";
-    case TaskKind::backward:
-      return "backward";
-    case TaskKind::backward_input:
-      return "backward_input";
-    case TaskKind::backward_weight:
-      return "backward_weight";
-    default:
-      throw std::logic_error("no operation of layers");
+    case TaskKind::recompute: return "forward";
+    case TaskKind::backward: return "backward";
+    case TaskKind::backward_input: return "backward_input";
+    case TaskKind::backward_weight: return "backward_weight";
+    default: throw std::logic_error("no operation of layers");
   }
 }
 
@@ -62,15 +57,19 @@ std::string implementation_of(const Plan& plan) {
 class Pricer {
  public:
   Pricer(const Plan& plan, const CostProfile& profile, double host_quantile)
-      : plan_(plan), profile_(profile), dtype_(to_string(plan.spec.dtype)), 
-        host_quantile_(host_quantile), layers_(profile, dtype_, notices_, host_quantile),
+      : plan_(plan),
+        profile_(profile),
+        dtype_(to_string(plan.spec.dtype)),
+        host_quantile_(host_quantile),
+        layers_(profile, dtype_, notices_, host_quantile),
         transfers_(profile, to_string(plan.spec.transport), notices_),
         host_(profile, implementation_of(plan), host_quantile, notices_) {
     const std::string transport = to_string(plan.spec.transport);
     const bool has_transfers = std::any_of(plan.graph.works.begin(), plan.graph.works.end(),
                                            [](const Work& work) { return is_transfer(work.kind); });
     const auto has = [&](TaskKind kind) {
-      return std::any_of(plan.graph.works.begin(), plan.graph.works.end(), [&](const Work& work) { return work.kind == kind; });
+      return std::any_of(plan.graph.works.begin(), plan.graph.works.end(),
+                         [&](const Work& work) { return work.kind == kind; });
     };
     // A process of its own waits for its own GPU only.
     const bool own_process = plan.spec.strategy == Strategy::ddp;
@@ -96,9 +95,8 @@ class Pricer {
     if (plan.spec.dtype == Dtype::amp_fp16) scaler_wait_ns_ = host_.of("scaler_wait", {}, on_gpu);
     shares_ = on_gpu && has(TaskKind::all_reduce) && profile.host_description.multiprocessors > 0;
     if (shares_) contention_ = MemoryContention(profile);
-    has_receives_ = std::any_of(plan.graph.works.begin(), plan.graph.works.end(), [](const Work& work) {
-      return is_receive(work.kind);
-    });
+    has_receives_ = std::any_of(plan.graph.works.begin(), plan.graph.works.end(),
+                                [](const Work& work) { return is_receive(work.kind); });
   }
 
   PricedWork price() {
@@ -152,7 +150,8 @@ class Pricer {
     }
   }
 
-  /// By what GPUs, or workers on CPU, exchange what is not of a pipeline. DataParallel's workers on CPU are threads that copy.
+  /// By what GPUs, or workers on CPU, exchange what is not of a pipeline. DataParallel's workers on CPU are threads
+  /// that copy.
   std::string collective_transport() const {
     if (plan_.spec.strategy == Strategy::ddp) return to_string(plan_.spec.transport);
     if (profile_.host_description.device != "cpu") return plan_.spec.transport == Transport::gloo ? "gloo" : "nccl";
@@ -174,14 +173,15 @@ class Pricer {
     // DataParallel moves a chunk of several tensors as one (flatten_dense_tensors).
     if (work.kind != TaskKind::all_reduce && work.tensors > 1) kernels.add(of_bucket("join", work.bytes));
     // DDP calls c10d for its one GPU; DataParallel calls NCCL for all of them.
-    kernels.add_collective(time.device_ns, work.kind == TaskKind::all_reduce ? collective_issue_ns_ : time.issue_ns, time.blocks);
+    kernels.add_collective(time.device_ns, work.kind == TaskKind::all_reduce ? collective_issue_ns_ : time.issue_ns,
+                           time.blocks);
     if (on_host_ && plan_.spec.strategy == Strategy::dp) return of_kernels(kernels);
     kernels_ = kernels.kernels();
     return kernels.cost(std::llround(launch_latency_ns_));
   }
 
-  /// A plain copy is recorded without its kernel (CUPTI calls it a memory copy, not a kernel): it has the thread blocks of the
-  /// copy in, which moves as much.
+  /// A plain copy is recorded without its kernel (CUPTI calls it a memory copy, not a kernel): it has the thread blocks
+  /// of the copy in, which moves as much.
   OperationTime of_bucket(const std::string& operation, std::int64_t bytes) {
     for (const MeasuredCurve& measured : profile_.of(Probe::bucket)) {
       if (measured.key.operation != operation) continue;
@@ -189,11 +189,12 @@ class Pricer {
       if (time.kernels->empty() && operation == "copy_out") time.kernels = of_bucket("copy_in", bytes).kernels;
       return time;
     }
-    throw InputError("profile " + profile_.name, "no measurement of bucket " + operation, "one: pdl-calibrate measures it");
+    throw InputError("profile " + profile_.name, "no measurement of bucket " + operation,
+                     "one: pdl-calibrate measures it");
   }
 
-  /// In: the host time is that of the Reducer's hook of each tensor. A sum reads two and writes one where a copy reads one
-  /// and writes one.
+  /// In: the host time is that of the Reducer's hook of each tensor. A sum reads two and writes one where a copy reads
+  /// one and writes one.
   TaskCost bucket_copy(const Work& work) {
     const bool in = work.kind == TaskKind::bucket_copy_in;
     OperationTime time = of_bucket(in ? "copy_in" : "copy_out", work.bytes);
@@ -242,7 +243,8 @@ class Pricer {
       const std::int32_t index = work.first_layer + (forward ? i : work.layer_count - 1 - i);
       for (const OperationTime& time : layer_times(work, index)) {
         if (shares_ && work.kind == TaskKind::backward) {
-          kernels.slows_collectives(contention_.of_layer(layer_key(work, index), time.device_ns, replica_count(plan_.spec)));
+          kernels.slows_collectives(
+              contention_.of_layer(layer_key(work, index), time.device_ns, replica_count(plan_.spec)));
         }
         kernels.add(time);
       }
@@ -250,10 +252,10 @@ class Pricer {
     return of_kernels(kernels);
   }
 
-  /// A whole backward has its weight gradients on a second stream beside the input gradients (where that is faster); the
-  /// tail of the last weight gradient, and in the model's first stage all of it, has nothing beside it. So time is not
-  /// proportional to layers: a stage of n takes T(1) + (n-1) (T(4) - T(1)) / 3, both measured, a straight line in n. The
-  /// first layer is priced T(1), each other one the slope. None if these were not measured.
+  /// A whole backward has its weight gradients on a second stream beside the input gradients (where that is faster);
+  /// the tail of the last weight gradient, and in the model's first stage all of it, has nothing beside it. So time is
+  /// not proportional to layers: a stage of n takes T(1) + (n-1) (T(4) - T(1)) / 3, both measured, a straight line in
+  /// n. The first layer is priced T(1), each other one the slope. None if these were not measured.
   std::optional<OperationTime> time_by_length(const Work& work, std::int32_t index) {
     constexpr std::int64_t kMeasuredLength = 4;
     MeasuredKey alone = layer_key(work, index);
@@ -266,7 +268,8 @@ class Pricer {
     if (index == work.first_layer) return one;
     OperationTime slope = layers_.at(longer).front();  // a fourth of the stage
     const auto per_layer = [&](double fourth, double whole) {
-      return std::max(0.0, (static_cast<double>(kMeasuredLength) * fourth - whole) / static_cast<double>(kMeasuredLength - 1));
+      return std::max(
+          0.0, (static_cast<double>(kMeasuredLength) * fourth - whole) / static_cast<double>(kMeasuredLength - 1));
     };
     slope.device_ns = per_layer(slope.device_ns, one.device_ns);
     slope.issue_ns = per_layer(slope.issue_ns, one.issue_ns);
@@ -287,7 +290,8 @@ class Pricer {
       notices_.extrapolated(std::string(size_name(measured.key.probe)) + " of " + describe(measured.key), size,
                             measured.curve.least(), measured.curve.largest());
     }
-    return {reading.time_ns, read_issue_ns(measured.curve, size, host_quantile_), &nearest_point(measured.curve, size).kernels};
+    return {reading.time_ns, read_issue_ns(measured.curve, size, host_quantile_),
+            &nearest_point(measured.curve, size).kernels};
   }
 
   OperationTime loss(const std::string& implementation, std::int64_t elements) {
@@ -299,7 +303,8 @@ class Pricer {
       if (!found || unlike(measured.key) < unlike(found->key)) found = &measured;
     }
     if (!found) throw InputError("profile " + profile_.name, "no measurement of the loss", "at least one");
-    if (unlike(found->key) > 0) notices_.say_substitute(profile_.name, "loss " + implementation + " " + dtype_, describe(found->key));
+    if (unlike(found->key) > 0)
+      notices_.say_substitute(profile_.name, "loss " + implementation + " " + dtype_, describe(found->key));
     return at_size(*found, elements);
   }
 
@@ -342,7 +347,8 @@ class Pricer {
       if (measured.key.optimizer == "unscale") unscale = &measured;
     }
     if (!unscale) {
-      throw InputError("--dtype", to_string(plan_.spec.dtype), "a profile with GradScaler's unscale: profile " + profile_.name + " has none");
+      throw InputError("--dtype", to_string(plan_.spec.dtype),
+                       "a profile with GradScaler's unscale: profile " + profile_.name + " has none");
     }
     KernelList before;
     before.add(at_size(*unscale, count));
@@ -354,7 +360,8 @@ class Pricer {
 
   TaskCost transfer(const Work& work) {
     static const std::vector<Kernel> kOne;
-    const bool sends = is_send(work.kind) || ((work.kind == TaskKind::scatter || work.kind == TaskKind::gather) && !work.receives);
+    const bool sends =
+        is_send(work.kind) || ((work.kind == TaskKind::scatter || work.kind == TaskKind::gather) && !work.receives);
     // A peer copy is issued by the sender alone. Who needs what came waits for it: a wait that is issued with the
     // receive, or where no receive is a task of its own, counted with the send.
     const bool issues = sends || plan_.spec.transport != Transport::copy;
@@ -398,7 +405,7 @@ class Pricer {
   TransferTimes transfers_;
   HostTimes host_;
   CollectiveTimes collectives_{profile_, notices_};
-  MemoryContention contention_;  // where multiprocessors are shared
+  MemoryContention contention_;      // where multiprocessors are shared
   std::vector<KernelCost> kernels_;  // of the work that was priced last
   bool shares_ = false;
   double reducer_hook_ns_ = 0;

@@ -15,14 +15,14 @@
 // A kind of operation that was not measured is taken from the nearest one that was, with a warning; where there is
 // none, or the data type was not measured at all, the plan is refused.
 //
-// Data parallel: copies into and out of buckets and collectives are curves of their own (sim/cost/collective_time.hpp); the
-// Reducer's hooks and the calls of collectives are host time; GradScaler's step waits for its unscale, and the host for it,
-// before the optimizer is issued. Where a collective runs beside compute the kernels are handed on one by one.
+// Data parallel: copies into and out of buckets and collectives are curves of their own (sim/cost/collective_time.hpp);
+// the Reducer's hooks and the calls of collectives are host time; GradScaler's step waits for its unscale, and the host
+// for it, before the optimizer is issued. Where a collective runs beside compute the kernels are handed on one by one.
 //
 // A profile of device "cpu": the host itself computes and copies, and is occupied meanwhile.
 //
-// Not modelled here: what runs beside it (sim/engine/run.hpp), what depends on when it is issued (sim/engine/host_delays.hpp),
-// sharing of links and of memory bandwidth.
+// Not modelled here: what runs beside it (sim/engine/run.hpp), what depends on when it is issued
+// (sim/engine/host_delays.hpp), sharing of links and of memory bandwidth.
 #pragma once
 
 #include <cstdint>

@@ -5,10 +5,10 @@
 #include <map>
 
 #include "sim/cost/cost_profile.hpp"
-#include "sim/spec/error.hpp"
-#include "sim/spec/installation.hpp"
-#include "sim/spec/json_place.hpp"
-#include "sim/spec/words.hpp"
+#include "sim/io/error.hpp"
+#include "sim/io/installation.hpp"
+#include "sim/io/json_place.hpp"
+#include "sim/io/words.hpp"
 
 namespace pdl {
 namespace {
@@ -18,7 +18,8 @@ namespace fs = std::filesystem;
 /// Passing over a folder that the user named would answer with the costs of another machine.
 std::string user_folder(const std::string& folder) {
   std::error_code ignored;
-  if (!fs::is_directory(folder, ignored)) throw InputError("$PDL_DATA", folder + ", no folder", "a folder with NAME/profile.json in it");
+  if (!fs::is_directory(folder, ignored))
+    throw InputError("$PDL_DATA", folder + ", no folder", "a folder with NAME/profile.json in it");
   return folder;
 }
 
@@ -111,7 +112,9 @@ std::vector<ProfileSummary> profiles_by_preference(std::vector<ProfileSummary> p
   return profiles;
 }
 
-std::string default_profile_name() { return profiles_by_preference(list_profiles()).front().name; }
+std::string default_profile_name() {
+  return profiles_by_preference(list_profiles()).front().name;
+}
 
 void say_chosen(CostProfile& profile, const std::string& reason, const std::vector<ProfileSummary>& all) {
   profile.chosen_as = reason;
@@ -119,7 +122,8 @@ void say_chosen(CostProfile& profile, const std::string& reason, const std::vect
   auto first = profile.warnings.begin();
   for (const ProfileSummary& other : all) {
     if (other.error.empty()) continue;
-    first = 1 + profile.warnings.insert(first, "chosen by default, with " + other.name + " passed over, which cannot be read: " + other.error);
+    first = 1 + profile.warnings.insert(first, "chosen by default, with " + other.name +
+                                                   " passed over, which cannot be read: " + other.error);
   }
 }
 

@@ -7,11 +7,11 @@
 #include <optional>
 
 #include "sim/cost/cost_profile.hpp"
-#include "sim/cost/json_text.hpp"
 #include "sim/cost/time_unit.hpp"
-#include "sim/spec/error.hpp"
-#include "sim/spec/json_place.hpp"
-#include "sim/spec/output_file.hpp"
+#include "sim/io/error.hpp"
+#include "sim/io/json_place.hpp"
+#include "sim/io/json_text.hpp"
+#include "sim/io/output_file.hpp"
 
 namespace pdl {
 namespace {
@@ -162,11 +162,8 @@ class ProfileReader {
   HostTime host(const JsonPlace& place) const {
     place.object_of(key_fields(Probe::host) + Words{"time", "p25", "p75", "p90", "p95", "count", "warmup"});
     time(place.at("time"));
-    return {read_key(Probe::host, place, false),
-            spread(place, "time", ""),
-            time(place.at("p25")),
-            place.at("count").whole(1, kLargestCount),
-            place.at("warmup").whole(0, kLargestCount)};
+    return {read_key(Probe::host, place, false), spread(place, "time", ""), time(place.at("p25")),
+            place.at("count").whole(1, kLargestCount), place.at("warmup").whole(0, kLargestCount)};
   }
 
   MemoryConstant memory(const JsonPlace& place) const {
@@ -176,18 +173,22 @@ class ProfileReader {
   }
 
  private:
-  /// The fit writes times of communication that never fall; more bytes in less time are from somewhere else. NCCL has 64
-  /// blocks at most (its channels).
+  /// The fit writes times of communication that never fall; more bytes in less time are from somewhere else. NCCL has
+  /// 64 blocks at most (its channels).
   static void check_communication(const JsonPlace& points, const std::string& size, const Curve& curve) {
     constexpr std::int64_t kMostBlocks = 1024;
     for (std::size_t i = 0; i < curve.points.size(); ++i) {
       const CurvePoint& point = curve.points[i];
       if (i > 0 && point.time_ns < curve.points[i - 1].time_ns) {
-        throw InputError(points.name(), std::to_string(us(point.time_ns)) + " us for " + size + " " + std::to_string(point.size),
-                         "at least the " + std::to_string(us(curve.points[i - 1].time_ns)) + " us of " + std::to_string(curve.points[i - 1].size));
+        throw InputError(points.name(),
+                         std::to_string(us(point.time_ns)) + " us for " + size + " " + std::to_string(point.size),
+                         "at least the " + std::to_string(us(curve.points[i - 1].time_ns)) + " us of " +
+                             std::to_string(curve.points[i - 1].size));
       }
       for (const Kernel& kernel : point.kernels) {
-        if (kernel.blocks > kMostBlocks) throw InputError(points.name(), std::to_string(kernel.blocks) + " blocks of " + kernel.name, "at most " + std::to_string(kMostBlocks));
+        if (kernel.blocks > kMostBlocks)
+          throw InputError(points.name(), std::to_string(kernel.blocks) + " blocks of " + kernel.name,
+                           "at most " + std::to_string(kMostBlocks));
       }
     }
   }
@@ -204,7 +205,8 @@ class ProfileReader {
   }
 
   CurvePoint point(const JsonPlace& place, const std::string& size) const {
-    place.object_of(Words{size, "time", "median", "p25", "p75", "count", "warmup", "issue", "issue_p75", "issue_p90", "issue_p95", "kernels"});
+    place.object_of(Words{size, "time", "median", "p25", "p75", "count", "warmup", "issue", "issue_p75", "issue_p90",
+                          "issue_p95", "kernels"});
     CurvePoint point;
     point.size = place.at(size).whole(1, std::int64_t{1} << 60);
     point.time_ns = time(place.at("time"));

@@ -2,8 +2,8 @@
 #include <cmath>
 
 #include "sim/cost/price.hpp"
-#include "sim/spec/error.hpp"
-#include "sim/spec/words.hpp"
+#include "sim/io/error.hpp"
+#include "sim/io/words.hpp"
 
 namespace pdl {
 namespace {
@@ -11,12 +11,15 @@ namespace {
 /// Throws InputError for what is no time: costs may also be made by code, not read.
 std::int64_t synthetic_ns(double ms) {
   if (!(ms >= 0 && ms <= kLargestSyntheticCostMs)) {
-    throw InputError("synthetic costs", to_text(ms) + " ms", "a time from 0 to " + to_text(kLargestSyntheticCostMs) + " ms");
+    throw InputError("synthetic costs", to_text(ms) + " ms",
+                     "a time from 0 to " + to_text(kLargestSyntheticCostMs) + " ms");
   }
   return std::llround(ms * 1e6);
 }
 
-std::int64_t part_of(std::int64_t ns, double share) { return std::llround(static_cast<double>(ns) * share); }
+std::int64_t part_of(std::int64_t ns, double share) {
+  return std::llround(static_cast<double>(ns) * share);
+}
 
 /// Of one stage; the weight gradient is half of a backward whose parts are not given.
 struct StageTimes {
@@ -60,29 +63,19 @@ std::vector<TaskCost> price_synthetic(const Plan& plan, const SyntheticCosts& co
     const StageTimes& stage = times[stage_of_layer[static_cast<std::size_t>(work.first_layer)]];
     switch (work.kind) {
       case TaskKind::forward:
-      case TaskKind::recompute:
-        priced.push_back(device_only(stage.forward_ns));
-        break;
+      case TaskKind::recompute: priced.push_back(device_only(stage.forward_ns)); break;
       case TaskKind::backward:
         priced.push_back(device_only(data_parallel ? of_layers(work, stage.backward_ns) : stage.backward_ns));
         break;
-      case TaskKind::backward_input:
-        priced.push_back(device_only(stage.input_ns));
-        break;
-      case TaskKind::backward_weight:
-        priced.push_back(device_only(stage.weight_ns));
-        break;
+      case TaskKind::backward_input: priced.push_back(device_only(stage.input_ns)); break;
+      case TaskKind::backward_weight: priced.push_back(device_only(stage.weight_ns)); break;
       case TaskKind::optimizer:
       case TaskKind::loss:
       case TaskKind::scatter:
       case TaskKind::gather:
       case TaskKind::bucket_copy_in:
-      case TaskKind::bucket_copy_out:
-        priced.push_back(device_only(0));
-        break;
-      case TaskKind::sleep:
-        priced.push_back({0, work.sleep_ns, 0, work.sleep_ns});
-        break;
+      case TaskKind::bucket_copy_out: priced.push_back(device_only(0)); break;
+      case TaskKind::sleep: priced.push_back({0, work.sleep_ns, 0, work.sleep_ns}); break;
       case TaskKind::all_reduce:
       case TaskKind::broadcast:
       case TaskKind::reduce:
@@ -91,9 +84,7 @@ std::vector<TaskCost> price_synthetic(const Plan& plan, const SyntheticCosts& co
       case TaskKind::send_forward:
       case TaskKind::send_backward:
       case TaskKind::receive_forward:
-      case TaskKind::receive_backward:
-        priced.push_back(device_only(transfer_ns));
-        break;
+      case TaskKind::receive_backward: priced.push_back(device_only(transfer_ns)); break;
     }
   }
   return priced;

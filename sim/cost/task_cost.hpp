@@ -27,7 +27,9 @@ struct TaskCost {
 };
 
 /// A task with no host cost.
-inline TaskCost device_only(std::int64_t device_ns) { return {device_ns, 0, 0, device_ns}; }
+inline TaskCost device_only(std::int64_t device_ns) {
+  return {device_ns, 0, 0, device_ns};
+}
 
 /// One kernel of a task, where what runs beside it matters (sim/engine/run.hpp).
 struct KernelCost {
@@ -43,7 +45,7 @@ struct KernelCost {
 /// Kernels by work, of a graph in which collectives run beside compute. A collective is one kernel that holds as many
 /// multiprocessors as it has blocks.
 struct SharedMultiprocessors {
-  std::int64_t count = 0;            // of a GPU; 0: nothing is shared
+  std::int64_t count = 0;              // of a GPU; 0: nothing is shared
   std::int64_t launch_latency_ns = 0;  // from the issue of a kernel to its start on an idle stream
   std::vector<std::vector<KernelCost>> kernels;
 };

@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "sim/cost/curve.hpp"
-#include "sim/spec/error.hpp"
-#include "sim/spec/words.hpp"
+#include "sim/io/error.hpp"
+#include "sim/io/words.hpp"
 
 namespace pdl {
 
@@ -58,8 +58,9 @@ void TransferTimes::say_missing() const {
     text += (text.empty() ? "" : ", ") + std::to_string(from) + " -> " + std::to_string(to);
   }
   if (missing_pairs_.size() > kShown) text += " and " + std::to_string(missing_pairs_.size() - kShown) + " more";
-  notices_.say_substitute(profile_.name, "transfers " + transport_ + " " + text,
-                          "the median of its " + std::to_string(measured_pairs_) + (measured_pairs_ == 1 ? " pair" : " pairs"));
+  notices_.say_substitute(
+      profile_.name, "transfers " + transport_ + " " + text,
+      "the median of its " + std::to_string(measured_pairs_) + (measured_pairs_ == 1 ? " pair" : " pairs"));
 }
 
 }  // namespace pdl

@@ -3,8 +3,8 @@
 //   TransferTimes times(profile, "copy", notices);
 //   times.at(0, 1, 8 << 20)
 //
-// A pair that was not measured takes the median of those that were, and is said. Where only transfers both ways at once were
-// measured they are taken, and said. Units: bytes, nanoseconds.
+// A pair that was not measured takes the median of those that were, and is said. Where only transfers both ways at once
+// were measured they are taken, and said. Units: bytes, nanoseconds.
 #pragma once
 
 #include <cstdint>

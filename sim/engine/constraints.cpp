@@ -4,7 +4,8 @@
 
 namespace pdl {
 
-Constraints make_constraints(const TaskGraph& graph, std::span<const TaskCost> costs, std::span<const std::int64_t> delays_ns) {
+Constraints make_constraints(const TaskGraph& graph, std::span<const TaskCost> costs,
+                             std::span<const std::int64_t> delays_ns) {
   Constraints constraints;
   constraints.moments = 3 * static_cast<std::uint32_t>(graph.tasks.size()) + graph.groups;
   const auto add = [&](std::uint32_t before, std::uint32_t after, std::int64_t at_least_ns) {

@@ -27,14 +27,21 @@ struct Constraints {
   std::uint32_t moments = 0;
 };
 
-inline std::uint32_t issue_moment(TaskId task) { return 3 * task; }
-inline std::uint32_t start_moment(TaskId task) { return 3 * task + 1; }
-inline std::uint32_t finish_moment(TaskId task) { return 3 * task + 2; }
+inline std::uint32_t issue_moment(TaskId task) {
+  return 3 * task;
+}
+inline std::uint32_t start_moment(TaskId task) {
+  return 3 * task + 1;
+}
+inline std::uint32_t finish_moment(TaskId task) {
+  return 3 * task + 2;
+}
 inline std::uint32_t together_moment(const TaskGraph& graph, std::uint32_t group) {
   return 3 * static_cast<std::uint32_t>(graph.tasks.size()) + group;
 }
 
 /// `costs` empty: every weight 0. `delays_ns`: by task, or empty.
-Constraints make_constraints(const TaskGraph& graph, std::span<const TaskCost> costs, std::span<const std::int64_t> delays_ns = {});
+Constraints make_constraints(const TaskGraph& graph, std::span<const TaskCost> costs,
+                             std::span<const std::int64_t> delays_ns = {});
 
 }  // namespace pdl

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "sim/engine/constraints.hpp"
-#include "sim/spec/error.hpp"
+#include "sim/io/error.hpp"
 
 namespace pdl {
 namespace {

@@ -66,7 +66,8 @@ class Step {
   Step(const TaskGraph& graph, std::span<const TaskCost> costs, const HostPauses& pauses, std::int64_t step_ns)
       : graph_(graph), costs_(costs), pauses_(pauses), step_ns_(step_ns) {
     for (const Task& task : graph.tasks) {
-      if (task.kind == TaskKind::bucket_copy_in || task.kind == TaskKind::all_reduce) exchanged_.insert(task.microbatch);
+      if (task.kind == TaskKind::bucket_copy_in || task.kind == TaskKind::all_reduce)
+        exchanged_.insert(task.microbatch);
     }
   }
 
@@ -98,8 +99,8 @@ class Step {
 
 }  // namespace
 
-std::vector<std::int64_t> host_delays_ns(const TaskGraph& graph, std::span<const TaskCost> costs, const HostPauses& pauses,
-                                         std::int64_t step_ns) {
+std::vector<std::int64_t> host_delays_ns(const TaskGraph& graph, std::span<const TaskCost> costs,
+                                         const HostPauses& pauses, std::int64_t step_ns) {
   std::vector<Host> hosts(graph.hosts);
   const Step step(graph, costs, pauses, step_ns);
   step.issue(hosts);  // the step before

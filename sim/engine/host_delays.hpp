@@ -20,7 +20,7 @@
 namespace pdl {
 
 /// By task, for run(): how much later than its host is free it begins to be issued, in a step that takes `step_ns`.
-std::vector<std::int64_t> host_delays_ns(const TaskGraph& graph, std::span<const TaskCost> costs, const HostPauses& pauses,
-                                         std::int64_t step_ns);
+std::vector<std::int64_t> host_delays_ns(const TaskGraph& graph, std::span<const TaskCost> costs,
+                                         const HostPauses& pauses, std::int64_t step_ns);
 
 }  // namespace pdl

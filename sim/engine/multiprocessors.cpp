@@ -6,7 +6,9 @@
 namespace pdl {
 namespace {
 
-std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+std::int64_t divide_up(std::int64_t a, std::int64_t b) {
+  return (a + b - 1) / b;
+}
 
 /// Of a kernel alone on so many multiprocessors, in times of a block that has one for itself. Where all blocks have
 /// room: those of the fullest multiprocessor. Else full waves, then what is left, as refill() places it.
@@ -116,8 +118,14 @@ void Multiprocessors::start(Waiting& waiting, std::int64_t multiprocessors, std:
   ends_ns_.push_back(end_ns);
 }
 
-std::vector<std::uint32_t> Multiprocessors::took_place() { return std::exchange(took_place_, {}); }
-std::vector<std::uint32_t> Multiprocessors::ended() { return std::exchange(ended_, {}); }
-std::vector<std::int64_t> Multiprocessors::ends_ns() { return std::exchange(ends_ns_, {}); }
+std::vector<std::uint32_t> Multiprocessors::took_place() {
+  return std::exchange(took_place_, {});
+}
+std::vector<std::uint32_t> Multiprocessors::ended() {
+  return std::exchange(ended_, {});
+}
+std::vector<std::int64_t> Multiprocessors::ends_ns() {
+  return std::exchange(ends_ns_, {});
+}
 
 }  // namespace pdl

@@ -20,9 +20,10 @@
 //
 // Measured on 4 x H200 (samples "overlap" of data/h200x4), layers beside all-reduces of 4, 25 and 128 MiB: 367 us alone
 // becomes 692, 703 and 698; 91 us becomes 155, 161 and 163 (both 128 blocks). Waiting for a
-// place would make that 410 beside the shortest. 256 blocks, of which 216 have room: 1.354 ms alone becomes 2.62 to 2.69
-// in 18 of 48 calls beside the shortest, as where the other 40 do not get the places of the collective. 128 blocks that
-// alone leave much of a multiprocessor unused lose less: 352 us becomes 475, 481 and 488, this rule says twice as long.
+// place would make that 410 beside the shortest. 256 blocks, of which 216 have room: 1.354 ms alone becomes 2.62 to
+// 2.69 in 18 of 48 calls beside the shortest, as where the other 40 do not get the places of the collective. 128 blocks
+// that alone leave much of a multiprocessor unused lose less: 352 us becomes 475, 481 and 488, this rule says twice as
+// long.
 //
 // Times are nanoseconds. Not modelled: priorities of streams, blocks of two kernels on one multiprocessor, kernels
 // whose blocks lose less than that by being several (those that memory bounds: element by element, sums; up to some 20
@@ -40,7 +41,7 @@ class Multiprocessors {
   /// A kernel alone on the GPU takes time_ns, whatever its blocks. `id`: what took_place() and ended() say of it.
   struct Grid {
     std::uint32_t id = 0;
-    std::int64_t blocks = 0;  // 0: not known; it runs beside everything
+    std::int64_t blocks = 0;                     // 0: not known; it runs beside everything
     std::int64_t blocks_per_multiprocessor = 1;  // resident at once, of a kernel; 0: not known, taken as 1
     std::int64_t time_ns = 0;
     bool stays = false;  // a collective: its blocks stay until remove()
@@ -65,10 +66,10 @@ class Multiprocessors {
  private:
   struct Waiting {
     Grid grid;
-    std::int64_t left = 0;      // blocks without a place
+    std::int64_t left = 0;  // blocks without a place
     std::int64_t running = 0;
-    std::int64_t block_ns = 0;  // of a block that has a multiprocessor for itself
-    std::int64_t rest_ns = 0;   // so that blocks one after another add up to the time of the kernel
+    std::int64_t block_ns = 0;         // of a block that has a multiprocessor for itself
+    std::int64_t rest_ns = 0;          // so that blocks one after another add up to the time of the kernel
     std::int64_t multiprocessors = 0;  // held, of a grid that stays
   };
   /// Blocks of a kernel that end at one time, with all of the multiprocessors that they are on.

@@ -19,7 +19,8 @@ std::vector<TaskId> next_in_queue(const TaskGraph& graph, std::size_t queues, Qu
 }  // namespace
 
 std::vector<TaskId> next_on_stream(const TaskGraph& graph) {
-  return next_in_queue(graph, std::size_t{graph.workers} * kStreamsPerWorker, [](const Task& task) { return task.stream; });
+  return next_in_queue(graph, std::size_t{graph.workers} * kStreamsPerWorker,
+                       [](const Task& task) { return task.stream; });
 }
 
 std::vector<TaskId> next_on_host(const TaskGraph& graph) {

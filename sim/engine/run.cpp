@@ -26,11 +26,12 @@ struct Finish {
 struct Wake {
   std::int64_t time_ns;
   std::int32_t worker;
-  TaskId task;  // whose next kernel can begin, or kNone
-  std::uint32_t group = kNone;    // a collective that may have ended, if it still has this pace
+  TaskId task;                  // whose next kernel can begin, or kNone
+  std::uint32_t group = kNone;  // a collective that may have ended, if it still has this pace
   std::uint32_t pace = 0;
   bool operator>(const Wake& other) const {
-    return std::tie(time_ns, worker, task, group, pace) > std::tie(other.time_ns, other.worker, other.task, other.group, other.pace);
+    return std::tie(time_ns, worker, task, group, pace) >
+           std::tie(other.time_ns, other.worker, other.task, other.group, other.pace);
   }
 };
 
@@ -63,7 +64,9 @@ class Engine {
         group_ready_ns_(graph.groups, 0),
         group_waits_for_(graph.groups, 0),
         group_first_(graph.groups, kNone) {
-    hosts_matter_ = !delays_ns.empty() || std::any_of(costs.begin(), costs.end(), [](const TaskCost& c) { return c.span_ns > c.device_ns || c.issue_ns > 0; });
+    hosts_matter_ = !delays_ns.empty() || std::any_of(costs.begin(), costs.end(), [](const TaskCost& c) {
+      return c.span_ns > c.device_ns || c.issue_ns > 0;
+    });
     count_what_tasks_wait_for();
     if (shared && shared->count > 0) share(*shared);
   }
@@ -125,7 +128,8 @@ class Engine {
         if (graph_.tasks[after].host != graph_.tasks[task].host) visit(after);
       }
     };
-    for (TaskId task = 0; task < graph_.tasks.size(); ++task) for_each_after(task, [&](TaskId after) { ++waits[after]; });
+    for (TaskId task = 0; task < graph_.tasks.size(); ++task)
+      for_each_after(task, [&](TaskId after) { ++waits[after]; });
     std::vector<TaskId> issued;
     for (TaskId task = 0; task < graph_.tasks.size(); ++task) {
       if (waits[task] == 0) issued.push_back(task);
@@ -219,7 +223,8 @@ class Engine {
       if (of_gpu == slowdown) ++collective.at_slowest;
     }
     if (slowdown == collective.slowdown && collective.pace > 0) return;
-    collective.left_ns = std::max(0.0, collective.left_ns - static_cast<double>(now_ns - collective.since_ns) / collective.slowdown);
+    collective.left_ns =
+        std::max(0.0, collective.left_ns - static_cast<double>(now_ns - collective.since_ns) / collective.slowdown);
     collective.slowdown = slowdown;
     collective.since_ns = now_ns;
     ++collective.pace;
@@ -299,12 +304,12 @@ class Engine {
   std::span<const TaskCost> costs_;
   std::span<const std::int64_t> delays_ns_;  // by task, or empty
   const SharedMultiprocessors* shared_ = nullptr;
-  std::vector<Multiprocessors> gpus_;    // by worker
-  std::vector<Progress> progress_;       // by worker
-  std::vector<double> slows_;            // by worker: what its kernel adds to the time of a collective
-  std::vector<std::uint32_t> on_gpu_;    // by worker: the group of the collective that runs there
-  std::vector<Running> running_;         // by group
-  std::vector<std::int64_t> issue_ns_;   // by task: its host begins to issue it
+  std::vector<Multiprocessors> gpus_;   // by worker
+  std::vector<Progress> progress_;      // by worker
+  std::vector<double> slows_;           // by worker: what its kernel adds to the time of a collective
+  std::vector<std::uint32_t> on_gpu_;   // by worker: the group of the collective that runs there
+  std::vector<Running> running_;        // by group
+  std::vector<std::int64_t> issue_ns_;  // by task: its host begins to issue it
   std::priority_queue<Wake, std::vector<Wake>, std::greater<>> wakes_;
   bool hosts_matter_ = false;
   std::vector<TaskId> next_on_stream_;

@@ -4,11 +4,11 @@
 //
 // Integer nanoseconds; ties by task id; the same input gives the same bytes.
 //
-// Where collectives run beside compute (SharedMultiprocessors), the compute tasks of those GPUs run kernel by kernel, their
-// thread blocks on multiprocessors (sim/engine/multiprocessors.hpp): a collective waits for as many as it needs, and
-// the next kernel has so many fewer. A collective goes at the pace of the GPU where what runs beside it slows it most
-// (KernelCost::slows_collectives), which is looked at again whenever a kernel there begins or ends. Not modelled: sharing of
-// links, kernels slowed by a collective's use of memory.
+// Where collectives run beside compute (SharedMultiprocessors), the compute tasks of those GPUs run kernel by kernel,
+// their thread blocks on multiprocessors (sim/engine/multiprocessors.hpp): a collective waits for as many as it needs,
+// and the next kernel has so many fewer. A collective goes at the pace of the GPU where what runs beside it slows it
+// most (KernelCost::slows_collectives), which is looked at again whenever a kernel there begins or ends. Not modelled:
+// sharing of links, kernels slowed by a collective's use of memory.
 #pragma once
 
 #include <cstdint>
@@ -22,12 +22,13 @@
 namespace pdl {
 
 /// Throws CannotRun("deadlock: ...") naming each task of one cycle and what it waits for, if not every task can finish.
-/// `shared`: kernels by work, for graphs with collectives on streams of their own; null or a count of 0: nothing is shared.
-/// `delays_ns`: by task, how long its host does something else before it begins to issue it; empty: nothing.
-std::vector<TaskTimes> run(const TaskGraph& graph, std::span<const TaskCost> costs, const SharedMultiprocessors* shared = nullptr,
-                           std::span<const std::int64_t> delays_ns = {});
+/// `shared`: kernels by work, for graphs with collectives on streams of their own; null or a count of 0: nothing is
+/// shared. `delays_ns`: by task, how long its host does something else before it begins to issue it; empty: nothing.
+std::vector<TaskTimes> run(const TaskGraph& graph, std::span<const TaskCost> costs,
+                           const SharedMultiprocessors* shared = nullptr, std::span<const std::int64_t> delays_ns = {});
 
 /// The same times by a plain sweep in topological order: the slow, obvious reference (tests), and the floor for speed.
-std::vector<TaskTimes> sweep(const TaskGraph& graph, std::span<const TaskCost> costs, std::span<const std::int64_t> delays_ns = {});
+std::vector<TaskTimes> sweep(const TaskGraph& graph, std::span<const TaskCost> costs,
+                             std::span<const std::int64_t> delays_ns = {});
 
 }  // namespace pdl

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <map>
 
-#include "sim/spec/error.hpp"
-#include "sim/spec/words.hpp"
+#include "sim/io/error.hpp"
+#include "sim/io/words.hpp"
 
 namespace pdl {
 namespace {
@@ -17,8 +17,9 @@ class Replicas {
     while (used_ < std::ssize(plan.replica_rows) && plan.replica_rows[static_cast<std::size_t>(used_)] > 0) ++used_;
     if (spec_.straggler && spec_.straggler->rank >= used_) {
       throw InputError("--straggler", "rank " + std::to_string(spec_.straggler->rank) + ", which has no samples",
-                       "a GPU with samples, 0 to " + std::to_string(used_ - 1) + ": batch " + std::to_string(spec_.batch) + " on " +
-                           std::to_string(spec_.gpus) + " GPUs leaves the others idle");
+                       "a GPU with samples, 0 to " + std::to_string(used_ - 1) + ": batch " +
+                           std::to_string(spec_.batch) + " on " + std::to_string(spec_.gpus) +
+                           " GPUs leaves the others idle");
     }
   }
 
@@ -37,8 +38,8 @@ class Replicas {
                               static_cast<std::uint32_t>(part) % kMostParts});
   }
 
-  TaskId add_layers(TaskKind kind, std::int32_t replica, std::uint32_t host, std::int32_t microbatch, std::int32_t first,
-                    std::int32_t count, std::size_t part = 0) {
+  TaskId add_layers(TaskKind kind, std::int32_t replica, std::uint32_t host, std::int32_t microbatch,
+                    std::int32_t first, std::int32_t count, std::size_t part = 0) {
     Work work;
     work.kind = kind;
     work.implementation = Implementation::autograd;
@@ -71,7 +72,9 @@ class Replicas {
     return work;
   }
 
-  Work moved(TaskKind kind, const GradientBucket& bucket) const { return moved(kind, bucket.bytes, bucket.tensors.size()); }
+  Work moved(TaskKind kind, const GradientBucket& bucket) const {
+    return moved(kind, bucket.bytes, bucket.tensors.size());
+  }
 
   const Plan& plan_;
   const RunSpec& spec_;
@@ -121,7 +124,8 @@ class DistributedStep : Replicas {
       return;
     }
     for (std::size_t b = 0; b < plan_.buckets.size(); ++b) {
-      const TaskId copy = add(moved(TaskKind::bucket_copy_out, plan_.buckets[b]), compute_stream(replica), host, kNone, replica, microbatch, b);
+      const TaskId copy = add(moved(TaskKind::bucket_copy_out, plan_.buckets[b]), compute_stream(replica), host, kNone,
+                              replica, microbatch, b);
       if (reduced[b] != kNone) builder_.add_edge(reduced[b], copy);
       join_pending(copy);
     }
@@ -130,11 +134,13 @@ class DistributedStep : Replicas {
   /// The copy into the bucket and its all-reduce; kNone with one GPU.
   TaskId add_exchange(std::int32_t replica, std::int32_t microbatch, std::size_t b) {
     const std::uint32_t host = host_of(replica);
-    const TaskId full = add(moved(TaskKind::bucket_copy_in, plan_.buckets[b]), compute_stream(replica), host, kNone, replica, microbatch, b);
+    const TaskId full = add(moved(TaskKind::bucket_copy_in, plan_.buckets[b]), compute_stream(replica), host, kNone,
+                            replica, microbatch, b);
     if (used_ == 1) return kNone;
     std::uint32_t& group = groups_[b * plan_.microbatch_rows.size() + static_cast<std::size_t>(microbatch)];
     if (group == kNone) group = builder_.add_group();
-    const TaskId task = add(moved(TaskKind::all_reduce, plan_.buckets[b]), stream_of(replica, StreamRole::collective, 0), host, group, replica, microbatch, b);
+    const TaskId task = add(moved(TaskKind::all_reduce, plan_.buckets[b]),
+                            stream_of(replica, StreamRole::collective, 0), host, group, replica, microbatch, b);
     builder_.add_edge(full, task);
     return task;
   }
@@ -146,8 +152,8 @@ class DistributedStep : Replicas {
     pending_.clear();
   }
 
-  TaskId add_layers(TaskKind kind, std::int32_t replica, std::uint32_t host, std::int32_t microbatch, std::int32_t first,
-                    std::int32_t count, std::size_t part = 0) {
+  TaskId add_layers(TaskKind kind, std::int32_t replica, std::uint32_t host, std::int32_t microbatch,
+                    std::int32_t first, std::int32_t count, std::size_t part = 0) {
     const TaskId task = Replicas::add_layers(kind, replica, host, microbatch, first, count, part);
     join_pending(task);
     return task;
@@ -162,7 +168,8 @@ class SingleProcessStep : Replicas {
   explicit SingleProcessStep(const Plan& plan) : Replicas(plan), main_(static_cast<std::uint32_t>(used_)) {}
 
   TaskGraph build() && {
-    for (std::int32_t replica = 0; replica < used_; ++replica) add_straggler(replica, static_cast<std::uint32_t>(replica));
+    for (std::int32_t replica = 0; replica < used_; ++replica)
+      add_straggler(replica, static_cast<std::uint32_t>(replica));
     for (std::int32_t m = 0; m < microbatches(); ++m) add_microbatch(m);
     join(add_layers(TaskKind::optimizer, 0, main_, -1, 0, layers()));
     return std::move(builder_).build(static_cast<std::uint32_t>(spec_.gpus), main_ + 1);
@@ -202,7 +209,8 @@ class SingleProcessStep : Replicas {
     add_chunks(TaskKind::reduce, plan_.gradient_chunks, microbatch);
     on_gpu_.clear();
     if (microbatch > 0 && used_ > 1) {
-      Work sum = moved(TaskKind::bucket_copy_out, parameters(spec_.model) * kBytesPerNumber, 2 * spec_.model.layers.size());
+      Work sum =
+          moved(TaskKind::bucket_copy_out, parameters(spec_.model) * kBytesPerNumber, 2 * spec_.model.layers.size());
       sum.accumulate = true;
       add(sum, compute_stream(0), main_, kNone, 0, microbatch);
     }
@@ -281,7 +289,9 @@ void plan_data_parallel(Plan& plan) {
   const RunSpec& spec = plan.spec;
   for (std::size_t r = 0; r < plan.replica_rows.size(); ++r) {
     plan.live[r] = whole_model(spec, rows_of(plan, static_cast<std::int32_t>(r), 0));  // the first one is the largest
-    if (plan.replica_rows[r] == 0) plan.warnings.push_back("GPU " + std::to_string(r) + " has nothing to do: " + std::to_string(spec.batch) + " samples make fewer slices than GPUs");
+    if (plan.replica_rows[r] == 0)
+      plan.warnings.push_back("GPU " + std::to_string(r) + " has nothing to do: " + std::to_string(spec.batch) +
+                              " samples make fewer slices than GPUs");
   }
   if (spec.strategy == Strategy::ddp) {
     plan.buckets = gradient_buckets(spec.model, spec.first_bucket_bytes, spec.bucket_bytes);
@@ -294,8 +304,8 @@ void plan_data_parallel(Plan& plan) {
     plan.graph = SingleProcessStep(plan).build();
   }
   if (plan.replica_rows.front() != plan.replica_rows.back() && plan.replica_rows.back() > 0) {
-    plan.warnings.push_back("GPUs have unequal parts of the batch: " + std::to_string(plan.replica_rows.front()) + " samples, the last one " +
-                            std::to_string(plan.replica_rows.back()));
+    plan.warnings.push_back("GPUs have unequal parts of the batch: " + std::to_string(plan.replica_rows.front()) +
+                            " samples, the last one " + std::to_string(plan.replica_rows.back()));
   }
 }
 

@@ -15,7 +15,8 @@ std::vector<std::int64_t> tensor_bytes(const Model& model) {
   return bytes;
 }
 
-std::vector<GradientBucket> describe(const std::vector<TensorIndices>& buckets, const std::vector<std::int64_t>& bytes) {
+std::vector<GradientBucket> describe(const std::vector<TensorIndices>& buckets,
+                                     const std::vector<std::int64_t>& bytes) {
   std::vector<GradientBucket> described;
   for (const TensorIndices& tensors : buckets) {
     GradientBucket bucket;
@@ -29,7 +30,8 @@ std::vector<GradientBucket> describe(const std::vector<TensorIndices>& buckets, 
 
 }  // namespace
 
-std::vector<TensorIndices> fill_buckets(std::span<const std::int64_t> bytes, std::int64_t first_limit, std::int64_t limit) {
+std::vector<TensorIndices> fill_buckets(std::span<const std::int64_t> bytes, std::int64_t first_limit,
+                                        std::int64_t limit) {
   std::vector<TensorIndices> buckets;
   TensorIndices open;
   std::int64_t size = 0;

@@ -4,9 +4,9 @@
 //     bucket 0: bias 3, weight 3     268,468,224 bytes, full when the backward of layer 3 has ended
 //     bucket 1: bias 2, weight 2     ...
 //
-// DDP (torch/csrc/distributed/c10d/reducer.cpp, PyTorch 2.11, compute_bucket_assignment_by_size): tensors in the order in which
-// their gradients come, the reverse of registration, are put into a bucket until it has at least its limit of bytes; the
-// first bucket has a limit of its own. Whole tensors: a bucket may be larger than its limit. DataParallel
+// DDP (torch/csrc/distributed/c10d/reducer.cpp, PyTorch 2.11, compute_bucket_assignment_by_size): tensors in the order
+// in which their gradients come, the reverse of registration, are put into a bucket until it has at least its limit of
+// bytes; the first bucket has a limit of its own. Whole tensors: a bucket may be larger than its limit. DataParallel
 // (torch/csrc/utils/tensor_flatten.cpp, take_tensors): the same in registration order with 10 MiB
 // (torch/nn/parallel/_functions.py passes comm.broadcast_coalesced's default).
 //
@@ -17,7 +17,7 @@
 #include <span>
 #include <vector>
 
-#include "sim/spec/model.hpp"
+#include "sim/model/model.hpp"
 
 namespace pdl {
 
@@ -29,11 +29,12 @@ using TensorIndices = std::vector<std::size_t>;
 
 /// `bytes`: of each tensor in the order in which they are put in. The first bucket is full at `first_limit`, others at
 /// `limit`; the last one may stay below.
-std::vector<TensorIndices> fill_buckets(std::span<const std::int64_t> bytes, std::int64_t first_limit, std::int64_t limit);
+std::vector<TensorIndices> fill_buckets(std::span<const std::int64_t> bytes, std::int64_t first_limit,
+                                        std::int64_t limit);
 
 /// Buckets of a model's gradients. Tensors are registered weight 0, bias 0, weight 1, ...
 struct GradientBucket {
-  TensorIndices tensors;   // by registration: 2 x layer is the weight, 2 x layer + 1 the bias
+  TensorIndices tensors;  // by registration: 2 x layer is the weight, 2 x layer + 1 the bias
   std::int64_t bytes = 0;
   /// The lowest layer with a tensor in it: its backward fills the bucket.
   std::int32_t lowest_layer = 0;
@@ -46,9 +47,9 @@ std::vector<GradientBucket> gradient_buckets(const Model& model, std::int64_t fi
 /// DataParallel's chunks, in registration order.
 std::vector<GradientBucket> parameter_chunks(const Model& model, std::int64_t limit = std::int64_t{10} << 20);
 
-/// DataParallel's chunks of gradients, in registration order. Python cuts them (torch/_utils.py, _take_tensors, PyTorch 2.11),
-/// not C++ as those of the parameters (parameter_chunks): a tensor that would take a chunk beyond `limit` bytes begins the next
-/// one. A large weight travels alone, and is not copied into a flat tensor first.
+/// DataParallel's chunks of gradients, in registration order. Python cuts them (torch/_utils.py, _take_tensors, PyTorch
+/// 2.11), not C++ as those of the parameters (parameter_chunks): a tensor that would take a chunk beyond `limit` bytes
+/// begins the next one. A large weight travels alone, and is not copied into a flat tensor first.
 std::vector<GradientBucket> reduce_chunks(const Model& model, std::int64_t limit = std::int64_t{10} << 20);
 
 }  // namespace pdl

@@ -4,8 +4,8 @@
 #include <deque>
 #include <stdexcept>
 
+#include "sim/io/error.hpp"
 #include "sim/plan/data_parallel.hpp"
-#include "sim/spec/error.hpp"
 #include "sim/spec/schedule.hpp"
 #include "sim/spec/split.hpp"
 
@@ -13,7 +13,9 @@ namespace pdl {
 namespace {
 
 /// Activations are fp32; those of autograd's programs under autocast are half.
-std::int64_t bytes_per_activation(const RunSpec& spec) { return is_amp(spec.dtype) && spec.workers == Workers::one ? 2 : kBytesPerNumber; }
+std::int64_t bytes_per_activation(const RunSpec& spec) {
+  return is_amp(spec.dtype) && spec.workers == Workers::one ? 2 : kBytesPerNumber;
+}
 
 TaskKind task_kind(OperationKind kind) {
   switch (kind) {
@@ -30,7 +32,8 @@ TaskKind task_kind(OperationKind kind) {
 }
 
 std::vector<Stage> make_stages(const RunSpec& spec, Placement placement) {
-  const std::vector<std::int64_t> layers = spread(static_cast<std::int64_t>(spec.model.layers.size()), stage_count(spec));
+  const std::vector<std::int64_t> layers =
+      spread(static_cast<std::int64_t>(spec.model.layers.size()), stage_count(spec));
   const auto workers = static_cast<std::int32_t>(pipeline_workers(spec));
   std::vector<Stage> stages;
   for (std::int32_t replica = 0; replica < replica_count(spec); ++replica) {
@@ -78,14 +81,16 @@ std::vector<std::int64_t> make_microbatches(const RunSpec& spec, std::vector<std
   const std::int64_t batch = replica_rows(spec).front();
   if (spec.synthetic && batch >= spec.microbatches) return spread(batch, spec.microbatches);
   if (spec.synthetic) {
-    throw InputError("batch", std::to_string(batch) + " samples for " + std::to_string(spec.microbatches) + " micro-batches",
+    throw InputError("batch",
+                     std::to_string(batch) + " samples for " + std::to_string(spec.microbatches) + " micro-batches",
                      "at least one sample for every micro-batch");
   }
   std::vector<std::int64_t> rows = torch_chunk(batch, spec.microbatches);
   if (static_cast<std::int64_t>(rows.size()) != spec.microbatches) {
     warnings.push_back(std::to_string(batch) + " samples in " + std::to_string(spec.microbatches) +
                        " micro-batches: torch.chunk makes only " + std::to_string(rows.size()) + ", of " +
-                       std::to_string(rows.front()) + (rows.size() > 1 ? " (last " + std::to_string(rows.back()) + ")" : "") + " samples");
+                       std::to_string(rows.front()) +
+                       (rows.size() > 1 ? " (last " + std::to_string(rows.back()) + ")" : "") + " samples");
   } else if (rows.back() != rows.front()) {
     warnings.push_back("micro-batches are not equal: " + std::to_string(rows.front()) + " samples, the last one " +
                        std::to_string(rows.back()));
@@ -104,9 +109,9 @@ std::int64_t activation_bytes(const Plan& plan, const Operation& operation) {
   return plan.microbatch_rows[static_cast<std::size_t>(operation.microbatch)] * width * bytes_per_activation(plan.spec);
 }
 
-/// Gives every (stage, micro-batch) of a worker its buffer, and counts what is live. A micro-batch holds its buffer from
-/// its forward to its last backward; where the stage above is on the same worker, which reads this one's result in place,
-/// to the last backward of that one too.
+/// Gives every (stage, micro-batch) of a worker its buffer, and counts what is live. A micro-batch holds its buffer
+/// from its forward to its last backward; where the stage above is on the same worker, which reads this one's result in
+/// place, to the last backward of that one too.
 class Buffers {
  public:
   explicit Buffers(Plan& plan) : plan_(plan), states_(plan.stages.size()), live_(plan.stages.size(), 0) {
@@ -119,7 +124,8 @@ class Buffers {
     walk(order);  // how many are held at once
     for (const std::int32_t s : own) {
       Stage& stage = plan_.stages[static_cast<std::size_t>(s)];
-      const bool arrives = !is_first_stage(plan_.stages, static_cast<std::size_t>(s)) && !is_local_boundary(plan_.stages, static_cast<std::size_t>(s));
+      const bool arrives = !is_first_stage(plan_.stages, static_cast<std::size_t>(s)) &&
+                           !is_local_boundary(plan_.stages, static_cast<std::size_t>(s));
       const auto microbatches = static_cast<std::int32_t>(plan_.microbatch_rows.size());
       stage.slots = std::min(microbatches, std::max(1, state(s).most_held) + (arrives ? 1 : 0));
       state(s) = {};
@@ -298,8 +304,8 @@ class Planner {
     work.implementation = implementation();
     work.ranks = static_cast<std::int32_t>(spec_.dp);
     work.bytes = parameters(spec_.model, stage.first_layer, stage.layer_count) * kBytesPerNumber;
-    const TaskId task = builder_.add_task({builder_.add_work(work), stream_of(stage.worker, StreamRole::collective, 0), host, group,
-                                           stage.worker, operation.stage, operation.microbatch, work.kind,
+    const TaskId task = builder_.add_task({builder_.add_work(work), stream_of(stage.worker, StreamRole::collective, 0),
+                                           host, group, stage.worker, operation.stage, operation.microbatch, work.kind,
                                            static_cast<std::uint32_t>(of_replica)});
     builder_.add_edge(last_gradient_[static_cast<std::size_t>(operation.stage)], task);
     reduced_[static_cast<std::size_t>(operation.stage)] = task;
@@ -307,7 +313,8 @@ class Planner {
 
   void add_sleep(std::int32_t stage, std::int32_t microbatch, std::uint32_t host, double ms) {
     const std::int32_t worker = worker_of(stage);
-    builder_.add_task({builder_.add_work(sleep_work(ms)), kNone, host, kNone, worker, stage, microbatch, TaskKind::sleep});
+    builder_.add_task(
+        {builder_.add_work(sleep_work(ms)), kNone, host, kNone, worker, stage, microbatch, TaskKind::sleep});
   }
 
   void add_delay(std::int32_t stage, std::int32_t microbatch, std::uint32_t host) {
@@ -348,8 +355,8 @@ class Planner {
     const bool writes_gradients = kind == TaskKind::backward || kind == TaskKind::backward_weight;
     const auto s = static_cast<std::size_t>(stage_index);
     if (writes_gradients) work.accumulate = last_gradient_[s] != kNone;
-    const TaskId task = builder_.add_task({builder_.add_work(work), stream_of(stage.worker, StreamRole::compute, 0), host, kNone,
-                                           stage.worker, stage_index, microbatch, kind});
+    const TaskId task = builder_.add_task({builder_.add_work(work), stream_of(stage.worker, StreamRole::compute, 0),
+                                           host, kNone, stage.worker, stage_index, microbatch, kind});
     if (!writes_gradients) return task;
     last_gradient_[s] = task;
     if (reduced_[s] != kNone) builder_.add_edge(reduced_[s], task);  // adds to what is being exchanged
@@ -364,15 +371,17 @@ class Planner {
     work.implementation = implementation();
     work.first_layer = stage.first_layer;
     work.layer_count = stage.layer_count;
-    const TaskId task = builder_.add_task({builder_.add_work(work), stream_of(stage.worker, StreamRole::compute, 0), host, kNone,
-                                           stage.worker, stage_index, -1, work.kind});
+    const TaskId task = builder_.add_task({builder_.add_work(work), stream_of(stage.worker, StreamRole::compute, 0),
+                                           host, kNone, stage.worker, stage_index, -1, work.kind});
     const TaskId reduced = reduced_[static_cast<std::size_t>(stage_index)];
     if (reduced != kNone) builder_.add_edge(reduced, task);
   }
 
   std::uint32_t transfer_work(TaskKind kind, std::int32_t from_stage, std::int32_t to_stage, std::int32_t microbatch) {
     const std::int64_t width =
-        spec_.model.layers[static_cast<std::size_t>(plan_.stages[static_cast<std::size_t>(std::max(from_stage, to_stage))].first_layer)]
+        spec_.model
+            .layers[static_cast<std::size_t>(
+                plan_.stages[static_cast<std::size_t>(std::max(from_stage, to_stage))].first_layer)]
             .in_features;
     Work work;
     work.kind = kind;
@@ -404,7 +413,8 @@ class Planner {
     TaskId received = kNone;
     const bool receives = has_source && worker_of(source) != worker_of(stage);
     if (receives && spec_.p2p == PointToPoint::rendezvous && !messages_are_given()) {
-      received = add_transfer(forward ? TaskKind::receive_forward : TaskKind::receive_backward, source, stage, microbatch, host);
+      received = add_transfer(forward ? TaskKind::receive_forward : TaskKind::receive_backward, source, stage,
+                              microbatch, host);
       if (previous_ != kNone) builder_.add_edge(previous_, received);
     }
     if (spec_.recompute && operation.kind == OperationKind::backward) {
@@ -422,7 +432,8 @@ class Planner {
     if (worker_of(target) == worker_of(stage)) {
       feeds[cell(target, microbatch)] = task;
     } else if (!messages_are_given()) {
-      const TaskId sent = add_transfer(forward ? TaskKind::send_forward : TaskKind::send_backward, stage, target, microbatch, host);
+      const TaskId sent =
+          add_transfer(forward ? TaskKind::send_forward : TaskKind::send_backward, stage, target, microbatch, host);
       builder_.add_edge(task, sent);
       feeds[cell(target, microbatch)] = sent;
     }
@@ -476,8 +487,8 @@ class Planner {
     const std::uint32_t group = builder_.add_group();
     const auto add = [&](TaskKind kind, std::int32_t stage) {
       const std::int32_t worker = worker_of(stage);
-      builder_.add_task({transfer_work(kind, from_stage, to_stage, microbatch), stream_of(worker, StreamRole::compute, 0), 0,
-                         group, worker, stage, microbatch, kind});
+      builder_.add_task({transfer_work(kind, from_stage, to_stage, microbatch),
+                         stream_of(worker, StreamRole::compute, 0), 0, group, worker, stage, microbatch, kind});
     };
     add(forward ? TaskKind::send_forward : TaskKind::send_backward, from_stage);
     add(forward ? TaskKind::receive_forward : TaskKind::receive_backward, to_stage);
@@ -498,7 +509,7 @@ class Planner {
   std::vector<TaskId> last_gradient_, reduced_;
   std::vector<std::uint32_t> reduce_groups_;  // by stage of a replica, and round
   std::vector<std::int32_t> still_to_come_;   // by stage: backwards of the round that is being added
-  TaskId previous_ = kNone;    // of the worker whose operations are being added: its last operation or given message
+  TaskId previous_ = kNone;  // of the worker whose operations are being added: its last operation or given message
   TaskGraphBuilder builder_;
   // By stage and micro-batch: what brings the input (a transfer, or the stage before on the same worker), the task that
   // needs it, the pair's group.
@@ -510,16 +521,22 @@ class Planner {
 PipelineOrder make_order(const RunSpec& spec, std::size_t microbatches) {
   if (spec.schedule_file) {
     if (static_cast<std::size_t>(spec.schedule_file->order.shape.microbatches) != microbatches) {
-      throw InputError("batch", std::to_string(replica_rows(spec).front()) + " samples, which torch.chunk makes " + std::to_string(microbatches) + " micro-batches of",
-                       std::to_string(spec.schedule_file->order.shape.microbatches) + ", as in the schedule " + spec.schedule);
+      throw InputError(
+          "batch",
+          std::to_string(replica_rows(spec).front()) + " samples, which torch.chunk makes " +
+              std::to_string(microbatches) + " micro-batches of",
+          std::to_string(spec.schedule_file->order.shape.microbatches) + ", as in the schedule " + spec.schedule);
     }
     return spec.schedule_file->order;
   }
   const Schedule* schedule = find_schedule(spec.schedule);
-  if (!schedule) throw InputError("--schedule", spec.schedule + ", which is searched for by pdl-sim", "a schedule with an order: export it with pdl-sim --schedule-csv FILE.csv");
+  if (!schedule)
+    throw InputError("--schedule", spec.schedule + ", which is searched for by pdl-sim",
+                     "a schedule with an order: export it with pdl-sim --schedule-csv FILE.csv");
   const ScheduleShape shape = shape_of(spec, static_cast<std::int64_t>(microbatches));
   if (const auto refusal = schedule->refusal(shape)) {
-    throw InputError("batch", std::to_string(replica_rows(spec).front()) + " samples make " + refusal->found, refusal->expected);
+    throw InputError("batch", std::to_string(replica_rows(spec).front()) + " samples make " + refusal->found,
+                     refusal->expected);
   }
   return make_order(*schedule, shape);
 }
@@ -560,7 +577,9 @@ std::int64_t rows_of(const Plan& plan, std::int32_t replica, std::int32_t microb
   return plan.microbatch_rows[static_cast<std::size_t>(microbatch)];
 }
 
-PipelineOrder make_order(const RunSpec& spec) { return make_order(spec, microbatch_rows(spec).size()); }
+PipelineOrder make_order(const RunSpec& spec) {
+  return make_order(spec, microbatch_rows(spec).size());
+}
 
 Plan make_plan(const RunSpec& spec) {
   Plan plan;

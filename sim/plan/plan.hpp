@@ -38,19 +38,20 @@ struct LiveActivations {
 };
 
 /// Stages of a replica stand one after another, replica after replica; the GPUs of replica r are those from
-/// r x pipeline_workers(spec) on. Neighbours in this list are neighbours in the pipeline, where both are of one replica.
+/// r x pipeline_workers(spec) on. Neighbours in this list are neighbours in the pipeline, where both are of one
+/// replica.
 struct Plan {
   RunSpec spec;
   std::vector<Stage> stages;
   /// Samples of each replica in a round: they add up to spec.batch. 0: the replica has nothing to do (DataParallel).
   std::vector<std::int64_t> replica_rows;
-  /// Samples of each micro-batch of the first replica, all rounds one after another: they add up to replica_rows[0] x accum.
-  /// A pipeline's replicas all have the same.
+  /// Samples of each micro-batch of the first replica, all rounds one after another: they add up to replica_rows[0] x
+  /// accum. A pipeline's replicas all have the same.
   std::vector<std::int64_t> microbatch_rows;
   /// By stage and micro-batch: the buffer that it uses, below Stage::slots. Buffers are taken in turn.
   std::vector<std::vector<std::int32_t>> slots;
-  std::vector<LiveActivations> live;  // by worker
-  std::vector<GradientBucket> buckets;  // ddp: in the order in which they are full
+  std::vector<LiveActivations> live;                              // by worker
+  std::vector<GradientBucket> buckets;                            // ddp: in the order in which they are full
   std::vector<GradientBucket> parameter_chunks, gradient_chunks;  // dp: tensors that move together
   TaskGraph graph;
   std::vector<std::string> warnings;
@@ -63,20 +64,22 @@ bool is_local_boundary(const std::vector<Stage>& stages, std::size_t stage);
 bool is_first_stage(const std::vector<Stage>& stages, std::size_t stage);
 bool is_last_stage(const std::vector<Stage>& stages, std::size_t stage);
 
-/// Samples of each replica in a round, as make_plan makes them: as even as can be (ddp), equal (pipelines), as torch.chunk
-/// cuts them (dp: the last ones may have none).
+/// Samples of each replica in a round, as make_plan makes them: as even as can be (ddp), equal (pipelines), as
+/// torch.chunk cuts them (dp: the last ones may have none).
 std::vector<std::int64_t> replica_rows(const RunSpec& spec);
 
 /// Samples of each micro-batch of one round of the first replica, as make_plan makes them.
 std::vector<std::int64_t> microbatch_rows(const RunSpec& spec);
 
-/// Samples of a micro-batch (of all rounds) of a replica. Replicas have unequal parts only where a part is one micro-batch.
+/// Samples of a micro-batch (of all rounds) of a replica. Replicas have unequal parts only where a part is one
+/// micro-batch.
 std::int64_t rows_of(const Plan& plan, std::int32_t replica, std::int32_t microbatch);
 
 /// Micro-batches of one round.
 std::int32_t microbatches_of_a_round(const Plan& plan);
 
-/// The schedule of the spec, for every worker of one replica, one round. Throws InputError if it is still to be searched for.
+/// The schedule of the spec, for every worker of one replica, one round. Throws InputError if it is still to be
+/// searched for.
 PipelineOrder make_order(const RunSpec& spec);
 
 /// Throws InputError for a spec that no plan can follow. Transfers move rows x width x 4 bytes (fp32 activations).

@@ -13,28 +13,42 @@ constexpr std::uint32_t kCollectivePlace = 1 + kTransferRoles * kLanes;
 
 }  // namespace
 
-bool is_compute(TaskKind kind) { return is_useful(kind) || kind == TaskKind::recompute; }
+bool is_compute(TaskKind kind) {
+  return is_useful(kind) || kind == TaskKind::recompute;
+}
 
 bool is_useful(TaskKind kind) {
   return kind == TaskKind::forward || kind == TaskKind::backward || kind == TaskKind::backward_input ||
          kind == TaskKind::backward_weight;
 }
 
-bool is_send(TaskKind kind) { return kind == TaskKind::send_forward || kind == TaskKind::send_backward; }
+bool is_send(TaskKind kind) {
+  return kind == TaskKind::send_forward || kind == TaskKind::send_backward;
+}
 
-bool is_receive(TaskKind kind) { return kind == TaskKind::receive_forward || kind == TaskKind::receive_backward; }
+bool is_receive(TaskKind kind) {
+  return kind == TaskKind::receive_forward || kind == TaskKind::receive_backward;
+}
 
-bool is_pipeline_transfer(TaskKind kind) { return is_send(kind) || is_receive(kind); }
+bool is_pipeline_transfer(TaskKind kind) {
+  return is_send(kind) || is_receive(kind);
+}
 
-bool is_transfer(TaskKind kind) { return is_pipeline_transfer(kind) || kind == TaskKind::scatter || kind == TaskKind::gather; }
+bool is_transfer(TaskKind kind) {
+  return is_pipeline_transfer(kind) || kind == TaskKind::scatter || kind == TaskKind::gather;
+}
 
 bool is_collective(TaskKind kind) {
   return kind == TaskKind::all_reduce || kind == TaskKind::broadcast || kind == TaskKind::reduce;
 }
 
-bool is_communication(TaskKind kind) { return is_transfer(kind) || is_collective(kind); }
+bool is_communication(TaskKind kind) {
+  return is_transfer(kind) || is_collective(kind);
+}
 
-bool carries_activations(TaskKind kind) { return kind == TaskKind::send_forward || kind == TaskKind::receive_forward; }
+bool carries_activations(TaskKind kind) {
+  return kind == TaskKind::send_forward || kind == TaskKind::receive_forward;
+}
 
 std::int32_t other_stage(TaskKind transfer, std::int32_t stage) {
   return stage + (carries_activations(transfer) == is_send(transfer) ? 1 : -1);
@@ -73,16 +87,19 @@ StreamRole role_of_stream(std::uint32_t stream) {
   return place == 0 ? StreamRole::compute : static_cast<StreamRole>((place - 1) % kTransferRoles + 1);
 }
 
-std::uint32_t lane_of_stream(std::uint32_t stream) { return (stream % kStreamsPerWorker - 1) / kTransferRoles; }
+std::uint32_t lane_of_stream(std::uint32_t stream) {
+  return (stream % kStreamsPerWorker - 1) / kTransferRoles;
+}
 
 std::size_t WorkHash::operator()(const Work& work) const {
   std::size_t hash = 0;
   for (const std::int64_t field :
        {static_cast<std::int64_t>(work.kind), static_cast<std::int64_t>(work.implementation),
-        std::int64_t{work.accumulate} + 2 * std::int64_t{work.input_gradient} + 4 * std::int64_t{work.loss} + 8 * std::int64_t{work.receives},
-        std::int64_t{work.tensors},
-        std::int64_t{work.first_layer}, std::int64_t{work.layer_count}, std::int64_t{work.from_worker},
-        std::int64_t{work.to_worker}, std::int64_t{work.ranks}, work.rows, work.bytes, work.sleep_ns}) {
+        std::int64_t{work.accumulate} + 2 * std::int64_t{work.input_gradient} + 4 * std::int64_t{work.loss} +
+            8 * std::int64_t{work.receives},
+        std::int64_t{work.tensors}, std::int64_t{work.first_layer}, std::int64_t{work.layer_count},
+        std::int64_t{work.from_worker}, std::int64_t{work.to_worker}, std::int64_t{work.ranks}, work.rows, work.bytes,
+        work.sleep_ns}) {
     boost::hash_combine(hash, field);
   }
   return hash;

@@ -12,8 +12,8 @@
 //   2. its stream executes in the order of issue;
 //   3. the tasks that it depends on (edges) must have finished. If they are issued by another host, that host must
 //      have issued them before this one can issue the wait (an event must be recorded before it is waited for).
-// Tasks of one group (NCCL send and receive, a collective, a PyTorch peer copy that joins both compute streams) start each when ready
-// and end together, one duration after the last of them became ready.
+// Tasks of one group (NCCL send and receive, a collective, a PyTorch peer copy that joins both compute streams) start
+// each when ready and end together, one duration after the last of them became ready.
 //
 // Scale: 32 bytes a task and 4 bytes an edge; equal work is stored once (`Work`); names are made when printed.
 // Units: bytes are 64-bit. Not here: durations (cost), times (engine), anything of CUDA.
@@ -56,12 +56,12 @@ enum class TaskKind : std::uint8_t {
   sleep,            // of the host: --delay-ms, --straggler
 };
 inline constexpr int kTaskKinds = 19;
-bool is_compute(TaskKind kind);     // forward, backward, backward_input, backward_weight, recompute
-bool is_useful(TaskKind kind);      // is_compute, but not recompute: work that any schedule has
+bool is_compute(TaskKind kind);            // forward, backward, backward_input, backward_weight, recompute
+bool is_useful(TaskKind kind);             // is_compute, but not recompute: work that any schedule has
 bool is_pipeline_transfer(TaskKind kind);  // send_*, receive_*: between neighbouring stages
-bool is_transfer(TaskKind kind);    // is_pipeline_transfer, scatter, gather
-bool is_collective(TaskKind kind);  // all_reduce, broadcast, reduce
-bool is_communication(TaskKind kind);  // is_transfer or is_collective
+bool is_transfer(TaskKind kind);           // is_pipeline_transfer, scatter, gather
+bool is_collective(TaskKind kind);         // all_reduce, broadcast, reduce
+bool is_communication(TaskKind kind);      // is_transfer or is_collective
 bool is_send(TaskKind kind);
 bool is_receive(TaskKind kind);
 bool carries_activations(TaskKind kind);  // send_forward, receive_forward
@@ -106,19 +106,21 @@ enum class Implementation : std::uint8_t { pipeline, autograd };
 struct Work {
   TaskKind kind = TaskKind::forward;
   Implementation implementation = Implementation::pipeline;
-  bool accumulate = false;      // backward, backward_weight, bucket_copy_out: adds to gradients (not the first micro-batch of the step)
-  bool input_gradient = true;   // backward: false for the first stage of the model, whose first layer has no input gradient
-  bool loss = false;            // backward, backward_input of the last stage: the loss and its gradient come first
-  bool receives = false;        // scatter, gather: the task at the end that the slice goes to
-  std::int32_t tensors = 0;     // collectives of data-parallel programs, bucket copies: how many
-  std::int32_t first_layer = 0; // compute, optimizer; layers of a stage, or some of them
+  bool accumulate =
+      false;  // backward, backward_weight, bucket_copy_out: adds to gradients (not the first micro-batch of the step)
+  bool input_gradient =
+      true;               // backward: false for the first stage of the model, whose first layer has no input gradient
+  bool loss = false;      // backward, backward_input of the last stage: the loss and its gradient come first
+  bool receives = false;  // scatter, gather: the task at the end that the slice goes to
+  std::int32_t tensors = 0;      // collectives of data-parallel programs, bucket copies: how many
+  std::int32_t first_layer = 0;  // compute, optimizer; layers of a stage, or some of them
   std::int32_t layer_count = 0;
-  std::int32_t from_worker = 0; // transfers
+  std::int32_t from_worker = 0;  // transfers
   std::int32_t to_worker = 0;
-  std::int32_t ranks = 0;       // collectives: how many take part
-  std::int64_t rows = 0;        // compute, transfers, loss: samples of the micro-batch
-  std::int64_t bytes = 0;       // transfers, collectives, bucket copies
-  std::int64_t sleep_ns = 0;    // sleep
+  std::int32_t ranks = 0;     // collectives: how many take part
+  std::int64_t rows = 0;      // compute, transfers, loss: samples of the micro-batch
+  std::int64_t bytes = 0;     // transfers, collectives, bucket copies
+  std::int64_t sleep_ns = 0;  // sleep
   bool operator==(const Work&) const = default;
 };
 
@@ -135,7 +137,7 @@ struct Task {
   std::int32_t stage = 0;
   std::int32_t microbatch = -1;  // -1: not of a micro-batch (optimizer)
   TaskKind kind = TaskKind::forward;
-  std::uint32_t part : 24 = 0;   // of collectives, bucket copies, and backwards that are cut at buckets: which, from 0
+  std::uint32_t part : 24 = 0;  // of collectives, bucket copies, and backwards that are cut at buckets: which, from 0
 };
 static_assert(sizeof(Task) == 32);
 inline constexpr std::uint32_t kMostParts = 1U << 24;
@@ -172,9 +174,10 @@ class TaskGraphBuilder {
   std::uint32_t groups_ = 0;
 };
 
-/// "F3", "B0", "I1", "W1", "R1" (recompute), "send F3", "optimizer"; with `with_stage`, "2F3". Parts of a backward are all
-/// "B0"; collectives and copies are "all-reduce 3", "bucket in 3".
-std::string task_name(TaskKind kind, std::int32_t stage, std::int32_t microbatch, bool with_stage, std::uint32_t part = 0);
+/// "F3", "B0", "I1", "W1", "R1" (recompute), "send F3", "optimizer"; with `with_stage`, "2F3". Parts of a backward are
+/// all "B0"; collectives and copies are "all-reduce 3", "bucket in 3".
+std::string task_name(TaskKind kind, std::int32_t stage, std::int32_t microbatch, bool with_stage,
+                      std::uint32_t part = 0);
 
 /// The same in the words of PyTorch's schedules: "2F3", "0SEND_F2", "3RECV_B0".
 std::string task_action(const Task& task);

@@ -4,10 +4,10 @@
 #include <array>
 #include <optional>
 
-#include "sim/report/metrics.hpp"
-#include "sim/report/number_text.hpp"
+#include "sim/io/number_text.hpp"
+#include "sim/io/printable_text.hpp"
 #include "sim/report/text_table.hpp"
-#include "sim/spec/printable_text.hpp"
+#include "sim/run/metrics.hpp"
 
 namespace pdl {
 namespace {
@@ -91,7 +91,9 @@ std::string kind_of(const RunResult& run) {
 }
 
 /// Where one of the two is no pipeline their idle shares can be compared, their bubbles cannot.
-bool both_have_bubbles(const RunResult& a, const RunResult& b) { return has_bubble(a.spec) && has_bubble(b.spec); }
+bool both_have_bubbles(const RunResult& a, const RunResult& b) {
+  return has_bubble(a.spec) && has_bubble(b.spec);
+}
 
 std::string whole_table(const std::vector<Quantity>& rows, const RunResult& a, const RunResult& b) {
   TextTable table{
@@ -119,7 +121,7 @@ std::string gpu_table(const RunResult& a, const RunMetrics& ma, const RunResult&
                   {}};
   const std::size_t count = std::max(ma.gpus.size(), mb.gpus.size());
   const std::vector<std::size_t> rows = shown_rows(count, most_rows);
-  const auto cell = [](const RunMetrics& m, std::size_t g, std::int64_t GpuMetrics::*field) {
+  const auto cell = [](const RunMetrics& m, std::size_t g, std::int64_t GpuMetrics::* field) {
     return g < m.gpus.size() ? milliseconds(m.gpus[g].*field) : std::string("-");
   };
   const auto lost = [bubble = both_have_bubbles(a, b)](const RunMetrics& m, std::size_t g) {
@@ -135,7 +137,8 @@ std::string gpu_table(const RunResult& a, const RunMetrics& ma, const RunResult&
                           lost(mb, g), memory(a, g), memory(b, g)});
   }
   return to_text(table) +
-         (rows.size() == count ? "" : "(" + std::to_string(count - rows.size()) + " GPUs are not shown)\n") + kTimesLegend;
+         (rows.size() == count ? "" : "(" + std::to_string(count - rows.size()) + " GPUs are not shown)\n") +
+         kTimesLegend;
 }
 
 struct SettingDifference {

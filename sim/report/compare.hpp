@@ -12,8 +12,8 @@
 #include <string>
 
 #include "sim/report/gantt.hpp"
-#include "sim/report/run_result.hpp"
 #include "sim/report/terminal.hpp"
+#include "sim/run/run_result.hpp"
 
 namespace pdl {
 

@@ -5,8 +5,8 @@
 #include <cmath>
 #include <set>
 
-#include "sim/report/metrics.hpp"
-#include "sim/report/number_text.hpp"
+#include "sim/io/number_text.hpp"
+#include "sim/run/metrics.hpp"
 
 namespace pdl {
 namespace {
@@ -68,22 +68,15 @@ void add_span(std::vector<Column>& columns, const Scale& scale, const Span& span
 
 char fill_of(TaskKind kind) {
   switch (kind) {
-    case TaskKind::forward:
-      return '>';
+    case TaskKind::forward: return '>';
     case TaskKind::backward:
-    case TaskKind::backward_input:
-      return '<';
-    case TaskKind::backward_weight:
-      return 'w';
-    case TaskKind::recompute:
-      return 'r';
+    case TaskKind::backward_input: return '<';
+    case TaskKind::backward_weight: return 'w';
+    case TaskKind::recompute: return 'r';
     case TaskKind::bucket_copy_in:
-    case TaskKind::bucket_copy_out:
-      return 'c';
-    case TaskKind::loss:
-      return 'l';
-    default:
-      return 'o';
+    case TaskKind::bucket_copy_out: return 'c';
+    case TaskKind::loss: return 'l';
+    default: return 'o';
   }
 }
 
@@ -123,15 +116,11 @@ std::string color_of(const Cell& cell) {
   if (!cell.span) return cell.character == '~' ? "\x1b[35m" : "\x1b[2m";
   const bool odd = cell.span->microbatch % 2 != 0;
   switch (cell.span->kind) {
-    case TaskKind::forward:
-      return odd ? "\x1b[30;106m" : "\x1b[30;46m";
+    case TaskKind::forward: return odd ? "\x1b[30;106m" : "\x1b[30;46m";
     case TaskKind::backward:
-    case TaskKind::backward_input:
-      return odd ? "\x1b[30;103m" : "\x1b[30;43m";
-    case TaskKind::backward_weight:
-      return odd ? "\x1b[30;102m" : "\x1b[30;42m";
-    default:
-      return "\x1b[30;45m";
+    case TaskKind::backward_input: return odd ? "\x1b[30;103m" : "\x1b[30;43m";
+    case TaskKind::backward_weight: return odd ? "\x1b[30;102m" : "\x1b[30;42m";
+    default: return "\x1b[30;45m";
   }
 }
 
@@ -196,8 +185,11 @@ std::string legend(const RunResult& run, Stages stages, bool named, std::size_t 
   }
   const auto has = [&](TaskKind kind) { return seen.contains(kind); };
   const std::string stage = stages == Stages::in_names ? "0" : "";
-  const auto drawn_as = [&](const char* name, const char* filling) { return named ? stage + name + filling : std::string(filling); };
-  std::vector<std::string> items = {drawn_as("F0", ">") + " forward" + (named ? " of micro-batch 0" : "") + (named && !stage.empty() ? " on stage 0" : "")};
+  const auto drawn_as = [&](const char* name, const char* filling) {
+    return named ? stage + name + filling : std::string(filling);
+  };
+  std::vector<std::string> items = {drawn_as("F0", ">") + " forward" + (named ? " of micro-batch 0" : "") +
+                                    (named && !stage.empty() ? " on stage 0" : "")};
   if (has(TaskKind::backward)) items.push_back(drawn_as("B0", "<") + " backward");
   if (has(TaskKind::backward_input)) items.push_back(drawn_as("I0", "<") + " backward, input gradient");
   if (has(TaskKind::backward_weight)) items.push_back(drawn_as("W0", "w") + " weight gradient");
@@ -293,7 +285,9 @@ std::string gantt(const RunResult& run, const GanttStyle& style) {
     const std::string head = "GPU " + std::string(number_width - number.size(), ' ') + number;
     const std::vector<std::int32_t>& own = stages_of[rows[r]];
     const std::vector<Cell> cells = draw(run, columns[r], scale, stages == Stages::in_names && own.size() > 1);
-    named = named || std::any_of(cells.begin(), cells.end(), [](const Cell& cell) { return std::isdigit(static_cast<unsigned char>(cell.character)); });
+    named = named || std::any_of(cells.begin(), cells.end(), [](const Cell& cell) {
+              return std::isdigit(static_cast<unsigned char>(cell.character));
+            });
     out += rows_of_gpu(head, cells, stages == Stages::in_rows ? own : std::vector<std::int32_t>{}, of_replica,
                        label_width, style.color);
   }

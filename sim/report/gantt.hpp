@@ -18,7 +18,7 @@
 #include <string>
 #include <vector>
 
-#include "sim/report/run_result.hpp"
+#include "sim/run/run_result.hpp"
 
 namespace pdl {
 

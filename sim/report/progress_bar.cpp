@@ -19,7 +19,9 @@ std::size_t terminal_columns() {
   return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
-double share_done(double fraction) { return fraction >= 0 ? std::min(fraction, 1.0) : 0; }  // also where it is no number
+double share_done(double fraction) {
+  return fraction >= 0 ? std::min(fraction, 1.0) : 0;
+}  // also where it is no number
 
 std::string percent_done(double fraction) {
   char text[16];

@@ -16,8 +16,8 @@ namespace pdl {
 /// The bar, without control characters. fraction is taken as 0 to 1; never longer than `width` columns.
 std::string progress_line(double fraction, const std::string& what, std::size_t width);
 
-/// "78 s left", "4 min left", "3 h left": if the rest goes as the part from `from` to `fraction` did. Empty where nothing can be
-/// said yet: less than 2 % or less than a second done.
+/// "78 s left", "4 min left", "3 h left": if the rest goes as the part from `from` to `fraction` did. Empty where
+/// nothing can be said yet: less than 2 % or less than a second done.
 std::string time_left(double from, double fraction, std::chrono::duration<double> spent);
 
 class ProgressBar {
@@ -25,8 +25,8 @@ class ProgressBar {
   /// Where standard error is no terminal: silent.
   ProgressBar();
 
-  /// Where it is none: a line every `pause`, the first after one, which begins with the name of the program. The lines come also
-  /// while show() is not called: work that stands still is seen to stand still.
+  /// Where it is none: a line every `pause`, the first after one, which begins with the name of the program. The lines
+  /// come also while show() is not called: work that stands still is seen to stand still.
   explicit ProgressBar(std::string program, std::chrono::milliseconds pause = std::chrono::seconds(10));
 
   ~ProgressBar();

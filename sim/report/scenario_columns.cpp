@@ -2,12 +2,12 @@
 #include <algorithm>
 #include <array>
 
-#include "sim/report/communication.hpp"
-#include "sim/report/measured_facts.hpp"
-#include "sim/report/number_text.hpp"
+#include "sim/io/number_text.hpp"
+#include "sim/io/words.hpp"
 #include "sim/report/scenario_table.hpp"
-#include "sim/report/speedup.hpp"
-#include "sim/spec/words.hpp"
+#include "sim/run/communication.hpp"
+#include "sim/run/measured_facts.hpp"
+#include "sim/run/speedup.hpp"
 
 namespace pdl {
 namespace {

@@ -5,15 +5,15 @@
 #include <functional>
 #include <sstream>
 
-#include "sim/report/answers.hpp"
-#include "sim/report/common_settings.hpp"
-#include "sim/report/measured_facts.hpp"
-#include "sim/report/number_text.hpp"
+#include "sim/course/answers.hpp"
+#include "sim/io/number_text.hpp"
+#include "sim/io/printable_text.hpp"
+#include "sim/io/words.hpp"
 #include "sim/report/terminal.hpp"
 #include "sim/report/text_table.hpp"
 #include "sim/report/warnings.hpp"
-#include "sim/spec/printable_text.hpp"
-#include "sim/spec/words.hpp"
+#include "sim/run/measured_facts.hpp"
+#include "sim/study/common_settings.hpp"
 
 namespace pdl {
 namespace {
@@ -29,7 +29,9 @@ struct HeadWords {
 };
 constexpr std::size_t kWidestTable = 140;
 
-bool is_unusual(const ScenarioRow& row) { return row.measured && unusual_recording(row.measured->result).has_value(); }
+bool is_unusual(const ScenarioRow& row) {
+  return row.measured && unusual_recording(row.measured->result).has_value();
+}
 
 bool has_unusual_recordings(const ScenarioTable& table) {
   return std::any_of(table.rows.begin(), table.rows.end(), is_unusual);
@@ -46,8 +48,8 @@ void add_heads(const ScenarioColumn& column, bool with_measured, const HeadWords
   if (column.with_error) table.columns.push_back({"error", "%"});
 }
 
-/// A measured cell of a column that is read off spans, marked where they are of an unusual step; the others of such a column
-/// leave room for the mark.
+/// A measured cell of a column that is read off spans, marked where they are of an unusual step; the others of such a
+/// column leave room for the mark.
 std::string with_mark(const ScenarioColumn& column, const CellPlace& cell, const std::string& text) {
   if (!column.of_spans || !has_unusual_recordings(cell.table)) return text;
   return text + (is_unusual(cell.scenario_row()) ? " r" : "  ");
@@ -62,7 +64,8 @@ void add_cells(const ScenarioColumn& column, CellPlace cell, bool with_measured,
   if (column.text_of_run) {
     if (!column.measured_only) cells.push_back(column.text_of_run(cell));
     cell.measured = true;
-    if (with_measured) cells.push_back(with_mark(column, cell, cell.scenario_row().measured ? column.text_of_run(cell) : "-"));
+    if (with_measured)
+      cells.push_back(with_mark(column, cell, cell.scenario_row().measured ? column.text_of_run(cell) : "-"));
     return;
   }
   const auto shown = [&](const std::optional<double>& value) { return value ? fixed(*value, column.digits) : "-"; };
@@ -173,8 +176,7 @@ FittedText tables_text(const ScenarioTable& table) {
 std::string words_and_signs(bool with_measured, bool short_words) {
   if (!with_measured) return short_words ? "pred.: predicted" : "";
   return std::string("error: (predicted - measured) / measured; ") +
-         (short_words ? "pred.: predicted; meas.: measured; " : "") +
-         "-: not measured, or without meaning in this row";
+         (short_words ? "pred.: predicted; meas.: measured; " : "") + "-: not measured, or without meaning in this row";
 }
 
 /// "r: ...", where a column shown has the mark.
@@ -194,7 +196,8 @@ std::string meaning_of_mark(const ScenarioTable& table) {
          " % longer or shorter than the median step, which this share need not be like: " + rows;
 }
 
-/// Speed-ups refer to the first row with the same work: on fewer GPUs, or on as many with another strategy, which is said.
+/// Speed-ups refer to the first row with the same work: on fewer GPUs, or on as many with another strategy, which is
+/// said.
 std::string meaning_of(const ScenarioTable& table, const ScenarioColumn& column) {
   if (column.name != "speedup") return column.meaning;
   const ScenarioRow* base = nullptr;
@@ -206,14 +209,16 @@ std::string meaning_of(const ScenarioTable& table, const ScenarioColumn& column)
     base = &own;
   }
   if (!base) return column.meaning;
-  return "speed-up: step time of " + to_string(base->spec.strategy) + " on the same GPUs, with this model and batch / that of this row";
+  return "speed-up: step time of " + to_string(base->spec.strategy) +
+         " on the same GPUs, with this model and batch / that of this row";
 }
 
 std::string legend(const ScenarioTable& table, bool short_words, std::size_t width) {
   std::string text;
   for (const bool per_gpu : {false, true}) {
     for (const ScenarioColumn* column : chosen(table, per_gpu)) {
-      if (const std::string meaning = meaning_of(table, *column); !meaning.empty()) text += wrap("  " + meaning, width, 4);
+      if (const std::string meaning = meaning_of(table, *column); !meaning.empty())
+        text += wrap("  " + meaning, width, 4);
     }
   }
   if (const std::string mark = meaning_of_mark(table); !mark.empty()) text += wrap("  " + mark, width, 4);
@@ -281,7 +286,8 @@ ForwardTransfers forward_transfers(const RunResult& run) {
 std::string scenario_text(const ScenarioTable& table, std::size_t width) {
   const Scenario& scenario = table.scenario;
   const std::string title = scenario.source.empty() ? scenario.title : scenario.source + ": " + scenario.title;
-  std::string out = wrap(title + (table.of_further_machine ? "; the rows that a further machine has measured" : ""), width, 2);
+  std::string out =
+      wrap(title + (table.of_further_machine ? "; the rows that a further machine has measured" : ""), width, 2);
   if (!scenario.question.empty() && !table.of_further_machine) out += wrap("question: " + scenario.question, width, 2);
   out += wrap(describe_source(table.rows.front().predicted.result), width, 2) +
          common_settings_text(settings_of_rows(table), width);

@@ -18,9 +18,9 @@
 #include <string>
 #include <vector>
 
-#include "sim/report/metrics.hpp"
-#include "sim/report/run_result.hpp"
-#include "sim/report/scenario.hpp"
+#include "sim/run/metrics.hpp"
+#include "sim/run/run_result.hpp"
+#include "sim/study/scenario.hpp"
 
 namespace pdl {
 

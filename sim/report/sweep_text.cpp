@@ -2,15 +2,15 @@
 #include <algorithm>
 #include <functional>
 
-#include "sim/report/common_settings.hpp"
-#include "sim/report/number_text.hpp"
-#include "sim/report/sweep.hpp"
-#include "sim/report/sweep_values.hpp"
-#include "sim/report/sweep_words.hpp"
+#include "sim/io/error.hpp"
+#include "sim/io/number_text.hpp"
+#include "sim/io/words.hpp"
 #include "sim/report/text_table.hpp"
 #include "sim/report/warnings.hpp"
-#include "sim/spec/error.hpp"
-#include "sim/spec/words.hpp"
+#include "sim/study/common_settings.hpp"
+#include "sim/study/sweep.hpp"
+#include "sim/study/sweep_values.hpp"
+#include "sim/study/sweep_words.hpp"
 
 namespace pdl {
 namespace {
@@ -19,7 +19,8 @@ namespace {
 std::string label(const Sweep& sweep, const SweepRow& row) {
   std::string text;
   for (const std::string& name : sweep.varying) {
-    if (const std::string word = word_of(row, name); word != "-") text += (text.empty() ? "" : ", ") + name + " " + word;
+    if (const std::string word = word_of(row, name); word != "-")
+      text += (text.empty() ? "" : ", ") + name + " " + word;
   }
   return text.empty() ? "the only configuration" : text;
 }
@@ -64,7 +65,8 @@ std::vector<ResultColumn> result_columns(const Sweep& sweep) {
   const std::string unit = small ? "MiB" : "GiB";
   const auto memory = [small](std::int64_t bytes) { return small ? mib(bytes) : gib(bytes); };
   std::vector<ResultColumn> columns;
-  const auto add = [&](const std::string& title, const std::string& unit_of, std::function<std::string(const SweepRow&)> cell) {
+  const auto add = [&](const std::string& title, const std::string& unit_of,
+                       std::function<std::string(const SweepRow&)> cell) {
     columns.push_back({{title, unit_of}, std::move(cell)});
   };
   add("step time", "ms", [](const SweepRow& row) { return fixed(row.result->step_time_ms, 3); });
@@ -73,18 +75,24 @@ std::vector<ResultColumn> result_columns(const Sweep& sweep) {
   }
   if (sweep.scaling) {
     add("speed-up", "", [](const SweepRow& row) { return row.scaling ? fixed(row.scaling->speedup, 2) : "-"; });
-    add("efficiency", "%", [](const SweepRow& row) { return row.scaling ? fixed(100 * row.scaling->efficiency, 1) : "-"; });
+    add("efficiency", "%",
+        [](const SweepRow& row) { return row.scaling ? fixed(100 * row.scaling->efficiency, 1) : "-"; });
   }
   if (sweep.scaling || has_replicas(sweep)) {
-    add("exposed", "comm. %", [](const SweepRow& row) { return fixed(100 * row.result->exposed_communication_fraction, 1); });
+    add("exposed", "comm. %",
+        [](const SweepRow& row) { return fixed(100 * row.result->exposed_communication_fraction, 1); });
   }
   if (!sweep.scaling) {
-    add("bound", "ms", [](const SweepRow& row) { return row.result->bound_ms ? fixed(*row.result->bound_ms, 3) : "-"; });
+    add("bound", "ms",
+        [](const SweepRow& row) { return row.result->bound_ms ? fixed(*row.result->bound_ms, 3) : "-"; });
   }
   const auto any = [&](bool bubble) {
-    return std::any_of(sweep.rows.begin(), sweep.rows.end(), [&](const SweepRow& row) { return row.result && row.result->has_bubble == bubble; });
+    return std::any_of(sweep.rows.begin(), sweep.rows.end(),
+                       [&](const SweepRow& row) { return row.result && row.result->has_bubble == bubble; });
   };
-  if (any(true)) add("bubble", "%", [](const SweepRow& row) { return row.result->has_bubble ? fixed(100 * row.result->bubble_fraction, 1) : "-"; });
+  if (any(true))
+    add("bubble", "%",
+        [](const SweepRow& row) { return row.result->has_bubble ? fixed(100 * row.result->bubble_fraction, 1) : "-"; });
   if (any(false)) add("idle", "%", [](const SweepRow& row) { return fixed(100 * row.result->idle_fraction, 1); });
   add("peak memory", unit, [memory](const SweepRow& row) { return memory(row.result->peak_memory_bytes); });
   if (!sweep.scaling) {
@@ -136,23 +144,30 @@ std::string held_batch(const Sweep& sweep, bool of_gpu) {
 std::string scaling_text(const Sweep& sweep, std::size_t width) {
   if (!sweep.scaling) return "";
   const bool strong = *sweep.scaling == Scaling::strong;
-  std::string text = strong ? "scaling: strong: the global batch is held" + held_batch(sweep, false) + ", more GPUs share it; speed-up: step time of "
-                            : "scaling: weak: the batch of a GPU is held" + held_batch(sweep, true) + ", the global batch grows with the GPUs; speed-up: throughput / that of ";
+  std::string text = strong ? "scaling: strong: the global batch is held" + held_batch(sweep, false) +
+                                  ", more GPUs share it; speed-up: step time of "
+                            : "scaling: weak: the batch of a GPU is held" + held_batch(sweep, true) +
+                                  ", the global batch grows with the GPUs; speed-up: throughput / that of ";
   text += "the row with the fewest GPUs and otherwise equal settings" +
           std::string(strong ? " / that of the row" : "") + "; efficiency: speed-up / (GPUs / fewest GPUs)";
   const auto alone = [](const SweepRow& row) { return row.result && !row.scaling; };
-  if (std::any_of(sweep.rows.begin(), sweep.rows.end(), alone)) text += "; -: there is no other row with otherwise equal settings";
+  if (std::any_of(sweep.rows.begin(), sweep.rows.end(), alone))
+    text += "; -: there is no other row with otherwise equal settings";
   return wrap(text, width, 2);
 }
 
 std::string legend(const Sweep& sweep, std::size_t width) {
   const std::string exposed = sweep.scaling || has_replicas(sweep)
-                                  ? "exposed: share of the step in which a GPU communicates and is at no task of computation, averaged over the GPUs; "
+                                  ? "exposed: share of the step in which a GPU communicates and is at no task of "
+                                    "computation, averaged over the GPUs; "
                                   : "";
   if (sweep.scaling) return wrap(exposed + "peak memory: of the GPU that has most", width);
-  return wrap(exposed + "bound: the order with its compute costs alone, no transfers, no host, no optimizer; peak memory, live activations: of "
-              "the GPU that has most; live activations: pairs of a stage and a micro-batch that are kept for a backward",
-              width);
+  return wrap(
+      exposed +
+          "bound: the order with its compute costs alone, no transfers, no host, no optimizer; peak memory, live "
+          "activations: of "
+          "the GPU that has most; live activations: pairs of a stage and a micro-batch that are kept for a backward",
+      width);
 }
 
 /// Each note once, with the rows that have it: "row 3, 5: ...".
@@ -183,8 +198,10 @@ std::string notes_text(const Sweep& sweep, std::size_t width) {
     const SweepRow& row = sweep.rows[r];
     if (!row.result) notes.add(r, row.refusal);
     if (row.result && row.result->steps_overlap) {
-      notes.add(r, "steps overlap, without a barrier at the optimizer: a step is the time of the GPU that is at it longest "
-                   "(with the barrier: --overlap-steps 0)");
+      notes.add(
+          r,
+          "steps overlap, without a barrier at the optimizer: a step is the time of the GPU that is at it longest "
+          "(with the barrier: --overlap-steps 0)");
     }
   }
   return notes.text(width);
@@ -221,8 +238,9 @@ std::string winners_text(const Sweep& sweep) {
   if (!fastest) return "";
   const SweepRow& winner = sweep.rows[*fastest];
   if (!sweep.same_samples()) {
-    return "Most samples/s: " + label(sweep, winner) + ", " + fixed(winner.result->throughput_samples_per_s, 0) + " samples/s; least memory: " +
-           label(sweep, sweep.rows[*smallest]) + ", " + binary_bytes(sweep.rows[*smallest].result->peak_memory_bytes) + " on its fullest GPU.";
+    return "Most samples/s: " + label(sweep, winner) + ", " + fixed(winner.result->throughput_samples_per_s, 0) +
+           " samples/s; least memory: " + label(sweep, sweep.rows[*smallest]) + ", " +
+           binary_bytes(sweep.rows[*smallest].result->peak_memory_bytes) + " on its fullest GPU.";
   }
   std::optional<std::size_t> next;
   std::size_t slowest = *fastest;
@@ -238,9 +256,11 @@ std::string winners_text(const Sweep& sweep) {
             fixed(time(*next), 3) + " ms)";
   }
   if (next && slowest != *next && slowest != *fastest) {
-    text += " and " + less_than(time(*fastest), time(slowest)) + " the slowest (" + label(sweep, sweep.rows[slowest]) + ")";
+    text +=
+        " and " + less_than(time(*fastest), time(slowest)) + " the slowest (" + label(sweep, sweep.rows[slowest]) + ")";
   }
-  const std::int64_t of_fastest = winner.result->peak_memory_bytes, bytes = sweep.rows[*smallest].result->peak_memory_bytes;
+  const std::int64_t of_fastest = winner.result->peak_memory_bytes,
+                     bytes = sweep.rows[*smallest].result->peak_memory_bytes;
   text += "; least memory: ";
   if (smallest == fastest) return text + "the same, " + binary_bytes(bytes) + " on its fullest GPU.";
   return text + label(sweep, sweep.rows[*smallest]) + ", " + binary_bytes(bytes) + " on its fullest GPU, " +
@@ -273,8 +293,8 @@ std::string sweep_text(const Sweep& sweep, std::size_t width) {
   }
   fill_in_refused(sweep, settings);
   std::string out = sweep.source.empty() ? "" : wrap(sweep.source, width, 2);
-  out += common_settings_text(settings, width) + "\n" + table_text(sweep) + legend(sweep, width) + scaling_text(sweep, width) +
-         notes_text(sweep, width) + warnings.text(width);
+  out += common_settings_text(settings, width) + "\n" + table_text(sweep) + legend(sweep, width) +
+         scaling_text(sweep, width) + notes_text(sweep, width) + warnings.text(width);
   const std::string winners = winners_text(sweep);
   return winners.empty() ? out : out + "\n" + wrap(not_compared_text(sweep) + winners, width);
 }

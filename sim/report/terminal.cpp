@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "sim/report/metrics.hpp"
-#include "sim/report/number_text.hpp"
+#include "sim/io/number_text.hpp"
+#include "sim/io/words.hpp"
 #include "sim/report/text_table.hpp"
-#include "sim/spec/words.hpp"
+#include "sim/run/metrics.hpp"
 
 namespace pdl {
 namespace {
@@ -47,7 +47,8 @@ std::string memory_text(const RunResult& run, std::size_t gpu) {
 std::string recorded_step_text(const RunResult& run) {
   constexpr double kTellable = 0.005;
   const double recorded_ms = static_cast<double>(run.timeline.step_ns) / 1e6;
-  if (!run.measured || std::abs(recorded_ms - run.step_time.median_ms) <= kTellable * run.step_time.median_ms) return "";
+  if (!run.measured || std::abs(recorded_ms - run.step_time.median_ms) <= kTellable * run.step_time.median_ms)
+    return "";
   return "table, percentages: of one recorded step of " + fixed(recorded_ms, 3) +
          " ms; step time: of steps that were not recorded\n";
 }
@@ -72,8 +73,8 @@ std::string gpu_table(const RunResult& run, const RunMetrics& metrics, std::size
                           milliseconds(gpu.idle_ns), fixed(100 * lost_fraction(gpu, bubble), 1), memory_text(run, g)});
   }
   const std::size_t hidden = metrics.gpus.size() - rows.size();
-  return to_text(table) + (hidden == 0 ? "" : "(" + std::to_string(hidden) + " GPUs are not shown; --json has all)\n") + kTimesLegend +
-         recorded_step_text(run);
+  return to_text(table) + (hidden == 0 ? "" : "(" + std::to_string(hidden) + " GPUs are not shown; --json has all)\n") +
+         kTimesLegend + recorded_step_text(run);
 }
 
 std::string step_time_text(const RunResult& run) {
@@ -89,20 +90,18 @@ std::string totals(const RunResult& run, const RunMetrics& metrics) {
   const std::string transfers = metrics.transfer_count == 0 ? "none"
                                                             : grouped(metrics.transfer_count) + " between GPUs, " +
                                                                   decimal_bytes(metrics.transfer_bytes) + " in all";
-  const std::string lost =
-      has_bubble(run.spec)
-          ? "bubble       " + percent(metrics.bubble_fraction) +
-                " of the time of all GPUs is not forward or backward work\n"
-          : "idle         " + percent(metrics.idle_fraction) +
-                " of the time of all GPUs is neither computation nor communication\n";
+  const std::string lost = has_bubble(run.spec)
+                               ? "bubble       " + percent(metrics.bubble_fraction) +
+                                     " of the time of all GPUs is not forward or backward work\n"
+                               : "idle         " + percent(metrics.idle_fraction) +
+                                     " of the time of all GPUs is neither computation nor communication\n";
   const std::string collectives = metrics.collective_count == 0
                                       ? ""
                                       : "collectives  " + grouped(metrics.collective_count) + ", " +
                                             decimal_bytes(metrics.collective_bytes) + " in all\n";
   return "step time    " + step_time_text(run) + "\n" + "throughput   " + fixed(metrics.throughput_samples_per_s, 1) +
-         " samples/s\n" + lost + "transfers    " + transfers + "\n" +
-         "parameters   " + grouped(metrics.parameters) + " in " + std::to_string(run.spec.model.layers.size()) +
-         " layers\n" + collectives;
+         " samples/s\n" + lost + "transfers    " + transfers + "\n" + "parameters   " + grouped(metrics.parameters) +
+         " in " + std::to_string(run.spec.model.layers.size()) + " layers\n" + collectives;
 }
 
 }  // namespace
@@ -141,9 +140,10 @@ std::string terminal_view(const RunResult& run, const ViewStyle& style) {
   std::string out = wrap(describe(run.spec), width, 2) + wrap(describe_source(run), width, 2) + "\n" +
                     gpu_table(run, metrics, style.gantt.most_rows) + "\n" + totals(run, metrics);
   if (steps_overlap(run.spec)) {
-    out += wrap("steps overlap, without a barrier at the optimizer: a step is the time of the GPU that is at it "
-                "longest; in the chart each GPU's step begins where it begins (with the barrier: --overlap-steps 0)",
-                width, 2);
+    out += wrap(
+        "steps overlap, without a barrier at the optimizer: a step is the time of the GPU that is at it "
+        "longest; in the chart each GPU's step begins where it begins (with the barrier: --overlap-steps 0)",
+        width, 2);
   }
   for (const std::string& warning : run.warnings) out += wrap("warning: " + warning, width, 9);
   if (style.with_gantt) out += "\n" + gantt(run, style.gantt);

@@ -14,7 +14,7 @@
 #include <string>
 
 #include "sim/report/gantt.hpp"
-#include "sim/report/run_result.hpp"
+#include "sim/run/run_result.hpp"
 
 namespace pdl {
 

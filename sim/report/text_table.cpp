@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <sstream>
 
-#include "sim/spec/printable_text.hpp"
+#include "sim/io/printable_text.hpp"
 
 namespace pdl {
 namespace {
@@ -34,7 +34,8 @@ std::vector<std::vector<std::string>> head_of(const TextTable& table) {
     }
     units.push_back(table.columns[c].unit);
   }
-  if (std::any_of(units.begin(), units.end(), [](const std::string& unit) { return !unit.empty(); })) lines.push_back(units);
+  if (std::any_of(units.begin(), units.end(), [](const std::string& unit) { return !unit.empty(); }))
+    lines.push_back(units);
   return lines;
 }
 

@@ -6,7 +6,7 @@
 //                       ------------
 //                           0  3.000
 //
-// A byte is a column. Control characters of cells and of wrapped text are shown as text (sim/spec/printable_text.hpp).
+// A byte is a column. Control characters of cells and of wrapped text are shown as text (sim/io/printable_text.hpp).
 #pragma once
 
 #include <string>

@@ -39,7 +39,8 @@ void read_exchange(const Given& given, RunSpec& spec) {
   for (const char* name : {"bucket-mb", "first-bucket-mb", "bucket-views"}) only_with(given, name, ddp, strategy);
   if (const SettingValue* s = find(given, "bucket-mb")) spec.bucket_bytes = parse_mib(*s);
   if (const SettingValue* s = find(given, "first-bucket-mb")) spec.first_bucket_bytes = parse_mib(*s);
-  if (const SettingValue* s = find(given, "bucket-views")) spec.bucket_views = parse_whole(s->place, s->value, 0, 1) == 1;
+  if (const SettingValue* s = find(given, "bucket-views"))
+    spec.bucket_views = parse_whole(s->place, s->value, 0, 1) == 1;
   if (const SettingValue* s = find(given, "no-sync")) {
     spec.no_sync = parse_whole(s->place, s->value, 0, 1) == 1;
     if (spec.no_sync) only_with(given, "no-sync", ddp || spec.strategy == Strategy::pp, strategy);
@@ -48,16 +49,20 @@ void read_exchange(const Given& given, RunSpec& spec) {
 
 void read_sleeps(const Given& given, RunSpec& spec) {
   constexpr double kLongestSleepMs = 3'600'000;
-  if (const SettingValue* s = find(given, "delay-ms")) spec.delay_ms = parse_number(s->place, s->value, 0, kLongestSleepMs);
+  if (const SettingValue* s = find(given, "delay-ms"))
+    spec.delay_ms = parse_number(s->place, s->value, 0, kLongestSleepMs);
   const SettingValue* s = find(given, "straggler");
   if (!s) return;
   const std::size_t colon = s->value.find(':');
   if (colon == std::string::npos) throw InputError(s->place, s->value, "RANK:MS, such as 0:20");
   const std::string rank = s->value.substr(0, colon);
-  spec.straggler = Straggler{parse_whole(s->place, rank, 0, kMillion), parse_number(s->place, s->value.substr(colon + 1), 0, kLongestSleepMs)};
+  spec.straggler = Straggler{parse_whole(s->place, rank, 0, kMillion),
+                             parse_number(s->place, s->value.substr(colon + 1), 0, kLongestSleepMs)};
   const std::int64_t hosts = spec.workers == Workers::one ? 1 : spec.gpus;
   if (spec.straggler->rank >= hosts) {
-    throw InputError(s->place, "rank " + rank, hosts == 1 ? "0: there is one host thread" : "0 to " + std::to_string(hosts - 1) + ", a GPU of the run");
+    throw InputError(
+        s->place, "rank " + rank,
+        hosts == 1 ? "0: there is one host thread" : "0 to " + std::to_string(hosts - 1) + ", a GPU of the run");
   }
 }
 
@@ -86,7 +91,8 @@ void read_network(const Given& given, RunSpec& spec) {
     spec.network_gb_per_s = parse_number(s->place, s->value, 0, 1e9);
     if (spec.network_gb_per_s == 0) throw InputError(s->place, s->value, "a bandwidth above 0");
   }
-  if (const SettingValue* s = find(given, "network-latency-us")) spec.network_latency_us = parse_number(s->place, s->value, 0, 1e9);
+  if (const SettingValue* s = find(given, "network-latency-us"))
+    spec.network_latency_us = parse_number(s->place, s->value, 0, 1e9);
 }
 
 void read_precision(const Given& given, RunSpec& spec) {

@@ -1,5 +1,5 @@
-// The words of a spec that are about replicas: how many, what they exchange, what hosts sleep, networks, precision. Internal to
-// sim/spec: parse_run_spec (run_spec.cpp) calls them in the order in which they need each other.
+// The words of a spec that are about replicas: how many, what they exchange, what hosts sleep, networks, precision.
+// Internal to sim/spec: parse_run_spec (run_spec.cpp) calls them in the order in which they need each other.
 #pragma once
 
 #include "sim/spec/setting_words.hpp"

@@ -6,11 +6,11 @@
 #include <map>
 #include <numeric>
 
+#include "sim/io/error.hpp"
+#include "sim/io/words.hpp"
 #include "sim/spec/data_parallel_words.hpp"
-#include "sim/spec/error.hpp"
 #include "sim/spec/schedule.hpp"
 #include "sim/spec/setting_words.hpp"
-#include "sim/spec/words.hpp"
 
 namespace pdl {
 
@@ -40,9 +40,13 @@ std::vector<double> read_costs(const SettingValue& s) {
   return costs;
 }
 
-double sum_of(const std::vector<double>& costs) { return std::accumulate(costs.begin(), costs.end(), 0.0); }
+double sum_of(const std::vector<double>& costs) {
+  return std::accumulate(costs.begin(), costs.end(), 0.0);
+}
 
-double largest_of(const std::vector<double>& costs) { return *std::max_element(costs.begin(), costs.end()); }
+double largest_of(const std::vector<double>& costs) {
+  return *std::max_element(costs.begin(), costs.end());
+}
 
 std::optional<SyntheticCosts> read_synthetic(const Given& given) {
   const SettingValue* tf = find(given, "tf");
@@ -125,7 +129,8 @@ void take_shape_of_file(const Given& given, RunSpec& spec) {
   const auto take = [&](const char* name, std::int64_t& into, std::int64_t of_file) {
     const SettingValue* s = find(given, name);
     if (s && into != of_file) {
-      throw InputError(s->place, s->value + " beside the schedule " + spec.schedule, std::to_string(of_file) + ", as in the schedule");
+      throw InputError(s->place, s->value + " beside the schedule " + spec.schedule,
+                       std::to_string(of_file) + ", as in the schedule");
     }
     into = of_file;
   };
@@ -190,7 +195,8 @@ void read_strategy(const Given& given, RunSpec& spec) {
   if (strategy) {
     spec.strategy = parse_word(kStrategies, *strategy);
   } else {
-    spec.strategy = schedule || find(given, "pp") || find(given, "dp") || spec.gpus > 1 ? Strategy::pp : Strategy::single;
+    spec.strategy =
+        schedule || find(given, "pp") || find(given, "dp") || spec.gpus > 1 ? Strategy::pp : Strategy::single;
   }
   for (const char* name : {"pp", "dp"}) {
     const SettingValue* s = find(given, name);
@@ -251,13 +257,15 @@ void read_recompute(const Given& given, RunSpec& spec) {
   }
   const Schedule* known = named_schedule(spec);
   if (spec.schedule_file) {
-    throw InputError(s->place, "recomputation with the schedule file " + spec.schedule, "a named schedule: orders of files keep their activations");
+    throw InputError(s->place, "recomputation with the schedule file " + spec.schedule,
+                     "a named schedule: orders of files keep their activations");
   }
   const bool fits = known && !known->splits_backward && known->placement == Placement::loop;
   if (!fits || (pipeline_workers(spec) == 1 && spec.chunks > 1)) {
-    throw InputError(s->place, "recomputation with schedule " + spec.schedule,
-                     "one with whole backwards and no two neighbouring stages on one GPU: naive, gpipe, 1f1b, option-c, "
-                     "interleaved, looped-bfs");
+    throw InputError(
+        s->place, "recomputation with schedule " + spec.schedule,
+        "one with whole backwards and no two neighbouring stages on one GPU: naive, gpipe, 1f1b, option-c, "
+        "interleaved, looped-bfs");
   }
 }
 
@@ -269,10 +277,13 @@ void read_transport(const Given& given, RunSpec& spec) {
   spec.transport_given = true;
   const bool copies_only = spec.workers == Workers::one || spec.strategy == Strategy::dp;
   if (copies_only && spec.transport != Transport::copy) {
-    throw InputError(s->place, s->value + (spec.strategy == Strategy::dp ? " with strategy dp" : " with one thread for all GPUs"), "copy");
+    throw InputError(s->place,
+                     s->value + (spec.strategy == Strategy::dp ? " with strategy dp" : " with one thread for all GPUs"),
+                     "copy");
   }
   if (spec.strategy == Strategy::ddp && spec.transport == Transport::copy) {
-    throw InputError(s->place, "copy with strategy ddp", "nccl, or gloo on CPU: gradients are exchanged by collectives");
+    throw InputError(s->place, "copy with strategy ddp",
+                     "nccl, or gloo on CPU: gradients are exchanged by collectives");
   }
 }
 
@@ -289,10 +300,12 @@ void read_workers(const Given& given, RunSpec& spec) {
     spec.workers = parse_word(kWorkers, *s);
     if (is_data_parallel(spec) && spec.workers != default_workers(spec)) {
       throw InputError(s->place, s->value + " with strategy " + to_string(spec.strategy),
-                       spec.strategy == Strategy::ddp ? "process: DDP has a process a GPU" : "thread: DataParallel has a thread a GPU");
+                       spec.strategy == Strategy::ddp ? "process: DDP has a process a GPU"
+                                                      : "thread: DataParallel has a thread a GPU");
     }
     if (spec.dp > 1 && spec.workers == Workers::one) {
-      throw InputError(s->place, "one thread for " + std::to_string(spec.dp) + " replicas", "workers thread or process");
+      throw InputError(s->place, "one thread for " + std::to_string(spec.dp) + " replicas",
+                       "workers thread or process");
     }
     if (spec.strategy == Strategy::mp && spec.workers != Workers::one) {
       throw InputError(s->place, s->value + " with strategy mp",
@@ -306,8 +319,9 @@ void read_workers(const Given& given, RunSpec& spec) {
   }
   const Schedule* known = named_schedule(spec);
   if (spec.workers == Workers::one && !(known && known->same_on_every_worker)) {
-    throw InputError(place_of(given, {"schedule", "workers"}), spec.schedule + " with one thread for all GPUs",
-                     "naive, gpipe or option-c: one thread gives every GPU the same order (or workers thread or process)");
+    throw InputError(
+        place_of(given, {"schedule", "workers"}), spec.schedule + " with one thread for all GPUs",
+        "naive, gpipe or option-c: one thread gives every GPU the same order (or workers thread or process)");
   }
   spec.p2p = spec.transport == Transport::copy ? PointToPoint::eager : PointToPoint::rendezvous;
   if (const SettingValue* s = find(given, "p2p")) {
@@ -361,7 +375,9 @@ bool is_synthetic_cost(const std::string& setting) {
          kSyntheticCostSettings.end();
 }
 
-RunSpec parse_run_spec(std::span<const SettingValue> values) { return parse_run_spec(values, nullptr); }
+RunSpec parse_run_spec(std::span<const SettingValue> values) {
+  return parse_run_spec(values, nullptr);
+}
 
 RunSpec parse_run_spec(std::span<const SettingValue> values, std::shared_ptr<const ScheduleFile> schedule_file) {
   const Given given = collect(values);
@@ -404,12 +420,17 @@ bool steps_overlap(const RunSpec& spec) {
 }
 
 ScheduleShape shape_of(const RunSpec& spec, std::int64_t microbatches) {
-  return {static_cast<std::int32_t>(pipeline_workers(spec)), static_cast<std::int32_t>(spec.chunks), static_cast<std::int32_t>(microbatches)};
+  return {static_cast<std::int32_t>(pipeline_workers(spec)), static_cast<std::int32_t>(spec.chunks),
+          static_cast<std::int32_t>(microbatches)};
 }
 
-std::int64_t stage_count(const RunSpec& spec) { return pipeline_workers(spec) * spec.chunks; }
+std::int64_t stage_count(const RunSpec& spec) {
+  return pipeline_workers(spec) * spec.chunks;
+}
 
-bool is_data_parallel(const RunSpec& spec) { return spec.strategy == Strategy::dp || spec.strategy == Strategy::ddp; }
+bool is_data_parallel(const RunSpec& spec) {
+  return spec.strategy == Strategy::dp || spec.strategy == Strategy::ddp;
+}
 
 const SettingValue* find_setting(std::span<const SettingValue> values, const std::string& name) {
   const auto found = std::find_if(values.begin(), values.end(), [&](const SettingValue& s) { return s.name == name; });
@@ -421,12 +442,20 @@ RunSpec on_cpu(RunSpec spec) {
   return spec;
 }
 
-bool is_amp(Dtype dtype) { return dtype == Dtype::amp_fp16 || dtype == Dtype::amp_bf16; }
+bool is_amp(Dtype dtype) {
+  return dtype == Dtype::amp_fp16 || dtype == Dtype::amp_bf16;
+}
 
-std::int64_t replica_count(const RunSpec& spec) { return is_data_parallel(spec) ? spec.gpus : spec.dp; }
+std::int64_t replica_count(const RunSpec& spec) {
+  return is_data_parallel(spec) ? spec.gpus : spec.dp;
+}
 
-bool exchanges_in_round(const RunSpec& spec, std::int64_t round) { return !spec.no_sync || round + 1 == spec.accum; }
+bool exchanges_in_round(const RunSpec& spec, std::int64_t round) {
+  return !spec.no_sync || round + 1 == spec.accum;
+}
 
-std::int64_t pipeline_workers(const RunSpec& spec) { return spec.gpus / replica_count(spec); }
+std::int64_t pipeline_workers(const RunSpec& spec) {
+  return spec.gpus / replica_count(spec);
+}
 
 }  // namespace pdl

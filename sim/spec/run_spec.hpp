@@ -16,19 +16,19 @@
 #include <string>
 #include <vector>
 
-#include "sim/spec/model.hpp"
+#include "sim/model/model.hpp"
 #include "sim/spec/schedule_csv.hpp"
 
 namespace pdl {
 
-/// single: one GPU. mp: naive layer split, one program. pp: a pipeline, or several replicas of one. dp: nn.DataParallel, one
-/// process for all GPUs. ddp: DistributedDataParallel, a process a GPU.
+/// single: one GPU. mp: naive layer split, one program. pp: a pipeline, or several replicas of one. dp:
+/// nn.DataParallel, one process for all GPUs. ddp: DistributedDataParallel, a process a GPU.
 enum class Strategy { single, mp, pp, dp, ddp };
 enum class Dtype { fp32, tf32, amp_fp16, amp_bf16 };
 enum class Optimizer { sgd, adam };
-/// What activations travel by between stages (peer copies by the copy engine, NCCL send/recv, Gloo send/recv on CPU), and
-/// gradients between replicas (all-reduces of NCCL or Gloo; of pipelines that copy: NCCL's, on CPU Gloo's). DataParallel's
-/// parameters and gradients go by NCCL's broadcast and reduce; its word is copy.
+/// What activations travel by between stages (peer copies by the copy engine, NCCL send/recv, Gloo send/recv on CPU),
+/// and gradients between replicas (all-reduces of NCCL or Gloo; of pipelines that copy: NCCL's, on CPU Gloo's).
+/// DataParallel's parameters and gradients go by NCCL's broadcast and reduce; its word is copy.
 enum class Transport { copy, nccl, gloo };
 /// eager: a send completes without its receive. rendezvous: both sides are occupied from the later of the two on.
 enum class PointToPoint { eager, rendezvous };
@@ -69,17 +69,18 @@ struct RunSpec {
   Model model;                     // resolved from model_name, depth, dim
   std::int64_t depth = 8;
   std::int64_t dim = 8192;
-  std::int64_t batch = 2048;  // global: samples of one accumulation round, over all GPUs
+  std::int64_t batch = 2048;      // global: samples of one accumulation round, over all GPUs
   std::int64_t microbatches = 1;  // 8 by default where a pipeline has several workers
   std::int64_t gpus = 1;
   std::int64_t dp = 1;  // pp: replicas of the pipeline, of gpus / dp workers each
   Strategy strategy = Strategy::single;
   std::string schedule = "naive";  // a name of the table in sim/spec/schedule.hpp, "auto", or the path of a CSV file
   /// The order of a CSV file, or the one that was found for "auto"; null for a name of the table, and for "auto" before
-  /// the search (sim/search/auto_schedule.hpp).
+  /// the search (sim/predict/auto_schedule.hpp).
   std::shared_ptr<const ScheduleFile> schedule_file;
   std::int64_t chunks = 1;  // stages of a GPU
-  /// A stage keeps only its input and runs its forward again before its backward (GPipe, arXiv:1811.06965, section 2.3).
+  /// A stage keeps only its input and runs its forward again before its backward (GPipe, arXiv:1811.06965, section
+  /// 2.3).
   bool recompute = false;
   /// No barrier between steps: a step is the time of the worker that is at it longest. Default: as the schedule has it.
   std::optional<bool> overlap_steps;
@@ -89,7 +90,8 @@ struct RunSpec {
   bool transport_given = false;  // by the user: not for on_cpu() to choose
   PointToPoint p2p = PointToPoint::eager;
   Workers workers = Workers::thread;
-  std::int64_t accum = 1;  // rounds whose gradients are added up before the optimizer's step; each loss is divided by it
+  std::int64_t accum =
+      1;  // rounds whose gradients are added up before the optimizer's step; each loss is divided by it
   /// Gradients are exchanged in the last round of a step only (DDP's no_sync()), not in every round.
   bool no_sync = false;
   /// DDP: a bucket is full at so many bytes; the first one to be full sooner (PyTorch: 25 MiB, 1 MiB).
@@ -104,8 +106,8 @@ struct RunSpec {
   std::int64_t repeat = 1;  // which of several measurements with equal settings
   /// Equal shares of the GPUs, joined by a network of so many bytes per second a host and such a latency.
   std::int64_t hosts = 1;
-  bool hosts_given = false;    // by the user, or by a run: not for on_hosts_of_profile() to choose
-  bool network_given = false;  // by the user: said where a measured cluster makes it useless
+  bool hosts_given = false;       // by the user, or by a run: not for on_hosts_of_profile() to choose
+  bool network_given = false;     // by the user: said where a measured cluster makes it useless
   double network_gb_per_s = 400;  // 8 ports of 400 Gb/s, one a GPU: DGX H100 and H200, AWS p5, Azure ND H100 v5
   double network_latency_us = 0;  // beyond what NCCL's tuning.cc has for a message between hosts, 2.7 to 14 us
   std::optional<SyntheticCosts> synthetic;
@@ -142,7 +144,7 @@ RunSpec parse_run_spec(std::span<const SettingValue> values);
 /// The same for a run whose schedule file is at hand already (it is stored in the run's JSON), whatever its path names.
 RunSpec parse_run_spec(std::span<const SettingValue> values, std::shared_ptr<const ScheduleFile> schedule_file);
 
-/// "auto": the order is searched for (sim/search/auto_schedule.hpp).
+/// "auto": the order is searched for (sim/predict/auto_schedule.hpp).
 inline constexpr const char* kAutoSchedule = "auto";
 
 /// The entry of the table, or nullptr for a file or a searched order.

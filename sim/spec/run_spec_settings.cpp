@@ -1,6 +1,6 @@
 // A spec back in words: for files, for other programs, for people.
+#include "sim/io/words.hpp"
 #include "sim/spec/run_spec.hpp"
-#include "sim/spec/words.hpp"
 
 namespace pdl {
 namespace {
@@ -45,8 +45,10 @@ std::vector<SettingValue> to_settings(const RunSpec& spec) {
   constexpr double kBytesPerMib = 1 << 20;
   if (spec.accum > 1) add("accum", std::to_string(spec.accum));
   if (spec.no_sync) add("no-sync", "1");
-  if (spec.bucket_bytes != usual.bucket_bytes) add("bucket-mb", to_text(static_cast<double>(spec.bucket_bytes) / kBytesPerMib));
-  if (spec.first_bucket_bytes != usual.first_bucket_bytes) add("first-bucket-mb", to_text(static_cast<double>(spec.first_bucket_bytes) / kBytesPerMib));
+  if (spec.bucket_bytes != usual.bucket_bytes)
+    add("bucket-mb", to_text(static_cast<double>(spec.bucket_bytes) / kBytesPerMib));
+  if (spec.first_bucket_bytes != usual.first_bucket_bytes)
+    add("first-bucket-mb", to_text(static_cast<double>(spec.first_bucket_bytes) / kBytesPerMib));
   if (spec.bucket_views) add("bucket-views", "1");
   if (spec.delay_ms > 0) add("delay-ms", to_text(spec.delay_ms));
   if (spec.straggler) add("straggler", std::to_string(spec.straggler->rank) + ":" + to_text(spec.straggler->ms));
@@ -68,15 +70,15 @@ std::vector<SettingValue> to_settings(const RunSpec& spec) {
 }
 
 std::string describe(const RunSpec& spec) {
-  std::string text = spec.model_name == "mlp"
-                         ? "mlp " + std::to_string(spec.depth) + " x " + std::to_string(spec.dim)
-                         : spec.model_name + " (" + std::to_string(spec.depth) + " layers)";
+  std::string text = spec.model_name == "mlp" ? "mlp " + std::to_string(spec.depth) + " x " + std::to_string(spec.dim)
+                                              : spec.model_name + " (" + std::to_string(spec.depth) + " layers)";
   text += ", batch " + std::to_string(spec.batch);
   if (spec.accum > 1) text += " x " + std::to_string(spec.accum) + " rounds" + (spec.no_sync ? " (no_sync)" : "");
-  if (!is_data_parallel(spec)) text += " in " + std::to_string(spec.microbatches) + " micro-batch" + (spec.microbatches == 1 ? "" : "es");
-  if (is_data_parallel(spec) && spec.microbatches > 1) text += " in " + std::to_string(spec.microbatches) + " micro-batches";
-  text += ", " + to_string(spec.dtype) + ", " + to_string(spec.optimizer) + "; " +
-          to_string(spec.strategy);
+  if (!is_data_parallel(spec))
+    text += " in " + std::to_string(spec.microbatches) + " micro-batch" + (spec.microbatches == 1 ? "" : "es");
+  if (is_data_parallel(spec) && spec.microbatches > 1)
+    text += " in " + std::to_string(spec.microbatches) + " micro-batches";
+  text += ", " + to_string(spec.dtype) + ", " + to_string(spec.optimizer) + "; " + to_string(spec.strategy);
   if (spec.strategy == Strategy::pp) text += " " + spec.schedule;
   if (spec.chunks > 1) text += ", " + std::to_string(spec.chunks) + " chunks a GPU";
   if (spec.recompute) text += ", recomputed";

@@ -17,22 +17,24 @@ std::optional<ShapeRefusal> equal_groups(const ScheduleShape& shape) {
                       "chunk before the next chunk)"};
 }
 
-/// Weight gradients that come late keep a chunk's buffers. With groups of two more than the workers, a worker that sends ahead
-/// waits for one of them, and the worker that is to free it waits for the sender (a buffer a live micro-batch:
-/// sim/plan/plan.hpp; found by pdl-run for 3 to 8 workers, 2 to 4 chunks).
+/// Weight gradients that come late keep a chunk's buffers. With groups of two more than the workers, a worker that
+/// sends ahead waits for one of them, and the worker that is to free it waits for the sender (a buffer a live
+/// micro-batch: sim/plan/plan.hpp; found by pdl-run for 3 to 8 workers, 2 to 4 chunks).
 std::optional<ShapeRefusal> groups_that_buffers_allow(const ScheduleShape& shape) {
   if (std::optional<ShapeRefusal> refusal = equal_groups(shape)) return refusal;
   const std::int32_t group = microbatches_of_a_group(shape);
   if (shape.chunks == 1 || group <= shape.workers + 1) return std::nullopt;
-  return ShapeRefusal{std::to_string(shape.microbatches) + " micro-batches on " + std::to_string(shape.workers) +
-                          " GPUs, groups of " + std::to_string(group),
-                      "groups of at most one micro-batch more than GPUs (larger ones would wait for their own buffers)"};
+  return ShapeRefusal{
+      std::to_string(shape.microbatches) + " micro-batches on " + std::to_string(shape.workers) + " GPUs, groups of " +
+          std::to_string(group),
+      "groups of at most one micro-batch more than GPUs (larger ones would wait for their own buffers)"};
 }
 
 std::optional<ShapeRefusal> as_many_as_stages(const ScheduleShape& shape) {
   if (shape.microbatches >= shape.stages()) return std::nullopt;
-  return ShapeRefusal{std::to_string(shape.microbatches) + " micro-batches for " + std::to_string(shape.stages()) + " stages",
-                      "at least as many micro-batches as stages"};
+  return ShapeRefusal{
+      std::to_string(shape.microbatches) + " micro-batches for " + std::to_string(shape.stages()) + " stages",
+      "at least as many micro-batches as stages"};
 }
 
 constexpr std::int32_t kManyChunks = 1024;
@@ -171,7 +173,9 @@ std::int32_t stage_of_chunk(Placement placement, std::int32_t workers, std::int3
   return chunk * workers + (upwards ? workers - 1 - worker : worker);
 }
 
-std::span<const Schedule> schedules() { return kSchedules; }
+std::span<const Schedule> schedules() {
+  return kSchedules;
+}
 
 const Schedule* find_schedule(std::string_view name) {
   for (const Schedule& schedule : kSchedules) {
@@ -193,12 +197,14 @@ const Schedule* schedule_meant_by(std::string_view spelling) {
 
 PipelineOrder make_order(const Schedule& schedule, const ScheduleShape& shape) {
   PipelineOrder order{schedule.placement, shape, {}};
-  for (std::int32_t worker = 0; worker < shape.workers; ++worker) order.workers.push_back(schedule.order(shape, worker));
+  for (std::int32_t worker = 0; worker < shape.workers; ++worker)
+    order.workers.push_back(schedule.order(shape, worker));
   return order;
 }
 
 std::string action_name(OperationKind kind, std::int32_t stage, std::int32_t microbatch) {
-  const auto type = std::find_if(kActionTypes.begin(), kActionTypes.end(), [&](const ActionType& t) { return t.kind == kind; });
+  const auto type =
+      std::find_if(kActionTypes.begin(), kActionTypes.end(), [&](const ActionType& t) { return t.kind == kind; });
   return std::to_string(stage) + std::string(type->name) + std::to_string(microbatch);
 }
 

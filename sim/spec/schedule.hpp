@@ -88,15 +88,17 @@ struct Schedule {
   bool splits_backward = false;  // I and W apart
   /// Every worker has the same order, so one host thread can issue it for all of them (--workers one).
   bool same_on_every_worker = false;
-  /// The next step's forwards start while other workers still finish this one (no barrier at the optimizer): a step then
-  /// takes as long as the longest worker is at work, from its first operation to its last.
+  /// The next step's forwards start while other workers still finish this one (no barrier at the optimizer): a step
+  /// then takes as long as the longest worker is at work, from its first operation to its last.
   bool steps_overlap = false;
-  std::string_view bubble;  // idle time of a worker in closed form, equal stages, no transfers; F, B, W of a worker
-  std::string_view memory;  // most live activations of a worker, in stage-sized ones of a pipeline with one chunk
+  std::string_view bubble;      // idle time of a worker in closed form, equal stages, no transfers; F, B, W of a worker
+  std::string_view memory;      // most live activations of a worker, in stage-sized ones of a pipeline with one chunk
   ShapeRule refuses = nullptr;  // null: any number of micro-batches
   std::vector<Operation> (*order)(const ScheduleShape& shape, std::int32_t worker) = nullptr;
 
-  std::optional<ShapeRefusal> refusal(const ScheduleShape& shape) const { return refuses ? refuses(shape) : std::nullopt; }
+  std::optional<ShapeRefusal> refusal(const ScheduleShape& shape) const {
+    return refuses ? refuses(shape) : std::nullopt;
+  }
   bool takes(const ScheduleShape& shape) const { return !refusal(shape); }
 };
 

@@ -6,8 +6,8 @@
 #include <iterator>
 #include <optional>
 
-#include "sim/spec/error.hpp"
-#include "sim/spec/input_file.hpp"
+#include "sim/io/error.hpp"
+#include "sim/io/input_file.hpp"
 #include "sim/spec/schedule_csv_check.hpp"
 
 namespace pdl {
@@ -26,7 +26,9 @@ constexpr const char* kForm =
     "<stage><type><micro-batch>, such as 1F0, types F, I, B, W, SEND_F, RECV_F, SEND_B, RECV_B; "
     "(0F7;7B3)OVERLAP_F_B; or <stage> and REDUCE_GRAD, UNSHARD or RESHARD";
 
-bool is_blank(char c) { return c == ' ' || c == '\t'; }
+bool is_blank(char c) {
+  return c == ' ' || c == '\t';
+}
 
 std::string_view without_spaces(std::string_view text) {
   while (!text.empty() && is_blank(text.front())) text.remove_prefix(1);
@@ -187,8 +189,7 @@ class CsvReader {
     const std::string_view type = whole_of_2024 ? "B" : action.type;
     const auto known = std::find_if(kActionTypes.begin(), kActionTypes.end(),
                                     [&](const ActionType& entry) { return entry.name == type; });
-    if (known == kActionTypes.end())
-      refuse_cell(order_, rank, position, "no action that can be read", kForm);
+    if (known == kActionTypes.end()) refuse_cell(order_, rank, position, "no action that can be read", kForm);
     if (!action.has_microbatch)
       refuse_cell(order_, rank, position, "no micro-batch after " + std::string(action.type), kForm);
     if (whole_of_2024) whole_of_2024_.push_back(order_.operations.size());
@@ -260,9 +261,8 @@ class CsvReader {
                     "stages up to " + std::to_string(largest_stage_) + ", the last one with an operation");
     }
     if (order_.shape.stages() == largest_stage_ + 1) return;
-    const auto largest =
-        std::find_if(order_.operations.begin(), order_.operations.end(),
-                     [&](const CellOperation& at) { return at.operation.stage == largest_stage_; });
+    const auto largest = std::find_if(order_.operations.begin(), order_.operations.end(),
+                                      [&](const CellOperation& at) { return at.operation.stage == largest_stage_; });
     refuse_cell(order_, *largest, "stage " + std::to_string(largest_stage_) + " as the last one on " + ranks + " ranks",
                 "as many stages on every rank: their number a multiple of " + ranks);
   }
@@ -306,8 +306,8 @@ std::string to_csv(const PipelineOrder& order) {
       if (i > 0) text += ',';
       if (overlaps && i + 1 < operations.size()) {
         const Operation& next = operations[++i];
-        text += '(' + action_name(kind, stage, microbatch) + ';' +
-                action_name(next.kind, next.stage, next.microbatch) + ')' + std::string(kPair);
+        text += '(' + action_name(kind, stage, microbatch) + ';' + action_name(next.kind, next.stage, next.microbatch) +
+                ')' + std::string(kPair);
       } else {
         text += action_name(kind, stage, microbatch);
       }

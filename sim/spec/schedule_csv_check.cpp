@@ -5,7 +5,7 @@
 #include <iterator>
 #include <tuple>
 
-#include "sim/spec/error.hpp"
+#include "sim/io/error.hpp"
 
 namespace pdl {
 namespace {
@@ -65,9 +65,7 @@ class OrderCheck {
   }
 
  private:
-  std::int32_t rank_of(std::int32_t stage) const {
-    return worker_of_stage(order_.placement, shape_.workers, stage);
-  }
+  std::int32_t rank_of(std::int32_t stage) const { return worker_of_stage(order_.placement, shape_.workers, stage); }
 
   /// A message goes between this stage and the next one.
   bool crosses_after(std::int32_t stage) const {
@@ -105,9 +103,7 @@ class OrderCheck {
       if (groups_.empty() || groups_.back().stage != stage || groups_.back().microbatch != microbatch)
         groups_.push_back({stage, microbatch, {}});
       const CellOperation*& slot = groups_.back().found[static_cast<std::size_t>(at->operation.kind)];
-      if (slot)
-        refuse(*at, name(*at) + " a second time (the first is at " + seat(*slot) + ")",
-               "every action once");
+      if (slot) refuse(*at, name(*at) + " a second time (the first is at " + seat(*slot) + ")", "every action once");
       slot = at;
     }
   }
@@ -155,11 +151,13 @@ class OrderCheck {
     const bool with_next = kind == send_forward || kind == receive_backward;
     const std::int32_t other = with_next ? stage + 1 : stage - 1;
     if (other < 0 || other >= shape_.stages())
-      refuse(at, name(at), std::string("no message there: stage ") + std::to_string(stage) +
-                               (with_next ? " is the last one" : " is the first one"));
+      refuse(at, name(at),
+             std::string("no message there: stage ") + std::to_string(stage) +
+                 (with_next ? " is the last one" : " is the first one"));
     if (rank_of(other) == rank_of(stage))
-      refuse(at, name(at), "no message: stages " + std::to_string(stage) + " and " + std::to_string(other) +
-                               " are both on rank " + std::to_string(rank_of(stage)));
+      refuse(at, name(at),
+             "no message: stages " + std::to_string(stage) + " and " + std::to_string(other) + " are both on rank " +
+                 std::to_string(rank_of(stage)));
   }
 
   bool is_complete() const {
@@ -186,15 +184,15 @@ class OrderCheck {
   }
 
   /// An index that occurs nowhere below one that does: a mistyped number, most likely the largest one.
-  void refuse_gap(const std::string& what, std::int32_t count, std::int32_t Operation::*index) const {
+  void refuse_gap(const std::string& what, std::int32_t count, std::int32_t Operation::* index) const {
     std::vector<bool> occurs(static_cast<std::size_t>(count));
     for (const CellOperation& at : order_.operations) occurs[static_cast<std::size_t>(at.operation.*index)] = true;
     const auto gap = std::find(occurs.begin(), occurs.end(), false);
     if (gap == occurs.end()) return;
     const auto largest = std::find_if(order_.operations.begin(), order_.operations.end(),
                                       [&](const CellOperation& at) { return at.operation.*index == count - 1; });
-    refuse(*largest, what + " " + std::to_string(count - 1) + ", but no " + what + " " +
-                         std::to_string(gap - occurs.begin()),
+    refuse(*largest,
+           what + " " + std::to_string(count - 1) + ", but no " + what + " " + std::to_string(gap - occurs.begin()),
            "every " + what + " from 0 to the largest");
   }
 
@@ -211,16 +209,16 @@ class OrderCheck {
 
   [[noreturn]] void refuse_absent_group(std::int32_t stage, std::int32_t microbatch) const {
     const ActionGroup group{stage, microbatch, {}};
-    const auto same = std::find_if(order_.operations.begin(), order_.operations.end(), [&](const CellOperation& at) {
-      return at.operation.microbatch == microbatch;
-    });
+    const auto same = std::find_if(order_.operations.begin(), order_.operations.end(),
+                                   [&](const CellOperation& at) { return at.operation.microbatch == microbatch; });
     const std::int32_t rank = rank_of(stage);
-    refuse_cell(order_, rank, static_cast<std::int32_t>(order_.cells[static_cast<std::size_t>(rank)].size()),
-                "neither " + name(OperationKind::forward, group) + " nor a backward of it in the row",
-                name(OperationKind::forward, group) + " and " + backward_names(group) + ": micro-batch " +
-                    std::to_string(microbatch) + " occurs at rank " + std::to_string(same->rank) + ", " + seat(*same) +
-                    ", cell " + cell_text(order_.cells[static_cast<std::size_t>(same->rank)]
-                                                      [static_cast<std::size_t>(same->position)]));
+    refuse_cell(
+        order_, rank, static_cast<std::int32_t>(order_.cells[static_cast<std::size_t>(rank)].size()),
+        "neither " + name(OperationKind::forward, group) + " nor a backward of it in the row",
+        name(OperationKind::forward, group) + " and " + backward_names(group) + ": micro-batch " +
+            std::to_string(microbatch) + " occurs at rank " + std::to_string(same->rank) + ", " + seat(*same) +
+            ", cell " +
+            cell_text(order_.cells[static_cast<std::size_t>(same->rank)][static_cast<std::size_t>(same->position)]));
   }
 
   void check_has_messages(const ActionGroup& group) const {
@@ -349,6 +347,8 @@ std::string written_action(const CsvOrder& order, OperationKind kind, std::int32
   return action_name(kind, stage, microbatch);
 }
 
-std::string check_order(const CsvOrder& order) { return OrderCheck(order).result(); }
+std::string check_order(const CsvOrder& order) {
+  return OrderCheck(order).result();
+}
 
 }  // namespace pdl

@@ -1,6 +1,6 @@
 #include "sim/spec/setting_words.hpp"
 
-#include "sim/spec/printable_text.hpp"
+#include "sim/io/printable_text.hpp"
 #include "sim/spec/schedule.hpp"
 
 namespace pdl {
@@ -103,7 +103,9 @@ constexpr std::array kNotModelled = {
 
 }  // namespace
 
-std::span<const SettingInfo> setting_infos() { return kSettings; }
+std::span<const SettingInfo> setting_infos() {
+  return kSettings;
+}
 
 std::string not_modelled(const std::string& setting, const std::string& word) {
   const auto known = std::find_if(kNotModelled.begin(), kNotModelled.end(),
@@ -111,12 +113,24 @@ std::string not_modelled(const std::string& setting, const std::string& word) {
   return known == kNotModelled.end() ? "" : known->text;
 }
 
-std::string to_string(Strategy value) { return setting_words::text_of(setting_words::kStrategies, value); }
-std::string to_string(Dtype value) { return setting_words::text_of(setting_words::kDtypes, value); }
-std::string to_string(Optimizer value) { return setting_words::text_of(setting_words::kOptimizers, value); }
-std::string to_string(Transport value) { return setting_words::text_of(setting_words::kTransports, value); }
-std::string to_string(PointToPoint value) { return setting_words::text_of(setting_words::kPointToPoint, value); }
-std::string to_string(Workers value) { return setting_words::text_of(setting_words::kWorkers, value); }
+std::string to_string(Strategy value) {
+  return setting_words::text_of(setting_words::kStrategies, value);
+}
+std::string to_string(Dtype value) {
+  return setting_words::text_of(setting_words::kDtypes, value);
+}
+std::string to_string(Optimizer value) {
+  return setting_words::text_of(setting_words::kOptimizers, value);
+}
+std::string to_string(Transport value) {
+  return setting_words::text_of(setting_words::kTransports, value);
+}
+std::string to_string(PointToPoint value) {
+  return setting_words::text_of(setting_words::kPointToPoint, value);
+}
+std::string to_string(Workers value) {
+  return setting_words::text_of(setting_words::kWorkers, value);
+}
 
 namespace setting_words {
 
@@ -167,7 +181,8 @@ void read_whole(const Given& given, const char* name, std::int64_t& into, std::i
 void only_with(const Given& given, const char* name, bool fits, const std::string& with) {
   const SettingValue* s = find(given, name);
   if (!s || fits) return;
-  throw WithoutMeaning(s->place, std::string(name) + " " + s->value + " with " + with, "no " + std::string(name) + ": it has no meaning there", name);
+  throw WithoutMeaning(s->place, std::string(name) + " " + s->value + " with " + with,
+                       "no " + std::string(name) + ": it has no meaning there", name);
 }
 
 }  // namespace setting_words

@@ -1,5 +1,5 @@
-// What reading a spec's words is made of: the words of each enumeration, the words that a user gave. Internal to sim/spec: the
-// parsers of run_spec.cpp and data_parallel_words.cpp.
+// What reading a spec's words is made of: the words of each enumeration, the words that a user gave. Internal to
+// sim/spec: the parsers of run_spec.cpp and data_parallel_words.cpp.
 #pragma once
 
 #include <algorithm>
@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "sim/spec/error.hpp"
+#include "sim/io/error.hpp"
+#include "sim/io/words.hpp"
 #include "sim/spec/run_spec.hpp"
-#include "sim/spec/words.hpp"
 
 namespace pdl::setting_words {
 
@@ -27,16 +27,18 @@ struct Word {
 };
 template <typename Enum>
 Word(Enum, const char*) -> Word<Enum>;  // clang 14 does not make this guide by itself
-inline constexpr std::array kStrategies = {Word{Strategy::single, "single"}, Word{Strategy::mp, "mp"}, Word{Strategy::pp, "pp"},
-                                   Word{Strategy::dp, "dp"}, Word{Strategy::ddp, "ddp"}};
-inline constexpr std::array kDtypes = {Word{Dtype::fp32, "fp32"}, Word{Dtype::tf32, "tf32"}, Word{Dtype::amp_fp16, "amp-fp16"},
-                                Word{Dtype::amp_bf16, "amp-bf16"}};
+inline constexpr std::array kStrategies = {Word{Strategy::single, "single"}, Word{Strategy::mp, "mp"},
+                                           Word{Strategy::pp, "pp"}, Word{Strategy::dp, "dp"},
+                                           Word{Strategy::ddp, "ddp"}};
+inline constexpr std::array kDtypes = {Word{Dtype::fp32, "fp32"}, Word{Dtype::tf32, "tf32"},
+                                       Word{Dtype::amp_fp16, "amp-fp16"}, Word{Dtype::amp_bf16, "amp-bf16"}};
 inline constexpr std::array kOptimizers = {Word{Optimizer::sgd, "sgd"}, Word{Optimizer::adam, "adam"}};
 inline constexpr std::array kTransports = {Word{Transport::copy, "copy"}, Word{Transport::nccl, "nccl"},
-                                    Word{Transport::gloo, "gloo"}};
-inline constexpr std::array kPointToPoint = {Word{PointToPoint::eager, "eager"}, Word{PointToPoint::rendezvous, "rendezvous"}};
+                                           Word{Transport::gloo, "gloo"}};
+inline constexpr std::array kPointToPoint = {Word{PointToPoint::eager, "eager"},
+                                             Word{PointToPoint::rendezvous, "rendezvous"}};
 inline constexpr std::array kWorkers = {Word{Workers::process, "process"}, Word{Workers::thread, "thread"},
-                                 Word{Workers::one, "one"}};
+                                        Word{Workers::one, "one"}};
 
 template <typename Enum, std::size_t N>
 std::string text_of(const std::array<Word<Enum>, N>& words, Enum value) {

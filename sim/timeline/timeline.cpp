@@ -12,8 +12,7 @@ Timeline make_timeline(const TaskGraph& graph, std::int32_t stages, std::span<co
   timeline.spans.reserve(graph.tasks.size());
   for (std::size_t id = 0; id < graph.tasks.size(); ++id) {
     const Task& task = graph.tasks[id];
-    const auto role =
-        task.stream == kNone ? StreamRole::none : role_of_stream(task.stream);
+    const auto role = task.stream == kNone ? StreamRole::none : role_of_stream(task.stream);
     timeline.spans.push_back(
         {task.kind, role, task.worker, task.stage, task.microbatch, times[id].start_ns, times[id].end_ns, task.part});
     timeline.step_ns = std::max(timeline.step_ns, times[id].end_ns);

@@ -4,9 +4,9 @@
 #include <iostream>
 #include <memory>
 
-#include "sim/report/run_json.hpp"
-#include "sim/spec/error.hpp"
-#include "sim/spec/output_file.hpp"
+#include "sim/io/error.hpp"
+#include "sim/io/output_file.hpp"
+#include "sim/run/run_json.hpp"
 #include "sim/tool/commands.hpp"
 #include "sim/tool/flags.hpp"
 #include "sim/tool/screen.hpp"

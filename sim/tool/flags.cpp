@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "sim/spec/error.hpp"
-#include "sim/spec/words.hpp"
+#include "sim/io/error.hpp"
+#include "sim/io/words.hpp"
 
 namespace pdl {
 namespace {
@@ -62,7 +62,8 @@ std::optional<std::string> OnceFlag::value() const {
 
 SettingFlags::SettingFlags(CLI::App& app, const std::string& more_values) {
   for (const SettingInfo& info : setting_infos()) {
-    flags_.push_back(std::make_unique<OnceFlag>(app, "--" + info.name, info.value_name + more_values, info.help, info.is_switch));
+    flags_.push_back(
+        std::make_unique<OnceFlag>(app, "--" + info.name, info.value_name + more_values, info.help, info.is_switch));
   }
 }
 

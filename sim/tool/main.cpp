@@ -1,9 +1,9 @@
 // pdl-sim: predicts a step of multi-GPU training from a profile of measured costs.
 #include <iostream>
 
-#include "sim/spec/error.hpp"
-#include "sim/spec/installation.hpp"
-#include "sim/spec/printable_text.hpp"
+#include "sim/io/error.hpp"
+#include "sim/io/installation.hpp"
+#include "sim/io/printable_text.hpp"
 #include "sim/tool/commands.hpp"
 #include "sim/tool/flags.hpp"
 

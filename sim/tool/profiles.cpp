@@ -2,8 +2,8 @@
 #include <iostream>
 
 #include "sim/cost/cost_profile.hpp"
+#include "sim/io/error.hpp"
 #include "sim/report/text_table.hpp"
-#include "sim/spec/error.hpp"
 #include "sim/tool/commands.hpp"
 #include "sim/tool/screen.hpp"
 

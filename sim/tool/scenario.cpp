@@ -1,15 +1,15 @@
 // pdl-sim scenario FILE... | --all
-#include "sim/report/scenario.hpp"
+#include "sim/study/scenario.hpp"
 
 #include <filesystem>
 #include <iostream>
 #include <memory>
 
 #include "sim/cost/cost_profile.hpp"
-#include "sim/report/evaluate_scenario.hpp"
+#include "sim/io/error.hpp"
+#include "sim/io/installation.hpp"
 #include "sim/report/scenario_table.hpp"
-#include "sim/spec/error.hpp"
-#include "sim/spec/installation.hpp"
+#include "sim/study/evaluate_scenario.hpp"
 #include "sim/tool/commands.hpp"
 #include "sim/tool/flags.hpp"
 #include "sim/tool/screen.hpp"
@@ -36,7 +36,8 @@ std::string scenarios_folder() {
   return folder;
 }
 
-/// The file itself, or of no such file the scenario of that name that came with pdl-sim: hw3_4_more_gpus, with or without .json.
+/// The file itself, or of no such file the scenario of that name that came with pdl-sim: hw3_4_more_gpus, with or
+/// without .json.
 std::string scenario_path(const std::string& given) {
   if (std::filesystem::exists(given)) return given;
   const std::filesystem::path bundled = bundled_folder("scenarios"), name = std::filesystem::path(given).filename();

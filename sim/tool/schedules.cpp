@@ -11,8 +11,8 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "sim/io/output_file.hpp"
 #include "sim/report/text_table.hpp"
-#include "sim/spec/output_file.hpp"
 #include "sim/spec/run_spec.hpp"
 #include "sim/spec/schedule.hpp"
 #include "sim/tool/commands.hpp"
@@ -26,7 +26,8 @@ namespace {
 std::string microbatch_rule(const Schedule& schedule) {
   constexpr std::int32_t kWorkers = 4;
   for (std::int32_t microbatches = 1; microbatches < 4 * kWorkers; ++microbatches) {
-    if (const auto refusal = schedule.refusal({kWorkers, schedule.default_chunks, microbatches})) return refusal->expected;
+    if (const auto refusal = schedule.refusal({kWorkers, schedule.default_chunks, microbatches}))
+      return refusal->expected;
   }
   return "any";
 }
@@ -37,7 +38,8 @@ std::string chunks_text(const Schedule& schedule) {
 }
 
 /// A row of cells as the rows of its lines: `widths[c]` columns of cell c at most, 0: as it is.
-std::vector<std::vector<std::string>> wrapped(const std::vector<std::string>& cells, const std::vector<std::size_t>& widths) {
+std::vector<std::vector<std::string>> wrapped(const std::vector<std::string>& cells,
+                                              const std::vector<std::size_t>& widths) {
   std::vector<std::vector<std::string>> rows;
   for (std::size_t c = 0; c < cells.size(); ++c) {
     std::istringstream lines(widths[c] == 0 ? cells[c] : wrap(cells[c], widths[c]));
@@ -69,8 +71,8 @@ std::string schedules_text(std::size_t width) {
                    return std::vector<std::string>{std::string(s.name), chunks_text(s), microbatch_rule(s),
                                                    std::string(s.bubble), std::string(s.memory)};
                  });
-  const std::string orders =
-      table_text({"schedule", "order of operations", "source"}, {0, (wide - 18) / 2, (wide - 18) / 2}, [](const Schedule& s) {
+  const std::string orders = table_text(
+      {"schedule", "order of operations", "source"}, {0, (wide - 18) / 2, (wide - 18) / 2}, [](const Schedule& s) {
         return std::vector<std::string>{std::string(s.name), std::string(s.summary), std::string(s.source)};
       });
   std::string one_thread;
@@ -78,13 +80,16 @@ std::string schedules_text(std::size_t width) {
     if (s.same_on_every_worker) one_thread += (one_thread.empty() ? "" : ", ") + std::string(s.name);
   }
   return costs + "\n" +
-         wrap("P GPUs, M micro-batches, V stages a GPU (--chunks), G micro-batches a group (P where M is a multiple of "
-              "P); F, B, W: time of a forward, an input gradient and a weight gradient of one micro-batch on all stages "
-              "of a GPU (V times --tf, ...). Idle time: equal stages, no transfers. Live activations: the most on one "
-              "GPU, in activations of the P-th part of the model for one micro-batch.",
-              width) +
-         "\n" + orders + "\n" + wrap("The same order on every GPU, so that --workers one can run it: " + one_thread + ".", width) +
-         wrap("--schedule FILE.csv takes an order in PyTorch's format; --schedule auto searches for the fastest one.", width);
+         wrap(
+             "P GPUs, M micro-batches, V stages a GPU (--chunks), G micro-batches a group (P where M is a multiple of "
+             "P); F, B, W: time of a forward, an input gradient and a weight gradient of one micro-batch on all stages "
+             "of a GPU (V times --tf, ...). Idle time: equal stages, no transfers. Live activations: the most on one "
+             "GPU, in activations of the P-th part of the model for one micro-batch.",
+             width) +
+         "\n" + orders + "\n" +
+         wrap("The same order on every GPU, so that --workers one can run it: " + one_thread + ".", width) +
+         wrap("--schedule FILE.csv takes an order in PyTorch's format; --schedule auto searches for the fastest one.",
+              width);
 }
 
 nlohmann::ordered_json schedules_json() {
@@ -110,7 +115,8 @@ nlohmann::ordered_json schedules_json() {
 }  // namespace
 
 void add_schedules(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("schedules", "the schedules there are: what each needs, its bubble, its memory");
+  CLI::App* command =
+      app.add_subcommand("schedules", "the schedules there are: what each needs, its bubble, its memory");
   command->footer("Example: pdl-sim schedules");
   auto json = std::make_shared<OnceFlag>(*command, "--json", "FILE|-",
                                          "write the table as JSON; -: to standard output, without the table");

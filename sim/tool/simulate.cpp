@@ -2,13 +2,13 @@
 #include <iostream>
 #include <memory>
 
-#include "sim/report/host_bound.hpp"
-#include "sim/report/predict.hpp"
-#include "sim/report/run_json.hpp"
+#include "sim/io/error.hpp"
+#include "sim/io/output_file.hpp"
+#include "sim/io/words.hpp"
+#include "sim/predict/host_bound.hpp"
+#include "sim/predict/predict.hpp"
 #include "sim/report/terminal.hpp"
-#include "sim/spec/error.hpp"
-#include "sim/spec/output_file.hpp"
-#include "sim/spec/words.hpp"
+#include "sim/run/run_json.hpp"
 #include "sim/tool/commands.hpp"
 #include "sim/tool/flags.hpp"
 #include "sim/tool/screen.hpp"
@@ -51,8 +51,10 @@ void simulate(const SimulateFlags& flags) {
   const auto json = flags.json->value();
   const RunResult run = predict_as_asked(flags);
   const auto schedule_csv = flags.schedule_csv->value();
-  if (schedule_csv == "-" && json == "-") throw InputError("--schedule-csv", "- beside --json -", "one of them to standard output");
-  if (json && json == schedule_csv) throw InputError("--schedule-csv", *schedule_csv + ", the file of --json too", "a file of its own");
+  if (schedule_csv == "-" && json == "-")
+    throw InputError("--schedule-csv", "- beside --json -", "one of them to standard output");
+  if (json && json == schedule_csv)
+    throw InputError("--schedule-csv", *schedule_csv + ", the file of --json too", "a file of its own");
   if (json) write_run(run, *json);
   if (schedule_csv) write_schedule(run.spec, *schedule_csv);
   if (schedule_csv && steps_overlap(run.spec)) {
@@ -73,10 +75,11 @@ void add_simulate(CLI::App& app) {
                                               "measured what this needs; see `pdl-sim profiles`)");
   flags->json = std::make_unique<OnceFlag>(app, "--json", "FILE|-",
                                            "write the run as JSON; -: to standard output, without tables");
-  flags->schedule_csv = std::make_unique<OnceFlag>(app, "--schedule-csv", "FILE|-",
-                                                   "write the schedule in PyTorch's format, a row a GPU; --schedule FILE.csv reads it");
-  flags->memory = std::make_unique<OnceFlag>(app, "--memory", "SIZE",
-                                             "the most that a GPU may need, such as 40GiB (default: what the card has)");
+  flags->schedule_csv =
+      std::make_unique<OnceFlag>(app, "--schedule-csv", "FILE|-",
+                                 "write the schedule in PyTorch's format, a row a GPU; --schedule FILE.csv reads it");
+  flags->memory = std::make_unique<OnceFlag>(
+      app, "--memory", "SIZE", "the most that a GPU may need, such as 40GiB (default: what the card has)");
   flags->gantt =
       std::make_unique<Switch>(app, "--gantt", "chart of the step (as usual; with --json -, to standard error)");
   flags->no_gantt = std::make_unique<Switch>(app, "--no-gantt", "tables only");

@@ -1,17 +1,17 @@
 // pdl-sim sweep: any setting takes a list or a range; one table of all combinations.
-#include "sim/report/sweep.hpp"
-#include "sim/report/sweep_values.hpp"
+#include "sim/study/sweep.hpp"
+#include "sim/study/sweep_values.hpp"
 
 #include <algorithm>
 #include <iostream>
 #include <memory>
 #include <thread>
 
-#include "sim/report/number_text.hpp"
+#include "sim/io/error.hpp"
+#include "sim/io/number_text.hpp"
+#include "sim/io/output_file.hpp"
+#include "sim/io/words.hpp"
 #include "sim/report/progress_bar.hpp"
-#include "sim/spec/error.hpp"
-#include "sim/spec/output_file.hpp"
-#include "sim/spec/words.hpp"
 #include "sim/tool/commands.hpp"
 #include "sim/tool/flags.hpp"
 #include "sim/tool/screen.hpp"
@@ -66,7 +66,8 @@ SweepOptions options_of(const SweepFlags& flags) {
 
 /// Nothing can win: why, with the exit code of it.
 [[noreturn]] void refuse_all(const Sweep& sweep) {
-  const auto ran = std::find_if(sweep.rows.begin(), sweep.rows.end(), [](const SweepRow& row) { return row.result.has_value(); });
+  const auto ran =
+      std::find_if(sweep.rows.begin(), sweep.rows.end(), [](const SweepRow& row) { return row.result.has_value(); });
   if (ran != sweep.rows.end()) {
     std::int64_t least = ran->result->peak_memory_bytes;
     for (const SweepRow& row : sweep.rows) {
@@ -76,9 +77,10 @@ SweepOptions options_of(const SweepFlags& flags) {
                     " or less on every GPU; the smallest needs " + binary_bytes(least));
   }
   const SweepRow& first = sweep.rows.front();
-  const std::string message =
-      (sweep.rows.size() == 1 ? "" : "none of the " + std::to_string(sweep.rows.size()) + " configurations can run; the first: ") +
-      first.refusal;
+  const std::string message = (sweep.rows.size() == 1 ? ""
+                                                      : "none of the " + std::to_string(sweep.rows.size()) +
+                                                            " configurations can run; the first: ") +
+                              first.refusal;
   if (first.exit_code == kExitInput) throw InputError(message);
   throw CannotRun(message);
 }
@@ -86,7 +88,8 @@ SweepOptions options_of(const SweepFlags& flags) {
 void sweep_as_asked(const SweepFlags& flags) {
   const auto json = flags.json.value(), csv = flags.csv.value();
   if (json == "-" && csv == "-") throw InputError("--csv", "- beside --json -", "one of them in a file");
-  if (json && json != "-" && json == csv) throw InputError("--csv", *csv + ", the file of --json too", "a file of its own");
+  if (json && json != "-" && json == csv)
+    throw InputError("--csv", *csv + ", the file of --json too", "a file of its own");
   const std::vector<SettingValue> given = flags.settings.given();
   SweepOptions options = options_of(flags);
   const std::optional<CostProfile> costs = costs_of(flags, given, options);

@@ -1,11 +1,11 @@
 // pdl-sim validate RUN.json...
-#include "sim/report/validate.hpp"
+#include "sim/study/validate.hpp"
 
 #include <iostream>
 #include <memory>
 
-#include "sim/spec/error.hpp"
-#include "sim/spec/output_file.hpp"
+#include "sim/io/error.hpp"
+#include "sim/io/output_file.hpp"
 #include "sim/tool/commands.hpp"
 #include "sim/tool/flags.hpp"
 

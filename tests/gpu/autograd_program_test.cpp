@@ -1,5 +1,5 @@
 // The one-thread programs on the GPUs of this host. Run where there are at least two.
-#include "runtime/executor/autograd_program.hpp"
+#include "runtime/program/autograd_program.hpp"
 
 #include <torch/types.h>
 
@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "runtime/measure/span_recorder.hpp"
 #include "runtime/model/reference_training.hpp"
+#include "runtime/trace/span_recorder.hpp"
 #include "tests/gpu/gpu_host.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/specs.hpp"
@@ -27,9 +27,9 @@ TEST_CASE("Autograd programs on GPUs train as one GPU with the whole batch does"
   const at::Device first(at::kCUDA, 0);
   for (const int gpus : {1, 2, 3, 4}) {
     if (!enough_gpus(gpus)) return;
-    for (const std::string flags : {"--strategy mp --microbatches 1", "--schedule naive --workers one --microbatches 3",
-                                    "--schedule gpipe --workers one --microbatches 4",
-                                    "--schedule option-c --workers one --microbatches 4"}) {
+    for (const std::string flags :
+         {"--strategy mp --microbatches 1", "--schedule naive --workers one --microbatches 3",
+          "--schedule gpipe --workers one --microbatches 4", "--schedule option-c --workers one --microbatches 4"}) {
       for (const std::string optimizer : {"sgd", "adam"}) {
         const std::string all = flags + " --gpus " + std::to_string(gpus) + " --optimizer " + optimizer;
         INFO(all);
@@ -66,8 +66,8 @@ TEST_CASE("Spans of an autograd program on GPUs: streams in order, transfers joi
   for (TaskId t = 0; t < plan.graph.tasks.size(); ++t) {
     const Task& task = plan.graph.tasks[t];
     const TaskTimes& times = recorded.times[t];
-    INFO(task_name(task.kind, task.stage, task.microbatch, true) << " " << times.start_ns - begin << " "
-                                                                 << times.end_ns - begin);
+    INFO(task_name(task.kind, task.stage, task.microbatch, true)
+         << " " << times.start_ns - begin << " " << times.end_ns - begin);
     CHECK(times.start_ns >= done[task.worker] - 5000);
     CHECK(times.end_ns >= times.start_ns);
     CHECK(times.end_ns <= end + slack_ns);

@@ -1,5 +1,5 @@
 // DataParallel on the GPUs of this host. Run where there are at least two.
-#include "runtime/executor/dp_program.hpp"
+#include "runtime/program/dp_program.hpp"
 
 #include <ATen/ATen.h>
 
@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "runtime/measure/span_recorder.hpp"
 #include "runtime/model/reference_training.hpp"
+#include "runtime/trace/span_recorder.hpp"
 #include "tests/gpu/gpu_host.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/specs.hpp"
@@ -61,7 +61,8 @@ TEST_CASE("Mixed precision of DataParallel on GPUs follows fp32", "[gpu][data_pa
   if (!enough_gpus(2)) return;
   for (const std::string dtype : {"amp-bf16", "amp-fp16"}) {
     INFO(dtype);
-    const Plan plan = make_plan(spec("--strategy dp --dim 512 --depth 4 --batch 256 --gpus " + std::to_string(gpus) + " --dtype " + dtype));
+    const Plan plan = make_plan(
+        spec("--strategy dp --dim 512 --depth 4 --batch 256 --gpus " + std::to_string(gpus) + " --dtype " + dtype));
     RuntimeOptions options = gpu_options();
     options.learning_rate = clear_learning_rate(plan.spec, options, at::Device(at::kCUDA, 0), kSteps);
     auto program = make_dp_program(plan, options);
@@ -79,7 +80,8 @@ TEST_CASE("Spans of DataParallel: tasks follow those that they depend on", "[gpu
   const int gpus = std::min(gpu_count(), 4);
   if (!enough_gpus(2)) return;
   for (const std::string flags : {"", " --accum 2", " --accum 2 --delay-ms 3 --straggler 1:10", " --dtype amp-fp16"}) {
-    const Plan plan = make_plan(spec("--strategy dp --dim 4096 --depth 6 --batch 2048 --gpus " + std::to_string(gpus) + flags));
+    const Plan plan =
+        make_plan(spec("--strategy dp --dim 4096 --depth 6 --batch 2048 --gpus " + std::to_string(gpus) + flags));
     const RuntimeOptions options = gpu_options();
     auto program = make_dp_program(plan, options);
     SpanRecorder recorder(plan.graph, options);
@@ -93,7 +95,8 @@ TEST_CASE("Spans of DataParallel: tasks follow those that they depend on", "[gpu
     std::vector<std::int64_t> done(static_cast<std::size_t>(gpus), 0);
     for (TaskId t = 0; t < step.times.size(); ++t) {
       const Task& task = plan.graph.tasks[t];
-      INFO(flags << ": task " << t << ", GPU " << task.worker << ", " << task_name(task.kind, task.stage, task.microbatch, true, task.part));
+      INFO(flags << ": task " << t << ", GPU " << task.worker << ", "
+                 << task_name(task.kind, task.stage, task.microbatch, true, task.part));
       CHECK(step.times[t].start_ns > 0);
       CHECK(step.times[t].end_ns > step.times[t].start_ns);
       if (task.kind == TaskKind::sleep) continue;

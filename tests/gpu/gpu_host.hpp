@@ -6,10 +6,10 @@
 #include <cstdint>
 #include <string>
 
-#include "runtime/executor/devices.hpp"
-#include "runtime/executor/runtime_options.hpp"
-#include "runtime/executor/step_program.hpp"
+#include "runtime/device/devices.hpp"
+#include "runtime/device/runtime_options.hpp"
 #include "runtime/model/reference_training.hpp"
+#include "runtime/program/step_program.hpp"
 #include "tests/support/catch.hpp"
 
 namespace pdl {

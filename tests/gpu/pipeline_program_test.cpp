@@ -1,5 +1,5 @@
 // The pipeline program on the GPUs of this host. Run where there are at least two.
-#include "runtime/executor/pipeline_program.hpp"
+#include "runtime/program/pipeline_program.hpp"
 
 #include <ATen/ATen.h>
 
@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "runtime/measure/measure.hpp"
-#include "runtime/measure/span_recorder.hpp"
 #include "runtime/model/reference_training.hpp"
-#include "sim/report/metrics.hpp"
-#include "sim/report/run_json.hpp"
+#include "runtime/trace/span_recorder.hpp"
+#include "sim/run/metrics.hpp"
+#include "sim/run/run_json.hpp"
 #include "tests/gpu/gpu_host.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/every_schedule.hpp"
@@ -48,17 +48,22 @@ TEST_CASE("NCCL messages between threads", "[gpu][pipeline]") {
   if (!enough_gpus(2)) return;
   // A message needs a connection, which takes a while to make: orders of each kind, not all of them.
   for (const std::string schedule : {"gpipe", "1f1b", "zb-h2", "interleaved --chunks 2", "zb-v", "dualpipe-v"}) {
-    check_equal("--transport nccl --microbatches 8 --gpus " + std::to_string(gpus == 3 ? 2 : gpus) + " --schedule " + schedule, "sgd");
+    check_equal(
+        "--transport nccl --microbatches 8 --gpus " + std::to_string(gpus == 3 ? 2 : gpus) + " --schedule " + schedule,
+        "sgd");
   }
 }
 
-TEST_CASE("Replicas of a pipeline on GPUs train as one GPU with the whole batch does", "[gpu][pipeline][data_parallel]") {
+TEST_CASE("Replicas of a pipeline on GPUs train as one GPU with the whole batch does",
+          "[gpu][pipeline][data_parallel]") {
   if (!enough_gpus(4)) return;
   const at::Device first(at::kCUDA, 0);
   for (const std::string shape : {"--pp 2 --dp 2", "--pp 1 --dp 4"}) {
-    for (const std::string schedule : {"1f1b", "zb-h1", "gpipe --transport nccl --accum 2", "1f1b --accum 2 --no-sync 1", "zb-v"}) {
+    for (const std::string schedule :
+         {"1f1b", "zb-h1", "gpipe --transport nccl --accum 2", "1f1b --accum 2 --no-sync 1", "zb-v"}) {
       if (shape.starts_with("--pp 1") && schedule != "1f1b") continue;
-      const std::string flags = "--dim 256 --depth 9 --batch 128 --microbatches 4 --gpus 4 " + shape + " --schedule " + schedule;
+      const std::string flags =
+          "--dim 256 --depth 9 --batch 128 --microbatches 4 --gpus 4 " + shape + " --schedule " + schedule;
       INFO(flags);
       const Plan plan = make_plan(spec(flags));
       const RuntimeOptions options = gpu_options();
@@ -81,8 +86,11 @@ TEST_CASE("Replicas of a pipeline on GPUs train as one GPU with the whole batch 
 TEST_CASE("Replicas that are processes, NCCL", "[gpu][pipeline][data_parallel]") {
   if (!enough_gpus(4)) return;
   const TemporaryFolder folder;
-  const Process run = run_program("pdl-run", "--gpus 4 --pp 2 --dp 2 --dim 256 --depth 4 --batch 64 --microbatches 4 --workers process "
-                                  "--transport nccl --steps 5 --check --learning-rate 10 --schedule 1f1b --accum 2", folder);
+  const Process run =
+      run_program("pdl-run",
+                  "--gpus 4 --pp 2 --dp 2 --dim 256 --depth 4 --batch 64 --microbatches 4 --workers process "
+                  "--transport nccl --steps 5 --check --learning-rate 10 --schedule 1f1b --accum 2",
+                  folder);
   INFO(run.err);
   CHECK(run.exit_code == 0);
 }
@@ -91,9 +99,12 @@ TEST_CASE("Workers that are processes, NCCL", "[gpu][pipeline]") {
   if (!enough_gpus(2)) return;
   for (const std::string schedule : {"1f1b", "zb-v"}) {
     const TemporaryFolder folder;
-    const Process run = run_program("pdl-run", "--gpus 2 --dim 256 --depth 4 --batch 64 --microbatches 4 --workers process "
-                                    "--transport nccl --steps 5 --check --learning-rate 10 --json run.json --schedule " + schedule,
-                                    folder);
+    const Process run =
+        run_program("pdl-run",
+                    "--gpus 2 --dim 256 --depth 4 --batch 64 --microbatches 4 --workers process "
+                    "--transport nccl --steps 5 --check --learning-rate 10 --json run.json --schedule " +
+                        schedule,
+                    folder);
     INFO(run.err);
     CHECK(run.exit_code == 0);
     CHECK(read_run(folder / "run.json").peak_memory_bytes.size() == 2);
@@ -103,7 +114,8 @@ TEST_CASE("Workers that are processes, NCCL", "[gpu][pipeline]") {
 TEST_CASE("Spans are on one clock: transfers follow what they carry", "[gpu][pipeline]") {
   if (!enough_gpus(2)) return;
   for (const std::string schedule : {"gpipe", "1f1b", "zb-v", "gpipe --recompute 1"}) {
-    const Plan plan = make_plan(spec("--dim 2048 --depth 8 --batch 2048 --gpus 2 --microbatches 4 --schedule " + schedule));
+    const Plan plan =
+        make_plan(spec("--dim 2048 --depth 8 --batch 2048 --gpus 2 --microbatches 4 --schedule " + schedule));
     auto program = make_pipeline_program(plan, gpu_options());
     SpanRecorder recorder(plan.graph, gpu_options());
     program->step(nullptr);
@@ -127,8 +139,8 @@ TEST_CASE("Spans are on one clock: transfers follow what they carry", "[gpu][pip
 TEST_CASE("Recording costs less than 1 % of the step", "[gpu][pipeline]") {
   const int gpus = std::min(gpu_count(), 4);
   if (!enough_gpus(1)) return;
-  const Plan plan = make_plan(spec("--dim 4096 --depth 16 --batch 4096 --microbatches 8 --schedule 1f1b --gpus " +
-                                   std::to_string(gpus)));
+  const Plan plan = make_plan(
+      spec("--dim 4096 --depth 16 --batch 4096 --microbatches 8 --schedule 1f1b --gpus " + std::to_string(gpus)));
   RuntimeOptions options = gpu_options();
   options.learning_rate = 0.01;
   options.recorded_steps = 15;

@@ -48,7 +48,7 @@ enum class SlowResult { activation, gradient };
 
 inline SlowRun run_slowly(const PipelineOrder& order, const SlowCosts& costs) {
   std::map<std::tuple<SlowResult, std::int32_t, std::int32_t>, std::int64_t> made, arrived;  // when; where it was sent
-  std::map<std::pair<std::int32_t, std::int32_t>, std::int64_t> link_free;  // from worker, to worker
+  std::map<std::pair<std::int32_t, std::int32_t>, std::int64_t> link_free;                   // from worker, to worker
   const std::size_t workers = order.workers.size();
   const std::int32_t last_stage = order.shape.stages() - 1;
   std::vector<std::size_t> next(workers, 0);
@@ -75,8 +75,9 @@ inline SlowRun run_slowly(const PipelineOrder& order, const SlowCosts& costs) {
     if (o.kind == OperationKind::forward) {
       return o.stage == 0 ? std::int64_t{0} : there(SlowResult::activation, o.stage - 1, o.microbatch, w);
     }
-    const std::int64_t own = there(o.kind == OperationKind::backward_weight ? SlowResult::gradient : SlowResult::activation,
-                                   o.stage, o.microbatch, w);
+    const std::int64_t own =
+        there(o.kind == OperationKind::backward_weight ? SlowResult::gradient : SlowResult::activation, o.stage,
+              o.microbatch, w);
     if (o.kind == OperationKind::backward_weight || o.stage == last_stage || own < 0) return own;
     const std::int64_t from_next = there(SlowResult::gradient, o.stage + 1, o.microbatch, w);
     return from_next < 0 ? from_next : std::max(own, from_next);
@@ -136,7 +137,8 @@ inline std::string incompleteness(const PipelineOrder& order) {
       }
     }
   }
-  const auto wanted = static_cast<std::size_t>(order.shape.stages()) * static_cast<std::size_t>(order.shape.microbatches);
+  const auto wanted =
+      static_cast<std::size_t>(order.shape.stages()) * static_cast<std::size_t>(order.shape.microbatches);
   return done.size() == wanted ? "" : "operations of micro-batches or stages that do not exist";
 }
 

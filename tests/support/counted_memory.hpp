@@ -4,10 +4,10 @@
 //   const at::Tensor three = at::empty({3});
 //   memory.bytes() == 512
 //
-// What oneDNN takes is not counted once it is given back: copies of its operands in the layout that its kernels like, on some
-// processors (AMX with bf16) and not on others. It takes them by raw_allocate, which calls allocate: only raw_deallocate
-// tells them from tensors, so the peak is reckoned afterwards, without them. A GPU has nothing of the kind here: the
-// workspace of its matrix products is a thing of its own (sim/report/memory.hpp).
+// What oneDNN takes is not counted once it is given back: copies of its operands in the layout that its kernels like,
+// on some processors (AMX with bf16) and not on others. It takes them by raw_allocate, which calls allocate: only
+// raw_deallocate tells them from tensors, so the peak is reckoned afterwards, without them. A GPU has nothing of the
+// kind here: the workspace of its matrix products is a thing of its own (sim/memory/memory.hpp).
 // Not here: what is allocated by other means than c10's allocator; two counts at once.
 #pragma once
 
@@ -22,7 +22,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "sim/report/allocated_tensors.hpp"
+#include "sim/memory/allocated_tensors.hpp"
 
 namespace pdl {
 
@@ -41,7 +41,8 @@ class CountedMemory : public c10::Allocator {
 
   void begin_peak() { peak_from_ = ledger().changes(); }
 
-  /// Blocks of the usual allocator, so that each may be given back after this object is gone, or have been there before it.
+  /// Blocks of the usual allocator, so that each may be given back after this object is gone, or have been there before
+  /// it.
   c10::DataPtr allocate(std::size_t size) override {
     void* const data = c10::GetDefaultCPUAllocator()->raw_allocate(size);
     ledger().add(data, allocated_bytes(static_cast<std::int64_t>(size)));

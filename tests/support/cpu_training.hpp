@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "runtime/executor/runtime_options.hpp"
-#include "runtime/executor/step_program.hpp"
-#include "runtime/measure/span_recorder.hpp"
+#include "runtime/device/runtime_options.hpp"
+#include "runtime/program/step_program.hpp"
+#include "runtime/trace/span_recorder.hpp"
 #include "tests/support/catch.hpp"
 
 namespace pdl {

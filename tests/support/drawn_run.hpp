@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "sim/report/run_result.hpp"
+#include "sim/run/run_result.hpp"
 #include "tests/support/specs.hpp"
 
 namespace pdl {

@@ -16,8 +16,8 @@ inline std::vector<std::string> every_schedule(int gpus, int microbatches, bool 
     if (!schedule.takes(shape)) continue;
     const bool neighbours_on_a_gpu = schedule.placement == Placement::v || (gpus == 1 && schedule.default_chunks > 1);
     if (with_recomputation && (schedule.splits_backward || neighbours_on_a_gpu)) continue;
-    flags.push_back("--schedule " + std::string(schedule.name) + " --gpus " + std::to_string(gpus) + " --microbatches " +
-                    std::to_string(microbatches) + (with_recomputation ? " --recompute 1 " : " "));
+    flags.push_back("--schedule " + std::string(schedule.name) + " --gpus " + std::to_string(gpus) +
+                    " --microbatches " + std::to_string(microbatches) + (with_recomputation ? " --recompute 1 " : " "));
   }
   return flags;
 }

@@ -10,7 +10,8 @@
 
 namespace pdl {
 
-inline Process pdl_run(const std::string& arguments, const TemporaryFolder& folder, const std::string& environment = "") {
+inline Process pdl_run(const std::string& arguments, const TemporaryFolder& folder,
+                       const std::string& environment = "") {
   return run_program("pdl-run", arguments, folder, environment);
 }
 

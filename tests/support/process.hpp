@@ -39,8 +39,8 @@ inline Process run_script(const std::string& script, const TemporaryFolder& fold
   const std::string programs = PDL_BINARY_DIR;
   const std::string file = folder.write("script", script);
   const std::string command = "cd '" + folder.path() + "' && PDL_RUN='" + programs + "/pdl-run' PDL_SIM='" + programs +
-                              "/pdl-sim' PDL_CALIBRATE='" + programs + "/pdl-calibrate' timeout 240 bash '" + file + "' >'" +
-                              folder / "stdout" + "' 2>'" + folder / "stderr" + "' </dev/null";
+                              "/pdl-sim' PDL_CALIBRATE='" + programs + "/pdl-calibrate' timeout 240 bash '" + file +
+                              "' >'" + folder / "stdout" + "' 2>'" + folder / "stderr" + "' </dev/null";
   const int status = std::system(command.c_str());
   return {WEXITSTATUS(status), read_text(folder / "stdout"), read_text(folder / "stderr")};
 }

@@ -27,7 +27,9 @@ inline std::vector<SettingValue> setting_values(const std::string& flags) {
   return values;
 }
 
-inline RunSpec spec(const std::string& flags) { return parse_run_spec(setting_values(flags)); }
+inline RunSpec spec(const std::string& flags) {
+  return parse_run_spec(setting_values(flags));
+}
 
 /// Start and end of every task of a spec with synthetic costs.
 struct Simulated {

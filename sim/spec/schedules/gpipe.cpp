@@ -1,5 +1,5 @@
-// GPipe (arXiv:1811.06965, figure 2c): F0 F1 ... then B0 B1 ..., the backwards in the order of the forwards as PyTorch's
-// ScheduleGPipe has them.
+// GPipe (arXiv:1811.06965, figure 2c): F0 F1 ... then B0 B1 ..., the backwards in the order of the forwards as
+// PyTorch's ScheduleGPipe has them.
 #include "sim/spec/schedule.hpp"
 
 namespace pdl {

@@ -4,7 +4,9 @@
 
 namespace pdl {
 
-std::int32_t microbatch_groups(const ScheduleShape& shape) { return std::max(1, shape.microbatches / shape.workers); }
+std::int32_t microbatch_groups(const ScheduleShape& shape) {
+  return std::max(1, shape.microbatches / shape.workers);
+}
 
 std::int32_t microbatches_of_a_group(const ScheduleShape& shape) {
   return shape.microbatches / microbatch_groups(shape);

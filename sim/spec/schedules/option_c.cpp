@@ -1,5 +1,5 @@
-// Option C of the course's practical 9, as it writes it: F0, then F_i B_(i-1) for each further micro-batch, then the last
-// backward. The same on every worker, whatever its stage.
+// Option C of the course's practical 9, as it writes it: F0, then F_i B_(i-1) for each further micro-batch, then the
+// last backward. The same on every worker, whatever its stage.
 //
 //   3 micro-batches:  F0 | F1 B0  F2 B1 | B2
 #include "sim/spec/schedule.hpp"

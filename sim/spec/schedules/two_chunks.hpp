@@ -1,5 +1,5 @@
-// What ZB-V and DualPipeV have in common: a worker has two chunks, one on the way down the workers and one on the way up
-// again, and each operation takes the next micro-batch of its chunk.
+// What ZB-V and DualPipeV have in common: a worker has two chunks, one on the way down the workers and one on the way
+// up again, and each operation takes the next micro-batch of its chunk.
 //
 //   TwoChunks order(shape, 0);                  // two workers
 //   order.add(OperationKind::forward, kDown);   // 0F0

@@ -23,9 +23,12 @@ std::vector<Operation> zb_v_order(const ScheduleShape& shape, std::int32_t worke
   order.repeat(worker, {{forward, kUp}, {forward, kDown}});
   order.repeat(after, {{forward, kUp}, {backward_input, kUp}, {backward_weight, kUp}});
   // All forwards down are ahead of those up by the same number until they run out.
-  order.repeat(microbatches - order.count(forward, kUp),
-               {{forward, kDown}, {backward_input, kDown}, {backward_weight, kDown},
-                {forward, kUp}, {backward_input, kUp}, {backward_weight, kUp}});
+  order.repeat(microbatches - order.count(forward, kUp), {{forward, kDown},
+                                                          {backward_input, kDown},
+                                                          {backward_weight, kDown},
+                                                          {forward, kUp},
+                                                          {backward_input, kUp},
+                                                          {backward_weight, kUp}});
   // The input gradients that other workers wait for come first, weight gradients fill the end.
   order.repeat(worker, {{backward_input, kDown}, {backward_input, kUp}});
   order.repeat(after, {{backward_input, kDown}, {backward_weight, kDown}});

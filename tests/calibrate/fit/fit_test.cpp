@@ -6,11 +6,11 @@
 
 #include "calibrate/fit/card_limits.hpp"
 #include "calibrate/fit/summary.hpp"
-#include "sim/cost/json_text.hpp"
 #include "sim/cost/price.hpp"
 #include "sim/engine/run.hpp"
+#include "sim/io/error.hpp"
+#include "sim/io/json_text.hpp"
 #include "sim/plan/plan.hpp"
-#include "sim/spec/error.hpp"
 #include "tests/calibrate/fit/sample_builder.hpp"
 #include "tests/support/specs.hpp"
 
@@ -305,13 +305,16 @@ TEST_CASE("a GPU that nobody knows: a warning in the profile, and what no GPU re
     b.layer(4096, 4096, {ms, ms, ms}, "ms");
     return b;
   };
-  CHECK_THAT(refusal(on("NVIDIA GeForce RTX 4090", 0.03).samples), ContainsSubstring("4.58e+15 FLOP/s") && ContainsSubstring("the peak of any card (fp32)"));
+  CHECK_THAT(refusal(on("NVIDIA GeForce RTX 4090", 0.03).samples),
+             ContainsSubstring("4.58e+15 FLOP/s") && ContainsSubstring("the peak of any card (fp32)"));
   const CostProfile fitted = fit(on("NVIDIA GeForce RTX 4090", 3).samples);
   CHECK(std::count_if(fitted.warnings.begin(), fitted.warnings.end(), [](const std::string& warning) {
-          return warning.starts_with("speeds were held only against what no card reaches: nothing is known of NVIDIA GeForce RTX 4090");
+          return warning.starts_with(
+              "speeds were held only against what no card reaches: nothing is known of NVIDIA GeForce RTX 4090");
         }) == 1);
   const CostProfile known = fit(on("NVIDIA H200", 3).samples);
-  CHECK(std::none_of(known.warnings.begin(), known.warnings.end(), [](const std::string& warning) { return warning.find("were held") != std::string::npos; }));
+  CHECK(std::none_of(known.warnings.begin(), known.warnings.end(),
+                     [](const std::string& warning) { return warning.find("were held") != std::string::npos; }));
 }
 
 TEST_CASE("cards by the name that the driver reports", "[fit]") {
@@ -348,8 +351,11 @@ TEST_CASE("faster than a link or than memory: refused", "[fit]") {
 /// The ring of the table, at 480 GB/s of "bus bandwidth", is above the links: the switches add up.
 TEST_CASE("collectives faster than the links: refused, by what must move whatever the algorithm", "[fit]") {
   // bytes that must pass a card one way over bytes of the buffer, 8 ranks
-  for (const auto& [operation, share] :
-       {std::pair{"all_reduce", 1.0}, {"broadcast", 1.0}, {"reduce", 1.0}, {"all_gather", 0.875}, {"reduce_scatter", 0.875}}) {
+  for (const auto& [operation, share] : {std::pair{"all_reduce", 1.0},
+                                         {"broadcast", 1.0},
+                                         {"reduce", 1.0},
+                                         {"all_gather", 0.875},
+                                         {"reduce_scatter", 0.875}}) {
     for (const double factor : {0.98, 1.02}) {
       SampleBuilder b = on_h100();
       const double us = share * static_cast<double>(1 << 30) / 450e9 * 1e6 * factor;
@@ -369,7 +375,8 @@ TEST_CASE("collectives faster than the links: refused, by what must move whateve
 
 TEST_CASE("C02 is not too fast for its links, C05 is read back within 5 %", "[fit]") {
   SampleBuilder h100 = on_h100();
-  for (const BytesAndTimes& row : read_table("C02_h100x8_allreduce.csv")) h100.add(SampleBuilder::all_reduce_key(row.bytes), {row.times_us[1]}, "us", 0);
+  for (const BytesAndTimes& row : read_table("C02_h100x8_allreduce.csv"))
+    h100.add(SampleBuilder::all_reduce_key(row.bytes), {row.times_us[1]}, "us", 0);
   CHECK(refusal(h100.samples) == "not refused");
   SampleBuilder pcie;
   const std::vector<BytesAndTimes> table = read_table("C05_pcie_x4_allreduce.csv");
@@ -377,20 +384,24 @@ TEST_CASE("C02 is not too fast for its links, C05 is read back within 5 %", "[fi
   const CostProfile profile = fit(pcie.samples);
   REQUIRE(only_curve(profile).line.has_value());
   CHECK(only_curve(profile).line->max_residual < 0.05);
-  for (const BytesAndTimes& row : table) CHECK(read(only_curve(profile), row.bytes).time_ns / 1e3 == Approx(row.times_us[0]).epsilon(0.05));
+  for (const BytesAndTimes& row : table)
+    CHECK(read(only_curve(profile), row.bytes).time_ns / 1e3 == Approx(row.times_us[0]).epsilon(0.05));
 }
 
 TEST_CASE("big messages: positive, increasing, in proportion where bandwidth rules", "[fit]") {
   SampleBuilder b;
-  for (const BytesAndTimes& row : read_table("C02_h100x8_allreduce.csv")) b.add(SampleBuilder::all_reduce_key(row.bytes), {row.times_us[1]}, "us", 0);
+  for (const BytesAndTimes& row : read_table("C02_h100x8_allreduce.csv"))
+    b.add(SampleBuilder::all_reduce_key(row.bytes), {row.times_us[1]}, "us", 0);
   const CostProfile profile = fit(b.samples);
   double last_ns = 0;
-  for (const std::int64_t bytes : {(1LL << 31) - 1, 1LL << 31, (1LL << 32) + 1, 6467616768LL, 12935233536LL, 1LL << 40}) {
+  for (const std::int64_t bytes :
+       {(1LL << 31) - 1, 1LL << 31, (1LL << 32) + 1, 6467616768LL, 12935233536LL, 1LL << 40}) {
     const double ns = read(only_curve(profile), bytes).time_ns;
     CHECK(ns > last_ns);
     last_ns = ns;
   }
-  CHECK(read(only_curve(profile), 12935233536LL).time_ns / read(only_curve(profile), 6467616768LL).time_ns == Approx(2).epsilon(0.01));
+  CHECK(read(only_curve(profile), 12935233536LL).time_ns / read(only_curve(profile), 6467616768LL).time_ns ==
+        Approx(2).epsilon(0.01));
 }
 
 TEST_CASE("buckets, unscale, AMP layers and overlaps go through samples and profile", "[fit]") {

@@ -5,7 +5,7 @@
 #include <sstream>
 
 #include "calibrate/fit/fit.hpp"
-#include "sim/spec/error.hpp"
+#include "sim/io/error.hpp"
 #include "tests/calibrate/fit/sample_builder.hpp"
 #include "tests/support/catch.hpp"
 
@@ -26,14 +26,20 @@ struct Output {
       "#  Rank  1 Group  0 Pid   8756 on      node1 device  1 [0000:43:00] NVIDIA H100 80GB HBM3\n"
       "NCCL version 2.28.9+cuda13.0\n#\n";
   std::string header =
-      "#                                                              out-of-place                       in-place          \n"
-      "#       size         count      type   redop    root     time   algbw   busbw  #wrong     time   algbw   busbw  #wrong \n";
+      "#                                                              out-of-place                       in-place      "
+      "    \n"
+      "#       size         count      type   redop    root     time   algbw   busbw  #wrong     time   algbw   busbw  "
+      "#wrong \n";
   std::string units =
-      "#        (B)    (elements)                               (us)  (GB/s)  (GB/s)             (us)  (GB/s)  (GB/s)         \n";
+      "#        (B)    (elements)                               (us)  (GB/s)  (GB/s)             (us)  (GB/s)  (GB/s)  "
+      "       \n";
   std::vector<std::string> rows = {
-      "        1024           256     float     sum      -1    11.94    0.09    0.09       0    11.17    0.09    0.09       0",
-      "     1048576        262144     float     sum      -1    27.37   38.31   38.31       0    26.93   38.94   38.94       0",
-      "     4194304       1048576     float     sum      -1    54.19   77.40   77.40       0    53.82   77.93   77.93       0"};
+      "        1024           256     float     sum      -1    11.94    0.09    0.09       0    11.17    0.09    0.09  "
+      "     0",
+      "     1048576        262144     float     sum      -1    27.37   38.31   38.31       0    26.93   38.94   38.94  "
+      "     0",
+      "     4194304       1048576     float     sum      -1    54.19   77.40   77.40       0    53.82   77.93   77.93  "
+      "     0"};
   std::string end =
       "# Out of bounds values : 0 OK\n"
       "# Avg bus bandwidth    : 38.7 \n#\n"
@@ -128,14 +134,17 @@ TEST_CASE("a row and a log in one line: refused, before and behind, a log by its
   for (const bool before : {true, false}) {
     Output output;
     output.rows[1] = before ? log + " " + output.rows[1] : output.rows[1] + " " + log;
-    CHECK_THAT(refusal(output.text()), ContainsSubstring("f.txt: line 14: found a row and what NCCL logged in one line"));
+    CHECK_THAT(refusal(output.text()),
+               ContainsSubstring("f.txt: line 14: found a row and what NCCL logged in one line"));
   }
 }
 
 TEST_CASE("elements that are not the bytes: refused, those of a rank's part too where they are not", "[nccl_tests]") {
   Output output;
   output.rows[1].replace(output.rows[1].find("262144"), 6, "999999");
-  CHECK_THAT(refusal(output.text()), ContainsSubstring("f.txt: line 14: found 999999 elements of float for 1048576 bytes, expected 262144 of 4 bytes each"));
+  CHECK_THAT(refusal(output.text()),
+             ContainsSubstring(
+                 "f.txt: line 14: found 999999 elements of float for 1048576 bytes, expected 262144 of 4 bytes each"));
   output.rows[1].replace(output.rows[1].find("999999"), 6, "131072");  // the half of one of two
   CHECK(parse(output).samples.size() == 3);
 }
@@ -146,9 +155,13 @@ TEST_CASE("the order of the files changes nothing, the largest group is the coun
     larger.ranks.replace(larger.ranks.find("NCCL version"), 0,
                          "#  Rank  2 Group  0 Pid   8756 on      node1 device  2 [0000:52:00] NVIDIA H100 80GB HBM3\n");
     for (std::string& row : larger.rows) {  // busbw of 3 ranks: 4/3
-      for (const auto& [two, three] : {std::pair{"0.09    0.09", "0.09    0.12"}, {"38.31   38.31", "38.31   51.08"}, {"38.94   38.94", "38.94   51.92"},
-                                       {"77.40   77.40", "77.40  103.20"}, {"77.93   77.93", "77.93  103.91"}}) {
-        for (std::size_t at = row.find(two); at != std::string::npos; at = row.find(two)) row.replace(at, std::string(two).size(), three);
+      for (const auto& [two, three] : {std::pair{"0.09    0.09", "0.09    0.12"},
+                                       {"38.31   38.31", "38.31   51.08"},
+                                       {"38.94   38.94", "38.94   51.92"},
+                                       {"77.40   77.40", "77.40  103.20"},
+                                       {"77.93   77.93", "77.93  103.91"}}) {
+        for (std::size_t at = row.find(two); at != std::string::npos; at = row.find(two))
+          row.replace(at, std::string(two).size(), three);
       }
     }
     Samples samples;
@@ -237,22 +250,29 @@ TEST_CASE("what samples say of outputs of nccl-tests is refused with its place w
 TEST_CASE("older forms: no name of the test, no root, a column error", "[nccl_tests]") {
   Output output;
   output.start = "";
-  output.settings = "# nThread 1 nGpus 2 minBytes 1024 maxBytes 4194304 step: 2(factor) warmup iters: 5 iters: 20 validation: 1 \n#\n";
+  output.settings =
+      "# nThread 1 nGpus 2 minBytes 1024 maxBytes 4194304 step: 2(factor) warmup iters: 5 iters: 20 validation: 1 "
+      "\n#\n";
   output.end = "# Out of bounds values : 0 OK\n# Avg bus bandwidth    : 38.7\n#\n";
-  output.header = "#       size         count      type   redop     time   algbw   busbw  error     time   algbw   busbw  error\n";
+  output.header =
+      "#       size         count      type   redop     time   algbw   busbw  error     time   algbw   busbw  error\n";
   for (std::string& row : output.rows) {
     row.erase(row.find("      -1"), 8);
     row.replace(row.size() - 1, 1, "1e-07");
   }
-  CHECK_THAT(refusal(output.text()), ContainsSubstring("f.txt: found no name of a test") && ContainsSubstring("--collective"));
+  CHECK_THAT(refusal(output.text()),
+             ContainsSubstring("f.txt: found no name of a test") && ContainsSubstring("--collective"));
   CHECK(parse(output, {"all_reduce", 0}).samples.size() == 3);
   const std::string with_command = "$ mpirun -n 2 ./build/all_reduce_perf -b 1K -e 4M -f 4\n" + output.text();
   CHECK(parse_nccl_tests(with_command, "f.txt").collective == "all_reduce");
 }
 
 TEST_CASE("the bytes and rates of each collective, by the rules of nccl-tests", "[nccl_tests]") {
-  for (const auto& [collective, factor] :
-       {std::pair{"all_reduce", 1.75}, {"all_gather", 0.875}, {"reduce_scatter", 0.875}, {"broadcast", 1.0}, {"reduce", 1.0}}) {
+  for (const auto& [collective, factor] : {std::pair{"all_reduce", 1.75},
+                                           {"all_gather", 0.875},
+                                           {"reduce_scatter", 0.875},
+                                           {"broadcast", 1.0},
+                                           {"reduce", 1.0}}) {
     Output output;
     output.start = std::string("# Collective test starting: ") + collective + "_perf\n";
     output.end = "# Out of bounds values : 0 OK\n";
@@ -261,8 +281,9 @@ TEST_CASE("the bytes and rates of each collective, by the rules of nccl-tests", 
     for (const double time_us : {100.0, 200.0}) {
       char row[200];
       const double rate = 100 * time_us * 1000 / time_us / 1e3;
-      std::snprintf(row, sizeof row, "%ld %ld float sum -1 %.2f %.2f %.2f 0 %.2f %.2f %.2f 0", std::lround(100 * time_us * 1000), std::lround(25 * time_us * 1000), time_us, 100.0,
-                    100 * factor, time_us, rate, 100 * factor);
+      std::snprintf(row, sizeof row, "%ld %ld float sum -1 %.2f %.2f %.2f 0 %.2f %.2f %.2f 0",
+                    std::lround(100 * time_us * 1000), std::lround(25 * time_us * 1000), time_us, 100.0, 100 * factor,
+                    time_us, rate, 100 * factor);
       output.rows.push_back(row);
     }
     INFO(collective);
@@ -587,11 +608,13 @@ TEST_CASE("a JSON report is what its table is", "[nccl_tests]") {
   std::string full = text;
   full.replace(
       full.find("\"ngpus\": 4,"), 11,
-      R"("ngpus": 2, "graph": 4, "blocking_collectives": "true", "devices": [{"rank": 0, "group": 0, "hostname": "a", "device_hex": "0000:01:00", "device_info": "NVIDIA H100"},)"
+      R"("ngpus": 2, "graph": 4, "blocking_collectives": "true", )"
+      R"("devices": [{"rank": 0, "group": 0, "hostname": "a", )"
+       R"("device_hex": "0000:01:00", "device_info": "NVIDIA H100"},)"
       R"({"rank": 2, "group": 0, "hostname": "b", "device_hex": "0000:01:00", "device_info": "NVIDIA H100"}],)");
-  full.replace(
-      0, 1,
-      R"({"args": ["./build/all_reduce_perf_mpi", "-J", "f"], "out_of_bounds": {"count": 0, "okay": "true"}, "errors": [""], )");
+  full.replace(0, 1,
+               R"({"args": ["./build/all_reduce_perf_mpi", "-J", "f"], )"
+               R"("out_of_bounds": {"count": 0, "okay": "true"}, "errors": [""], )");
   const NcclTests cluster = parse_nccl_tests("\n " + full, "f.txt");
   CHECK(cluster.collective == "all_reduce");
   CHECK(cluster.ranks == 4);

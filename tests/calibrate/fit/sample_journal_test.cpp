@@ -3,7 +3,7 @@
 #include <limits>
 #include <string>
 
-#include "sim/spec/error.hpp"
+#include "sim/io/error.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/golden.hpp"
 #include "tests/support/temporary_folder.hpp"
@@ -79,7 +79,8 @@ TEST_CASE("whatever byte it was cut off at, complete parts are kept and no more"
     const SampleJournal journal(path, kHost, kSettings, Start::resume);
     const std::size_t samples = length < host ? 0 : length < transfers ? 1 : 3;
     CHECK(journal.samples().samples.size() == samples);
-    if (length >= header) CHECK(read_text(path) == whole.substr(0, length < host ? header : length < transfers ? host : transfers));
+    if (length >= header)
+      CHECK(read_text(path) == whole.substr(0, length < host ? header : length < transfers ? host : transfers));
   }
 }
 
@@ -103,7 +104,8 @@ TEST_CASE("another host or other settings are no continuation") {
 
 TEST_CASE("what is no journal is refused by line, and left as it is") {
   const TemporaryFolder folder;
-  const std::string head = read_text(interrupted(folder)).substr(0, read_text(folder / "s.json.partial").find('\n') + 1);
+  const std::string head =
+      read_text(interrupted(folder)).substr(0, read_text(folder / "s.json.partial").find('\n') + 1);
   const auto refused = [&](const std::string& text, const std::string& place) {
     INFO(text);
     const std::string path = folder.write("x", text);
@@ -122,9 +124,11 @@ TEST_CASE("what is no journal is refused by line, and left as it is") {
 TEST_CASE("one calibration a journal, none without a file, no numbers that a file cannot hold") {
   const TemporaryFolder folder;
   const SampleJournal first(folder / "j", kHost, kSettings, Start::anew);
-  CHECK_THROWS_WITH(SampleJournal(folder / "j", kHost, kSettings, Start::anew), ContainsSubstring("another calibration is writing"));
+  CHECK_THROWS_WITH(SampleJournal(folder / "j", kHost, kSettings, Start::anew),
+                    ContainsSubstring("another calibration is writing"));
   const std::string kept = interrupted(folder), before = read_text(kept);
-  CHECK_THROWS_WITH(SampleJournal(kept, kHost, kSettings, Start::anew), ContainsSubstring("expected --resume to go on with it"));
+  CHECK_THROWS_WITH(SampleJournal(kept, kHost, kSettings, Start::anew),
+                    ContainsSubstring("expected --resume to go on with it"));
   CHECK(read_text(kept) == before);
   SampleJournal memory("", kHost, kSettings, Start::resume);
   memory.add("host", host_sample(3));

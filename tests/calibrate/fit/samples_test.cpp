@@ -7,8 +7,8 @@
 #include <limits>
 
 #include "calibrate/fit/check_samples.hpp"
-#include "sim/cost/json_text.hpp"
-#include "sim/spec/error.hpp"
+#include "sim/io/error.hpp"
+#include "sim/io/json_text.hpp"
 #include "tests/calibrate/fit/sample_builder.hpp"
 #include "tests/support/golden.hpp"
 #include "tests/support/temporary_folder.hpp"

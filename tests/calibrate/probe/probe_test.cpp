@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "calibrate/fit/fit.hpp"
-#include "sim/spec/error.hpp"
+#include "sim/io/error.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/process.hpp"
 
@@ -27,7 +27,8 @@ const Samples& small_samples() {
 
 std::int64_t count(const std::string& start) {
   const std::vector<Sample>& samples = small_samples().samples;
-  return std::count_if(samples.begin(), samples.end(), [&](const Sample& sample) { return describe(sample.key).starts_with(start); });
+  return std::count_if(samples.begin(), samples.end(),
+                       [&](const Sample& sample) { return describe(sample.key).starts_with(start); });
 }
 
 /// One test: every test is a process of its own, and a calibration takes seconds.
@@ -104,8 +105,11 @@ const std::string kSmall = "--device cpu --gpus 2 --dims 16 --rows 2 --transport
 TEST_CASE("a calibration that is killed goes on where it stopped", "[probe]") {
   const TemporaryFolder folder;
   const std::string arguments = kSmall + "--samples s.json --out p.json";
-  const Process killed = run_script("\"$PDL_CALIBRATE\" " + arguments + " & it=$!\n"
-                                    "until grep -qs '\"seconds\"' s.json.partial; do sleep .01; done; kill -9 $it; wait $it", folder);
+  const Process killed =
+      run_script("\"$PDL_CALIBRATE\" " + arguments +
+                     " & it=$!\n"
+                     "until grep -qs '\"seconds\"' s.json.partial; do sleep .01; done; kill -9 $it; wait $it",
+                 folder);
   CHECK(killed.exit_code == 137);
   const std::string partial = read_text(folder / "s.json.partial");
   CHECK_THAT(partial, ContainsSubstring("pdl-calibration-1"));
@@ -120,17 +124,24 @@ TEST_CASE("a calibration that is killed goes on where it stopped", "[probe]") {
   CHECK(resumed.exit_code == 0);
   const Samples samples = load_samples(folder / "s.json");
   CHECK(samples.environment.at("resumed").size() == 1);
-  const std::string first = partial.substr(partial.find("\"values\""), partial.find(']', partial.find("\"values\"")) - partial.find("\"values\""));
-  CHECK(nlohmann::json(to_json(samples.samples.front())).dump().find(first) != std::string::npos);  // not measured again
+  const std::string first = partial.substr(partial.find("\"values\""),
+                                           partial.find(']', partial.find("\"values\"")) - partial.find("\"values\""));
+  CHECK(nlohmann::json(to_json(samples.samples.front())).dump().find(first) !=
+        std::string::npos);                           // not measured again
   CHECK(read_text(folder / "s.json.partial") == "");  // gone
 }
 
 TEST_CASE("a calibration that is interrupted says how it goes on, and is not begun anew unasked", "[probe]") {
   const TemporaryFolder folder;
-  const Process run = run_script("set -m; \"$PDL_CALIBRATE\" " + kSmall + "--out p.json & it=$!\n"
-                                 "until grep -qs '\"seconds\"' p.json.partial; do sleep .01; done; kill -INT $it; wait $it", folder);
+  const Process run =
+      run_script("set -m; \"$PDL_CALIBRATE\" " + kSmall +
+                     "--out p.json & it=$!\n"
+                     "until grep -qs '\"seconds\"' p.json.partial; do sleep .01; done; kill -INT $it; wait $it",
+                 folder);
   CHECK(run.exit_code == 130);
-  CHECK_THAT(run.err, ContainsSubstring("pdl-calibrate: interrupted; what was measured is in p.json.partial: --resume goes on with it\n"));
+  CHECK_THAT(run.err,
+             ContainsSubstring(
+                 "pdl-calibrate: interrupted; what was measured is in p.json.partial: --resume goes on with it\n"));
   const std::string before = read_text(folder / "p.json.partial");
   const Process again = run_program("pdl-calibrate", kSmall + "--out p.json", folder);
   CHECK(again.exit_code == 2);
@@ -141,17 +152,22 @@ TEST_CASE("a calibration that is interrupted says how it goes on, and is not beg
 TEST_CASE("a calibration that stands still ends by exit code 3 and says which probe", "[probe]") {
   const TemporaryFolder folder;
   // One operation of layers so wide takes longer than the limit.
-  const Process run = run_program("pdl-calibrate", "--device cpu --gpus 1 --dims 8192 --rows 2048 --transports copy --wait-limit 2 --out p.json", folder);
+  const Process run = run_program(
+      "pdl-calibrate", "--device cpu --gpus 1 --dims 8192 --rows 2048 --transports copy --wait-limit 2 --out p.json",
+      folder);
   INFO(run.err);
   CHECK(run.exit_code == 3);
-  CHECK_THAT(run.err, ContainsSubstring("pdl-calibrate: nothing has moved for 2 s (--wait-limit):\n  probe compute fp32 8192\n  rank 0: "));
+  CHECK_THAT(run.err,
+             ContainsSubstring(
+                 "pdl-calibrate: nothing has moved for 2 s (--wait-limit):\n  probe compute fp32 8192\n  rank 0: "));
   CHECK_THAT(run.err, ContainsSubstring("what was measured is in p.json.partial: --resume goes on with it\n"));
   CHECK_THAT(read_text(folder / "p.json.partial"), ContainsSubstring("\"part\":\"host\""));
 }
 
 TEST_CASE("a place that takes no more ends a calibration by exit code 2, not a file cut off", "[probe]") {
   const TemporaryFolder folder;
-  const Process full = run_script("ulimit -f 8; trap '' XFSZ; \"$PDL_CALIBRATE\" " + kSmall + "--samples s.json --out p.json", folder);
+  const Process full =
+      run_script("ulimit -f 8; trap '' XFSZ; \"$PDL_CALIBRATE\" " + kSmall + "--samples s.json --out p.json", folder);
   INFO(full.err);
   CHECK(full.exit_code == 2);
   CHECK_THAT(full.err, ContainsSubstring("s.json.partial"));

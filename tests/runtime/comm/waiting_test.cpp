@@ -43,7 +43,9 @@ End in_a_child(const std::function<void()>& body) {
   return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read_text(file)};
 }
 
-void for_ever() { std::this_thread::sleep_for(std::chrono::hours(1)); }
+void for_ever() {
+  std::this_thread::sleep_for(std::chrono::hours(1));
+}
 
 }  // namespace
 
@@ -57,7 +59,8 @@ TEST_CASE("A wait without an end ends the process and says what every thread wai
     for_ever();
   });
   CHECK(end.exit_code == 3);
-  CHECK(end.err == "a test: nothing has moved for 0.2 s (--wait-limit):\n  probe collectives\n  rank 1: the first all-reduce\n");
+  CHECK(end.err ==
+        "a test: nothing has moved for 0.2 s (--wait-limit):\n  probe collectives\n  rank 1: the first all-reduce\n");
 }
 
 TEST_CASE("What gets on is not ended, however long it takes", "[runtime]") {
@@ -103,7 +106,9 @@ TEST_CASE("Seconds in which the process is stopped do not count", "[runtime]") {
 
 TEST_CASE("Who waits for nothing may take as long as he likes", "[runtime]") {
   const End end = in_a_child([] {
-    { const Waiting over("over"); }
+    {
+      const Waiting over("over");
+    }
     std::this_thread::sleep_for(milliseconds(600));
   });
   CHECK(end.exit_code == 0);
@@ -122,9 +127,16 @@ TEST_CASE("A rank that waits for one that has failed: the failure is said", "[ru
 }
 
 TEST_CASE("Ranks that end hand on the first failure", "[runtime]") {
-  CHECK_THROWS_WITH(on_rank_threads(3, "nothing", [](int rank) { if (rank > 0) throw std::runtime_error("rank " + std::to_string(rank)); }), "rank 1");
+  CHECK_THROWS_WITH(on_rank_threads(3, "nothing",
+                                    [](int rank) {
+                                      if (rank > 0) throw std::runtime_error("rank " + std::to_string(rank));
+                                    }),
+                    "rank 1");
   int sum = 0;
   std::mutex mutex;
-  on_rank_threads(3, "nothing", [&](int rank) { const std::lock_guard lock(mutex); sum += rank; });
+  on_rank_threads(3, "nothing", [&](int rank) {
+    const std::lock_guard lock(mutex);
+    sum += rank;
+  });
   CHECK(sum == 3);
 }

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "sim/spec/error.hpp"
+#include "sim/io/error.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/every_schedule.hpp"
 #include "tests/support/specs.hpp"
@@ -14,13 +14,17 @@ using namespace pdl;
 
 namespace {
 
-Plan plan_of(const std::string& flags) { return make_plan(spec("--dim 8 --depth 8 --batch 64 " + flags)); }
+Plan plan_of(const std::string& flags) {
+  return make_plan(spec("--dim 8 --depth 8 --batch 64 " + flags));
+}
 
 /// "0 send F1", "1 F1": stage and name.
 TaskId task(const Plan& plan, const std::string& name) {
   for (TaskId t = 0; t < plan.graph.tasks.size(); ++t) {
     const Task& candidate = plan.graph.tasks[t];
-    if (std::to_string(candidate.stage) + " " + task_name(candidate.kind, candidate.stage, candidate.microbatch, false) == name) {
+    if (std::to_string(candidate.stage) + " " +
+            task_name(candidate.kind, candidate.stage, candidate.microbatch, false) ==
+        name) {
       return t;
     }
   }
@@ -86,10 +90,12 @@ TEST_CASE("Waits for buffers that nobody can give free are a deadlock", "[runtim
   plan.stages[0].slots = 2;
   plan.slots[0] = {0, 1, 0, 1};  // F2 needs the buffers of F0, which live until B0, which comes after F3
   CHECK_THROWS_AS(make_dependencies(plan, buffer_hazards(plan)), CannotRun);
-  CHECK_THROWS_WITH(make_dependencies(plan, buffer_hazards(plan)), ContainsSubstring("worker 0 0F3 waits for worker 0 0B1"));
+  CHECK_THROWS_WITH(make_dependencies(plan, buffer_hazards(plan)),
+                    ContainsSubstring("worker 0 0F3 waits for worker 0 0B1"));
 }
 
-TEST_CASE("A stage that is read in place has its buffers for as long as the one above needs them", "[runtime][dependencies]") {
+TEST_CASE("A stage that is read in place has its buffers for as long as the one above needs them",
+          "[runtime][dependencies]") {
   const Plan plan = plan_of("--gpus 2 --microbatches 8 --schedule zb-v");  // stages 1 and 2 on worker 1
   const std::vector<TaskPair> hazards = buffer_hazards(plan);
   const auto has = [&](const std::string& reader, const std::string& writer) {
@@ -100,8 +106,9 @@ TEST_CASE("A stage that is read in place has its buffers for as long as the one 
   REQUIRE(next != slots.end());
   const std::string user = std::to_string(next - slots.begin());
   CHECK(has("1 W0", "1 F" + user));
-  CHECK(has("2 W0", "1 F" + user));       // reads the output of stage 1
-  CHECK(has("2 W0", "2 I" + user) == (plan.slots[2][0] == plan.slots[2][static_cast<std::size_t>(next - slots.begin())]));
+  CHECK(has("2 W0", "1 F" + user));  // reads the output of stage 1
+  CHECK(has("2 W0", "2 I" + user) ==
+        (plan.slots[2][0] == plan.slots[2][static_cast<std::size_t>(next - slots.begin())]));
   CHECK(has("1 W0", "2 I" + user));       // writes the gradient of the output of stage 1
   CHECK(has("1 W0", "0 send F" + user));  // writes the input of stage 1
 }

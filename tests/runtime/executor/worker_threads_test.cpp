@@ -28,7 +28,8 @@ TEST_CASE("Every worker runs once a round, each on its own thread", "[runtime][t
   }
 }
 
-TEST_CASE("A worker that fails ends those that wait for it, and its failure is the one reported", "[runtime][threads]") {
+TEST_CASE("A worker that fails ends those that wait for it, and its failure is the one reported",
+          "[runtime][threads]") {
   WorkerThreads threads(3);
   TaskBoard board(2);
   const auto step = [&](int worker) {

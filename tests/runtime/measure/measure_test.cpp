@@ -7,9 +7,9 @@
 #include <thread>
 #include <vector>
 
-#include "runtime/measure/span_recorder.hpp"
-#include "sim/report/run_json.hpp"
-#include "sim/spec/error.hpp"
+#include "runtime/trace/span_recorder.hpp"
+#include "sim/io/error.hpp"
+#include "sim/run/run_json.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/specs.hpp"
 
@@ -114,7 +114,7 @@ RunResult measure_skips(const std::string& skips) {
 TEST_CASE("Skipped steps are counted and are no part of the statistics", "[runtime][data_parallel]") {
   const RunResult run = measure_skips("s.s.s.s.");
   CHECK(run.step_time.n == 2);
-  CHECK(run.step_time.median_ms >= 15);   // of 10 and 20: the steps of 60 were skipped
+  CHECK(run.step_time.median_ms >= 15);  // of 10 and 20: the steps of 60 were skipped
   CHECK(run.step_time.median_ms < 30);
   CHECK(run.timeline.step_ns >= 30'000'000);  // of 30 and 50: that of 90 was skipped
   CHECK(run.timeline.step_ns < 80'000'000);

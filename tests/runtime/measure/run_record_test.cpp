@@ -28,10 +28,12 @@ RunRecord record_of(int worker) {
 
 }  // namespace
 
-TEST_CASE("Records of two processes are joined: tasks and devices of both, sums of losses, the longer step", "[runtime][measure]") {
+TEST_CASE("Records of two processes are joined: tasks and devices of both, sums of losses, the longer step",
+          "[runtime][measure]") {
   RunRecord joined = record_of(0);
   join(joined, unpack(pack(record_of(1))));
-  CHECK(joined.gpus == nlohmann::json::parse(R"([{"power_w": 200.5, "sm_clock_mhz": 1500}, {"power_w": 201.5, "sm_clock_mhz": 1501}])"));
+  CHECK(joined.gpus == nlohmann::json::parse(
+                           R"([{"power_w": 200.5, "sm_clock_mhz": 1500}, {"power_w": 201.5, "sm_clock_mhz": 1501}])"));
   CHECK(joined.cards == std::vector<std::string>{"card 0", "card 1"});
   CHECK(joined.peak_memory_bytes == std::vector<std::int64_t>{1000, 1001});
   CHECK(joined.losses == std::vector<double>{1.5, 0.25});

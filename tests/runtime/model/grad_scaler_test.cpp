@@ -46,9 +46,15 @@ TEST_CASE("k of N steps with infinities: N - k optimizer steps, the scale halved
     double scale;
   };
   const std::vector<Row> table = {
-      {"", 0, 65536},           {"....", 4, 65536},         {"i", 0, 32768},
-      {"n", 0, 32768},          {"iii", 0, 65536 / 8.0},    {"iii...", 3, 65536 / 8.0},
-      {".i.n.", 3, 65536 / 4.0}, {std::string(16, 'i'), 0, 1}, {std::string(17, 'i'), 0, 0.5},
+      {"", 0, 65536},
+      {"....", 4, 65536},
+      {"i", 0, 32768},
+      {"n", 0, 32768},
+      {"iii", 0, 65536 / 8.0},
+      {"iii...", 3, 65536 / 8.0},
+      {".i.n.", 3, 65536 / 4.0},
+      {std::string(16, 'i'), 0, 1},
+      {std::string(17, 'i'), 0, 0.5},
   };
   for (const Row& row : table) {
     INFO(row.steps);
@@ -62,7 +68,7 @@ TEST_CASE("The scale doubles after 2000 steps in a row without infinities", "[ru
   const std::string good(GradScaler::kGrowthInterval - 1, '.');
   CHECK(train(good, 8).scale == 8);
   CHECK(train(good + ".", 8).scale == 16);
-  CHECK(train(good + "i" + good, 8).scale == 4);   // the count starts anew
+  CHECK(train(good + "i" + good, 8).scale == 4);  // the count starts anew
   CHECK(train(good + "i" + good + ".", 8).scale == 8);
 }
 

@@ -22,7 +22,9 @@ RuntimeOptions cpu_options() {
   return options;
 }
 
-Plan plan_of(const std::string& flags) { return make_plan(spec("--dim 6 --schedule gpipe " + flags)); }
+Plan plan_of(const std::string& flags) {
+  return make_plan(spec("--dim 6 --schedule gpipe " + flags));
+}
 
 /// The same plan, with a weight gradient of its own: the stage then keeps gradients from one part to the other.
 Plan with_split_backward(Plan plan) {
@@ -37,7 +39,9 @@ void fill(const at::Tensor& tensor, int seed) {
   tensor.copy_(make_input(tensor.size(0), tensor.size(1), at::kCPU, seed));
 }
 
-bool close(const at::Tensor& a, const at::Tensor& b) { return at::allclose(a, b, 1e-5, 1e-7); }
+bool close(const at::Tensor& a, const at::Tensor& b) {
+  return at::allclose(a, b, 1e-5, 1e-7);
+}
 
 }  // namespace
 
@@ -51,7 +55,8 @@ TEST_CASE("A stage of the middle computes what autograd does", "[runtime][stage]
     fill(stage.input(m), m);
     const at::Tensor x = stage.input(m).clone().detach().requires_grad_(true);
     at::Tensor y = x;
-    for (std::size_t l = 0; l < parameters.size(); l += 2) y = at::relu(at::linear(y, parameters[l], parameters[l + 1]));
+    for (std::size_t l = 0; l < parameters.size(); l += 2)
+      y = at::relu(at::linear(y, parameters[l], parameters[l + 1]));
     stage.forward(m);
     CHECK(stage.output(m).size(0) == plan.microbatch_rows[m]);
     CHECK(close(stage.output(m), y.detach()));
@@ -155,7 +160,8 @@ TEST_CASE("Recomputation gives the same gradients, and keeps nothing but input a
       again.recompute(m);
       again.backward(m, m > 0);
     }
-    for (std::size_t i = 0; i < plain.gradients().size(); ++i) CHECK(at::equal(plain.gradients()[i], again.gradients()[i]));
+    for (std::size_t i = 0; i < plain.gradients().size(); ++i)
+      CHECK(at::equal(plain.gradients()[i], again.gradients()[i]));
     for (int m = 0; s > 0 && m < 4; ++m) CHECK(at::equal(plain.input_gradient(m), again.input_gradient(m)));
     if (s == 2) CHECK(plain.loss() == again.loss());
   }

@@ -25,8 +25,10 @@ TEST_CASE("Losses are compared against the way that the fp32 loss has gone", "[r
   CHECK_FALSE(compare_losses({1, 1, 1}, {1, 1, 1}).equal);  // which shows nothing
 }
 
-TEST_CASE("The learning rate of a check makes the loss fall in every step, and is near the largest that does", "[runtime][data_parallel]") {
-  for (const std::string flags : {"--dim 16 --depth 4 --batch 13", "--dim 64 --depth 8 --batch 64", "--dim 32 --depth 3 --batch 16 --optimizer adam"}) {
+TEST_CASE("The learning rate of a check makes the loss fall in every step, and is near the largest that does",
+          "[runtime][data_parallel]") {
+  for (const std::string flags : {"--dim 16 --depth 4 --batch 13", "--dim 64 --depth 8 --batch 64",
+                                  "--dim 32 --depth 3 --batch 16 --optimizer adam"}) {
     INFO(flags);
     const RunSpec s = spec(flags);
     constexpr int kSteps = 12;

@@ -1,4 +1,4 @@
-// What the stages of a plan allocate is what sim/report/memory.cpp says that they do.
+// What the stages of a plan allocate is what sim/memory/memory.cpp says that they do.
 #include <algorithm>
 #include <cstdint>
 #include <memory>
@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "runtime/model/pipeline_stage.hpp"
-#include "sim/report/memory.hpp"
+#include "sim/memory/memory.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/counted_memory.hpp"
 #include "tests/support/every_schedule.hpp"
@@ -58,7 +58,8 @@ TEST_CASE("The counter of the test sees every tensor", "[runtime][stage][memory]
 }
 
 // Source: c10/core/Allocator.h of PyTorch 2.11, raw_allocate and raw_deallocate.
-TEST_CASE("What oneDNN takes by raw_allocate is there, aligned, and not counted in a peak", "[runtime][stage][memory]") {
+TEST_CASE("What oneDNN takes by raw_allocate is there, aligned, and not counted in a peak",
+          "[runtime][stage][memory]") {
   CountedMemory memory;
   c10::Allocator& allocator = *c10::GetAllocator(at::kCPU);
   REQUIRE(&allocator == &memory);
@@ -73,13 +74,16 @@ TEST_CASE("What oneDNN takes by raw_allocate is there, aligned, and not counted 
   CHECK(memory.bytes() == 2 * 1024);
   CHECK(memory.peak_bytes() == 2 * 1024);
   CHECK(before.sum().item<float>() + within.sum().item<float>() == 512);
-  { const at::Tensor more = at::empty({256}); }
+  {
+    const at::Tensor more = at::empty({256});
+  }
   CHECK(memory.bytes() == 2 * 1024);
   CHECK(memory.peak_bytes() == 3 * 1024);
   allocator.raw_deallocate(allocator.raw_allocate(0));
 }
 
-TEST_CASE("Blocks may be given back after the counter is gone, and those from before it within it", "[runtime][stage][memory]") {
+TEST_CASE("Blocks may be given back after the counter is gone, and those from before it within it",
+          "[runtime][stage][memory]") {
   c10::Allocator& usual = *c10::GetAllocator(at::kCPU);
   void* const before = usual.raw_allocate(1000);
   at::Tensor tensor_before = at::ones({256}), tensor;
@@ -100,7 +104,8 @@ TEST_CASE("Blocks may be given back after the counter is gone, and those from be
   CHECK(next.bytes() == 0);
 }
 
-TEST_CASE("oneDNN's own tensors come from the counter of the test where PyTorch has oneDNN", "[runtime][stage][memory]") {
+TEST_CASE("oneDNN's own tensors come from the counter of the test where PyTorch has oneDNN",
+          "[runtime][stage][memory]") {
   if (!at::hasMKLDNN()) {
     WARN("test skipped: PyTorch without oneDNN");
     return;

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "sim/report/run_json.hpp"
+#include "sim/run/run_json.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/free_port.hpp"
 #include "tests/support/pdl_run.hpp"
@@ -38,7 +38,9 @@ std::string two_processes(const Environment& of_rank, const std::string& flags) 
   return script.str();
 }
 
-bool has_command(const std::string& name) { return std::system(("command -v " + name + " >/dev/null 2>&1").c_str()) == 0; }
+bool has_command(const std::string& name) {
+  return std::system(("command -v " + name + " >/dev/null 2>&1").c_str()) == 0;
+}
 
 }  // namespace
 
@@ -60,7 +62,9 @@ TEST_CASE("The loss of DDP is that of the whole batch", "[runtime][data_parallel
   const TemporaryFolder folder;
   REQUIRE(pdl_run(kDdp + "--gpus 3 --json 3.json", folder).exit_code == 0);
   REQUIRE(pdl_run(kDdp + "--gpus 1 --json 1.json", folder).exit_code == 0);
-  const auto losses = [&](const std::string& name) { return read_run(folder / name).extra["losses"].get<std::vector<double>>(); };
+  const auto losses = [&](const std::string& name) {
+    return read_run(folder / name).extra["losses"].get<std::vector<double>>();
+  };
   const std::vector<double> three = losses("3.json"), one = losses("1.json");
   for (std::size_t i = 0; i < one.size(); ++i) CHECK(three[i] == Approx(one[i]).epsilon(1e-5));
 }
@@ -78,18 +82,21 @@ TEST_CASE("Mixed precision under DDP is checked by its losses", "[runtime][data_
 
 TEST_CASE("A scenario of DDP without a transport takes Gloo on CPU", "[runtime][data_parallel]") {
   const TemporaryFolder folder;
-  folder.write("x1.json", R"({"id": "x1", "title": "t", "settings": {"strategy": "ddp", "dim": 64, "depth": 3, "batch": 12},
+  folder.write("x1.json",
+               R"({"id": "x1", "title": "t", "settings": {"strategy": "ddp", "dim": 64, "depth": 3, "batch": 12},
     "vary": {"gpus": [1, 2], "accum": [1, 2]}, "columns": ["gpus", "step_time_ms"], "answer": "strong_scaling"})");
   const Process run = pdl_run("scenario x1.json --device cpu --steps 2 --warmup 0 --out runs", folder);
   INFO(run.err << run.out);
   CHECK(run.exit_code == 0);
-  for (const std::string name : {"ddp_gpus2_mlp3x64_batch12_mb1_fp32_sgd_gloo_process", "ddp_gpus2_mlp3x64_batch12_mb1_fp32_sgd_gloo_process_accum2"}) {
+  for (const std::string name : {"ddp_gpus2_mlp3x64_batch12_mb1_fp32_sgd_gloo_process",
+                                 "ddp_gpus2_mlp3x64_batch12_mb1_fp32_sgd_gloo_process_accum2"}) {
     const std::string file = folder / ("runs/" + name + ".json");
     INFO(file);
     REQUIRE(std::filesystem::exists(file));
     CHECK(read_run(file).spec.transport == Transport::gloo);
   }
-  folder.write("said.json", R"({"id": "x1", "title": "t", "settings": {"strategy": "ddp", "dim": 64, "depth": 3, "batch": 12,
+  folder.write("said.json",
+               R"({"id": "x1", "title": "t", "settings": {"strategy": "ddp", "dim": 64, "depth": 3, "batch": 12,
     "transport": "nccl"}, "vary": {"gpus": [2]}, "columns": ["gpus", "step_time_ms"], "answer": "strong_scaling"})");
   const Process said = pdl_run("scenario said.json --device cpu --steps 2 --warmup 0 --out runs", folder);
   CHECK(said.exit_code == 3);
@@ -107,8 +114,9 @@ TEST_CASE("A run whose steps are all skipped is an error, not a time", "[runtime
 
 TEST_CASE("DDP under the variables of other launchers, which say how many there are", "[runtime][data_parallel]") {
   const TemporaryFolder folder;
-  for (const std::string names : {"RANK WORLD_SIZE LOCAL_RANK", "OMPI_COMM_WORLD_RANK OMPI_COMM_WORLD_SIZE OMPI_COMM_WORLD_LOCAL_RANK",
-                                  "SLURM_PROCID SLURM_NTASKS SLURM_LOCALID"}) {
+  for (const std::string names :
+       {"RANK WORLD_SIZE LOCAL_RANK", "OMPI_COMM_WORLD_RANK OMPI_COMM_WORLD_SIZE OMPI_COMM_WORLD_LOCAL_RANK",
+        "SLURM_PROCID SLURM_NTASKS SLURM_LOCALID"}) {
     std::filesystem::remove(folder / "run.json");
     const int port = free_port();
     std::istringstream words(names);
@@ -153,9 +161,10 @@ TEST_CASE("Workers that were given different commands end at once, all with the 
       for (int rank = 0; rank < 2; ++rank) {
         const std::string flags = rank == 0 ? row.first : row.second;
         const std::string model = flags.starts_with("--model") ? " " : " --dim 16 ";
-        script << "( cd " << rank << " && PDL_HOST=" << hosts[rank == 0 ? 0 : 2] << " RANK=" << rank << " WORLD_SIZE=2 LOCAL_RANK=0 MASTER_ADDR=127.0.0.1 MASTER_PORT="
-               << port << " $PDL_RUN --device cpu --strategy ddp" << model << flags << " --json run.json )&\np"
-               << rank << "=$!\n";
+        script << "( cd " << rank << " && PDL_HOST=" << hosts[rank == 0 ? 0 : 2] << " RANK=" << rank
+               << " WORLD_SIZE=2 LOCAL_RANK=0 MASTER_ADDR=127.0.0.1 MASTER_PORT=" << port
+               << " $PDL_RUN --device cpu --strategy ddp" << model << flags << " --json run.json )&\np" << rank
+               << "=$!\n";
       }
       script << "SECONDS=0; wait $p0; a=$?; wait $p1; b=$?; echo $a $b $((SECONDS < 20))\n";
       const Process run = run_script(script.str(), folder);
@@ -174,8 +183,9 @@ TEST_CASE("DDP under mpirun", "[runtime][data_parallel]") {
     return;
   }
   const TemporaryFolder folder;
-  const Process run = run_script("mpirun --allow-run-as-root --oversubscribe -n 2 $PDL_RUN " + kDdp + "--check --json run.json --port " +
-                            std::to_string(free_port()), folder);
+  const Process run = run_script("mpirun --allow-run-as-root --oversubscribe -n 2 $PDL_RUN " + kDdp +
+                                     "--check --json run.json --port " + std::to_string(free_port()),
+                                 folder);
   INFO(run.err);
   CHECK(run.exit_code == 0);
   CHECK(count(run.err, "(equal)") == 2);
@@ -187,12 +197,13 @@ TEST_CASE("Workers on two hosts", "[runtime][data_parallel]") {
   const auto start = [&](const std::string& more, const std::string& second = "b") {
     const std::string port = std::to_string(free_port());
     return run_script(two_processes(
-                     [&](int rank) {
-                       return "PDL_HOST=" + (rank == 0 ? std::string("a") : second) + " RANK=" + std::to_string(rank) +
-                              " WORLD_SIZE=2 LOCAL_RANK=0 MASTER_ADDR=127.0.0.1 MASTER_PORT=" + port;
-                     },
-                     kDdp + more),
-                 folder);
+                          [&](int rank) {
+                            return "PDL_HOST=" + (rank == 0 ? std::string("a") : second) +
+                                   " RANK=" + std::to_string(rank) +
+                                   " WORLD_SIZE=2 LOCAL_RANK=0 MASTER_ADDR=127.0.0.1 MASTER_PORT=" + port;
+                          },
+                          kDdp + more),
+                      folder);
   };
   const Process run = start("--check --straggler 1:30");
   INFO(run.err);
@@ -211,13 +222,14 @@ TEST_CASE("Workers on two hosts", "[runtime][data_parallel]") {
   const Process one = start("--gpus 2 --hosts 2", "a");
   CHECK(one.exit_code == 2);
   CHECK(count(one.err, "--hosts: found 2, expected 1") == 2);  // both say so, whoever is first
-  const Process pipeline = run_script(two_processes(
-                                     [port = std::to_string(free_port())](int rank) {
-                                       return "PDL_HOST=" + std::to_string(rank) + " RANK=" + std::to_string(rank) +
-                                              " WORLD_SIZE=2 LOCAL_RANK=0 MASTER_PORT=" + port;
-                                     },
-                                     "--device cpu --gpus 2 --dim 8 --depth 2 --batch 8 --workers process --transport gloo"),
-                                 folder);
+  const Process pipeline =
+      run_script(two_processes(
+                     [port = std::to_string(free_port())](int rank) {
+                       return "PDL_HOST=" + std::to_string(rank) + " RANK=" + std::to_string(rank) +
+                              " WORLD_SIZE=2 LOCAL_RANK=0 MASTER_PORT=" + port;
+                     },
+                     "--device cpu --gpus 2 --dim 8 --depth 2 --batch 8 --workers process --transport gloo"),
+                 folder);
   CHECK(pipeline.exit_code == 2);
   CHECK_THAT(pipeline.err, ContainsSubstring("--workers: found processes on 2 hosts"));
 }
@@ -232,13 +244,16 @@ Process kill_second(const TemporaryFolder& folder, const std::string& hosts, con
   for (int rank = 0; rank < 2; ++rank) {
     std::string host;
     words >> host;
-    script << "PDL_HOST=" << host << " RANK=" << rank << " WORLD_SIZE=2 LOCAL_RANK=0 MASTER_ADDR=127.0.0.1 MASTER_PORT=" << port
-           << " $PDL_RUN " << kDdp << "--steps 1000000 --json run.json &\np" << rank << "=$!\n";
+    script << "PDL_HOST=" << host << " RANK=" << rank
+           << " WORLD_SIZE=2 LOCAL_RANK=0 MASTER_ADDR=127.0.0.1 MASTER_PORT=" << port << " $PDL_RUN " << kDdp
+           << "--steps 1000000 --json run.json &\np" << rank << "=$!\n";
   }
-  script << "sleep 4\nkill -" << signal << " $p1\nSECONDS=0\nwait $p0; code=$?\necho $SECONDS\nkill -9 $p1 2>/dev/null\nexit $code\n";
+  script << "sleep 4\nkill -" << signal
+         << " $p1\nSECONDS=0\nwait $p0; code=$?\necho $SECONDS\nkill -9 $p1 2>/dev/null\nexit $code\n";
   std::string text = script.str();
   const std::string twice = "--warmup 1 --steps 3 ";
-  for (std::size_t at = text.find(twice); at != std::string::npos; at = text.find(twice)) text.replace(at, twice.size(), "--warmup 1 ");
+  for (std::size_t at = text.find(twice); at != std::string::npos; at = text.find(twice))
+    text.replace(at, twice.size(), "--warmup 1 ");
   return run_script(text, folder);
 }
 
@@ -250,8 +265,8 @@ TEST_CASE("A DDP worker that dies ends all, named, within 30 s", "[runtime][data
     std::string hosts, signal, words;
   };
   const std::vector<Row> table = {
-      {"a a", "KILL", "worker"},        // seen by its process
-      {"a b", "KILL", "worker"},        // by its connections, or its silence
+      {"a a", "KILL", "worker"},  // seen by its process
+      {"a b", "KILL", "worker"},  // by its connections, or its silence
       {"a b", "STOP", "worker 1 has died, or its host is out of reach: silent for 15 s"},
   };
   for (const Row& row : table) {
@@ -268,10 +283,12 @@ TEST_CASE("A DDP worker that dies ends all, named, within 30 s", "[runtime][data
 
 TEST_CASE("A DDP worker that pdl-run started and that dies is named", "[runtime][data_parallel]") {
   const TemporaryFolder folder;
-  const Process run = run_script("$PDL_RUN --device cpu --strategy ddp --gpus 3 --dim 16 --depth 4 --batch 13 --steps 1000000 --json run.json &\n"
-                            "p=$!\nwhile set -- $(cat /proc/$p/task/$p/children) && [ $# -lt 3 ]; do kill -0 $p || exit 99; sleep 0.01; done\n"
-                            "sleep 3\nkill -9 $2\nSECONDS=0\nwait $p; code=$?\necho $SECONDS\nexit $code\n",
-                            folder);
+  const Process run = run_script(
+      "$PDL_RUN --device cpu --strategy ddp --gpus 3 --dim 16 --depth 4 --batch 13 --steps 1000000 --json run.json &\n"
+      "p=$!\nwhile set -- $(cat /proc/$p/task/$p/children) && [ $# -lt 3 ]; do kill -0 $p || exit 99; sleep 0.01; "
+      "done\n"
+      "sleep 3\nkill -9 $2\nSECONDS=0\nwait $p; code=$?\necho $SECONDS\nexit $code\n",
+      folder);
   INFO(run.err);
   CHECK(run.exit_code == 3);
   CHECK_THAT(run.err, ContainsSubstring("worker 1 has died (signal 9"));

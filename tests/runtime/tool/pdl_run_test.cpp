@@ -9,7 +9,7 @@
 #include <string>
 
 #include "runtime/comm/process_group.hpp"
-#include "sim/report/run_json.hpp"
+#include "sim/run/run_json.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/pdl_run.hpp"
 #include "tests/support/specs.hpp"
@@ -25,7 +25,8 @@ const std::string kStartLongRun = R"(
   $PDL_RUN $flags --steps 1000000 &
   p=$!
   while set -- $(cat /proc/$p/task/$p/children) && [ $# -lt $workers ]; do kill -0 $p || exit 99; sleep 0.01; done
-  say_who_runs() { for child in "$@"; do grep -qs '^State:[[:space:]]*[RSDTtI]' /proc/$child/status && echo left $child; done; true; }
+  say_who_runs() { for child in "$@"; do
+     grep -qs '^State:[[:space:]]*[RSDTtI]' /proc/$child/status && echo left $child; done; true; }
 )";
 
 /// A port of this host that somebody listens on, for as long as this lives.
@@ -53,7 +54,8 @@ class TakenPort {
 
 TEST_CASE("One run: table, JSON, and the training checked", "[runtime][pdl-run]") {
   const TemporaryFolder folder;
-  const Process run = pdl_run(kSmall + "--gpus 2 --depth 4 --microbatches 4 --schedule 1f1b --check --json run.json", folder);
+  const Process run =
+      pdl_run(kSmall + "--gpus 2 --depth 4 --microbatches 4 --schedule 1f1b --check --json run.json", folder);
   CHECK(run.exit_code == 0);
   CHECK_THAT(run.out, ContainsSubstring("step time"));
   CHECK_THAT(run.err, ContainsSubstring("(equal)"));
@@ -87,7 +89,8 @@ TEST_CASE("A schedule from a file, and one thread that follows option C", "[runt
   CHECK(mine.exit_code == 0);
   CHECK_THAT(mine.err, ContainsSubstring("(equal)"));
   CHECK(read_run(folder / "run.json").spec.gpus == 2);
-  const Process option_c = pdl_run(kSmall + "--gpus 2 --depth 4 --microbatches 4 --schedule option-c --workers one --check", folder);
+  const Process option_c =
+      pdl_run(kSmall + "--gpus 2 --depth 4 --microbatches 4 --schedule option-c --workers one --check", folder);
   INFO(option_c.err);
   CHECK(option_c.exit_code == 0);
   CHECK_THAT(option_c.err, ContainsSubstring("(equal)"));
@@ -96,7 +99,8 @@ TEST_CASE("A schedule from a file, and one thread that follows option C", "[runt
 TEST_CASE("Where no GPU is visible the CPU has to be asked for", "[runtime][pdl-run]") {
   const TemporaryFolder folder;
   const std::string small = "--dim 16 --depth 2 --batch 13 --warmup 1 --steps 2 ", hidden = "CUDA_VISIBLE_DEVICES=";
-  for (const std::string more : {"", "--strategy ddp --gpus 2", "--workers process --gpus 2 --schedule gpipe", "--device cuda"}) {
+  for (const std::string more :
+       {"", "--strategy ddp --gpus 2", "--workers process --gpus 2 --schedule gpipe", "--device cuda"}) {
     INFO(more);
     const Process refused = pdl_run(small + more, folder, hidden);
     CHECK(refused.exit_code == 2);
@@ -116,15 +120,17 @@ TEST_CASE("A worker that is stopped ends the run at the limit on waiting", "[run
   }
   const TemporaryFolder folder;
   // Long enough that the worker is stopped in the middle.
-  const Process run = run_script("$PDL_RUN --device cpu --workers process --gpus 2 --dim 64 --depth 2 --batch 8 --microbatches 2 "
-                            "--schedule gpipe --transport gloo --steps 1000000 --wait-limit 2 & run=$!\n"
-                            "until workers=$(pgrep -P $run) && [ $(echo $workers | wc -w) = 2 ]; do sleep .1; done\n"
-                            "sleep 3; kill -STOP ${workers##*\n}; wait $run; echo $?; pgrep -P $run || echo none left",
-                            folder);
+  const Process run = run_script(
+      "$PDL_RUN --device cpu --workers process --gpus 2 --dim 64 --depth 2 --batch 8 --microbatches 2 "
+      "--schedule gpipe --transport gloo --steps 1000000 --wait-limit 2 & run=$!\n"
+      "until workers=$(pgrep -P $run) && [ $(echo $workers | wc -w) = 2 ]; do sleep .1; done\n"
+      "sleep 3; kill -STOP ${workers##*\n}; wait $run; echo $?; pgrep -P $run || echo none left",
+      folder);
   INFO(run.err);
   CHECK(run.out == "3\nnone left\n");
   CHECK_THAT(run.err, ContainsSubstring("nothing has moved for 2 s (--wait-limit):\n  "));
-  CHECK_THAT(run.err, ContainsSubstring("stopped: worker ") || ContainsSubstring(") is stopped\n") || ContainsSubstring(": worker "));
+  CHECK_THAT(run.err, ContainsSubstring("stopped: worker ") || ContainsSubstring(") is stopped\n") ||
+                          ContainsSubstring(": worker "));
 }
 
 TEST_CASE("Who waits for a worker that is at work is not ended by the limit on waiting", "[runtime][pdl-run]") {
@@ -134,8 +140,10 @@ TEST_CASE("Who waits for a worker that is at work is not ended by the limit on w
   }
   const TemporaryFolder folder;
   // Afterwards worker 0 trains the same model alone, for longer than the limit, and worker 1 waits for it.
-  const Process run = pdl_run("--device cpu --gpus 2 --strategy ddp --dtype amp-bf16 --dim 512 --depth 4 --batch 256 --steps 1 "
-                              "--warmup 0 --check --wait-limit 0.5", folder);
+  const Process run = pdl_run(
+      "--device cpu --gpus 2 --strategy ddp --dtype amp-bf16 --dim 512 --depth 4 --batch 256 --steps 1 "
+      "--warmup 0 --check --wait-limit 0.5",
+      folder);
   INFO(run.err);
   CHECK(run.exit_code == 0);
   CHECK_THAT(run.err, ContainsSubstring("(equal)"));
@@ -178,8 +186,9 @@ TEST_CASE("Wrong words are refused by name", "[runtime][pdl-run]") {
 
 TEST_CASE("Workers that are processes", "[runtime][pdl-run]") {
   const TemporaryFolder folder;
-  const Process run = pdl_run(kSmall + "--gpus 3 --depth 7 --microbatches 4 --schedule 1f1b --workers process "
-                                       "--transport gloo --check --json run.json",
+  const Process run = pdl_run(kSmall +
+                                  "--gpus 3 --depth 7 --microbatches 4 --schedule 1f1b --workers process "
+                                  "--transport gloo --check --json run.json",
                               folder);
   INFO(run.err);
   CHECK(run.exit_code == 0);
@@ -196,7 +205,10 @@ TEST_CASE("Workers that are processes", "[runtime][pdl-run]") {
 TEST_CASE("Processes with several stages check the layers that they hold", "[runtime][pdl-run]") {
   const TemporaryFolder folder;
   for (const std::string schedule : {"interleaved --chunks 2", "zb-v"}) {
-    const Process run = pdl_run(kSmall + "--gpus 2 --depth 7 --microbatches 4 --workers process --transport gloo --check --schedule " + schedule, folder);
+    const Process run =
+        pdl_run(kSmall + "--gpus 2 --depth 7 --microbatches 4 --workers process --transport gloo --check --schedule " +
+                    schedule,
+                folder);
     INFO(run.err);
     CHECK(run.exit_code == 0);
     CHECK_THAT(run.err, ContainsSubstring("worker 1: after 9 steps"));
@@ -205,7 +217,8 @@ TEST_CASE("Processes with several stages check the layers that they hold", "[run
 
 TEST_CASE("Processes started by others", "[runtime][pdl-run]") {
   const TemporaryFolder folder;
-  const std::string flags = kSmall + "--gpus 2 --depth 4 --microbatches 4 --schedule gpipe --workers process --transport gloo ";
+  const std::string flags =
+      kSmall + "--gpus 2 --depth 4 --microbatches 4 --schedule gpipe --workers process --transport gloo ";
   const auto start = [&](const std::string& names) {
     const int port = TakenPort().number();  // free again
     std::ostringstream script;
@@ -213,14 +226,15 @@ TEST_CASE("Processes started by others", "[runtime][pdl-run]") {
       std::istringstream words(names);
       std::string rank_name, size_name, local_name;
       words >> rank_name >> size_name >> local_name;
-      script << rank_name << "=" << rank << " " << size_name << "=2 " << local_name << "=" << rank << " $PDL_RUN " << flags
-             << "--port " << port << " --json run.json &\np" << rank << "=$!\n";
+      script << rank_name << "=" << rank << " " << size_name << "=2 " << local_name << "=" << rank << " $PDL_RUN "
+             << flags << "--port " << port << " --json run.json &\np" << rank << "=$!\n";
     }
     script << "wait $p0; a=$?; wait $p1; b=$?; exit $((a + b))\n";
     return run_script(script.str(), folder);
   };
-  for (const std::string names : {"RANK WORLD_SIZE LOCAL_RANK", "OMPI_COMM_WORLD_RANK OMPI_COMM_WORLD_SIZE OMPI_COMM_WORLD_LOCAL_RANK",
-                                  "SLURM_PROCID SLURM_NTASKS SLURM_LOCALID"}) {
+  for (const std::string names :
+       {"RANK WORLD_SIZE LOCAL_RANK", "OMPI_COMM_WORLD_RANK OMPI_COMM_WORLD_SIZE OMPI_COMM_WORLD_LOCAL_RANK",
+        "SLURM_PROCID SLURM_NTASKS SLURM_LOCALID"}) {
     std::filesystem::remove(folder / "run.json");
     const Process run = start(names);
     INFO(names << "\n" << run.err);
@@ -231,7 +245,8 @@ TEST_CASE("Processes started by others", "[runtime][pdl-run]") {
 
 TEST_CASE("As many processes as GPUs", "[runtime][pdl-run]") {
   const TemporaryFolder folder;
-  const Process number = pdl_run(kSmall + "--gpus 2 --depth 2 --workers process --transport gloo", folder, "RANK=0 WORLD_SIZE=3");
+  const Process number =
+      pdl_run(kSmall + "--gpus 2 --depth 2 --workers process --transport gloo", folder, "RANK=0 WORLD_SIZE=3");
   CHECK(number.exit_code == 2);
   CHECK_THAT(number.err, ContainsSubstring("--gpus: found 2 in one of 3 processes, expected 3"));
   const Process kind = pdl_run(kSmall + "--gpus 2 --depth 2", folder, "RANK=0 WORLD_SIZE=2");
@@ -251,8 +266,9 @@ TEST_CASE("A port in use", "[runtime][pdl-run]") {
 
 TEST_CASE("A worker that dies ends all, at whatever moment", "[runtime][pdl-run]") {
   const TemporaryFolder folder;
-  const std::string flags = kTiny + "--gpus 3 --depth 6 --microbatches 4 --schedule 1f1b --workers process --transport gloo "
-                                    "--json run.json";
+  const std::string flags = kTiny +
+                            "--gpus 3 --depth 6 --microbatches 4 --schedule 1f1b --workers process --transport gloo "
+                            "--json run.json";
   for (const std::string moment : {"0", "3"}) {
     const auto start = std::chrono::steady_clock::now();
     const Process run = run_script("flags='" + flags + "' workers=3\n" + kStartLongRun + "sleep " + moment + R"(
@@ -260,7 +276,7 @@ TEST_CASE("A worker that dies ends all, at whatever moment", "[runtime][pdl-run]
       wait $p; code=$?
       say_who_runs $1 $2 $3
       exit $code)",
-                              folder);
+                                   folder);
     INFO(run.err);
     CHECK(run.exit_code == 3);
     CHECK_THAT(run.err, ContainsSubstring("worker 1 has died (signal 9"));
@@ -278,7 +294,7 @@ TEST_CASE("Workers end with the process that started them", "[runtime][pdl-run]"
     kill -9 $p
     sleep 1
     say_who_runs $1 $2)",
-                            folder);
+                                 folder);
   INFO(run.err << run.out);
   CHECK(run.exit_code == 0);
   CHECK(run.out.empty());

@@ -1,7 +1,7 @@
 // Which profile is taken where the user names none: one for all rows.
 #include "sim/cost/cost_profile.hpp"
-#include "sim/report/sweep.hpp"
-#include "sim/spec/error.hpp"
+#include "sim/io/error.hpp"
+#include "sim/study/sweep.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/data_folder.hpp"
 #include "tests/support/specs.hpp"

@@ -60,7 +60,8 @@ std::string drawn(const std::string& flags, std::int64_t issue_ns, std::int64_t 
   for (std::size_t t = 0; t < delays.size(); ++t) {
     const Task& task = plan.graph.tasks[t];
     if (task.worker != 0 || delays[t] == 0) continue;
-    text += (text.empty() ? "" : " ") + task_name(task.kind, task.stage, task.microbatch, false) + " " + std::to_string(delays[t]);
+    text += (text.empty() ? "" : " ") + task_name(task.kind, task.stage, task.microbatch, false) + " " +
+            std::to_string(delays[t]);
   }
   return text;
 }
@@ -79,7 +80,8 @@ TEST_CASE("between measured pauses: a straight line in the logarithms") {
   CHECK(drawn(kOneGpu, 0, kMs, pauses()) == "F0 50000 B0 30238 optimizer 4059");
 }
 
-TEST_CASE("a host that decides the step never waits: kinds of work alternate, as in the shortest step that was measured") {
+TEST_CASE(
+    "a host that decides the step never waits: kinds of work alternate, as in the shortest step that was measured") {
   CHECK(drawn(kOneGpu, 100 * kUs, 0, pauses()) == "F0 10000 B0 30000 optimizer 4000");
 }
 
@@ -100,19 +102,23 @@ TEST_CASE("rounds of accumulation: only the first forward of a step has waited, 
 
 TEST_CASE("the same right behind the same is what all other probes measure: no delay") {
   // gpipe by one thread: F0 F1 F2, then the loss and all backwards as they are.
-  const std::string text = drawn("--gpus 1 --workers one --schedule gpipe --depth 2 --dim 64 --batch 6 --microbatches 3", 0, 100 * kMs, pauses());
+  const std::string text = drawn(
+      "--gpus 1 --workers one --schedule gpipe --depth 2 --dim 64 --batch 6 --microbatches 3", 0, 100 * kMs, pauses());
   CHECK(text.starts_with("F0 150000 B0 60000 "));
 }
 
 TEST_CASE("a profile that lacks a part of the probe: said, and no time") {
   CostProfile some = profile();
-  std::erase_if(some.curves, [](const MeasuredCurve& curve) { return curve.key.name == "again" && curve.key.operation == "forward"; });
+  std::erase_if(some.curves, [](const MeasuredCurve& curve) {
+    return curve.key.name == "again" && curve.key.operation == "forward";
+  });
   Notices notices;
   const HostPauses without(some, "fp32", notices);
   CHECK(without.delay_ns(TaskKind::forward, kMs, 0, false) == 0);
   CHECK(without.delay_ns(TaskKind::backward, kMs, 0, false) == 30 * kUs);
   REQUIRE(notices.texts().size() == 1);
-  CHECK_THAT(notices.texts().front(), ContainsSubstring("host after pauses autograd fp32, forward again and later; taken as no time"));
+  CHECK_THAT(notices.texts().front(),
+             ContainsSubstring("host after pauses autograd fp32, forward again and later; taken as no time"));
 }
 
 TEST_CASE("the Reducer prepares for forwards whose gradients it exchanges") {
@@ -133,11 +139,14 @@ TEST_CASE("a pause counts where it is at least half of the time since the same w
   CHECK(pauses().delay_ns(TaskKind::forward, 100 * kMs, 50 * kMs, true) == 170 * kUs);
   CHECK(pauses().delay_ns(TaskKind::forward, 100 * kMs, 49 * kMs, true) == 20 * kUs);
   CHECK(pauses().delay_ns(TaskKind::backward, 100 * kMs, 100 * kMs, false) == 60 * kUs);  // no after_wait: later
-  CHECK(pauses().delay_ns(TaskKind::forward, 1000 * kMs, 1000 * kMs, false) == 150 * kUs);  // the longest that was measured
+  CHECK(pauses().delay_ns(TaskKind::forward, 1000 * kMs, 1000 * kMs, false) ==
+        150 * kUs);  // the longest that was measured
   CHECK(pauses().delay_ns(TaskKind::all_reduce, kMs, kMs, false) == 0);
 }
 
-TEST_CASE("half precisions stand in for each other, which is said, tf32 is fp32 to a host, without a probe there is no delay") {
+TEST_CASE(
+    "half precisions stand in for each other, which is said, tf32 is fp32 to a host, without a probe there is no "
+    "delay") {
   Notices notices;
   CHECK(HostPauses(profile("fp32"), "tf32", notices).delay_ns(TaskKind::optimizer, kMs, 0, false) == 4 * kUs);
   CHECK(notices.texts().empty());
@@ -167,7 +176,8 @@ TEST_CASE("the engine begins to issue a task so much later, and what the host is
   std::vector<std::int64_t> delays(plan.graph.tasks.size(), 0);
   delays[backward] = 7;
   // As four numbers, and kernel by kernel.
-  for (const SharedMultiprocessors* how : {static_cast<const SharedMultiprocessors*>(nullptr), static_cast<const SharedMultiprocessors*>(&shared)}) {
+  for (const SharedMultiprocessors* how :
+       {static_cast<const SharedMultiprocessors*>(nullptr), static_cast<const SharedMultiprocessors*>(&shared)}) {
     const std::vector<TaskTimes> times = run(plan.graph, costs, how, delays);
     CHECK(times[forward] == TaskTimes{2, 3});
     CHECK(times[backward] == TaskTimes{11, 12});

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "sim/spec/error.hpp"
+#include "sim/io/error.hpp"
 #include "tests/sim/cost/profile_builder.hpp"
 #include "tests/support/catch.hpp"
 

@@ -1,7 +1,7 @@
 #include "sim/cost/measured_key.hpp"
 
-#include "sim/spec/error.hpp"
-#include "sim/spec/json_place.hpp"
+#include "sim/io/error.hpp"
+#include "sim/io/json_place.hpp"
 #include "sim/spec/run_spec.hpp"
 #include "tests/support/catch.hpp"
 
@@ -15,16 +15,16 @@ MeasuredKey read(const char* text) {
 }
 
 TEST_CASE("keys of every probe survive a file", "[measured_key]") {
-  for (
-      const char* text :
-      {R"({"probe":"layer","implementation":"autograd","operation":"backward","accumulate":true,"input_gradient":false,"dtype":"tf32","in":64,"out":128,"rows":7})",
-       R"({"probe":"loss","implementation":"pipeline","dtype":"fp32","elements":4096})",
-       R"({"probe":"optimizer","implementation":"pipeline","optimizer":"adam","parameters":100})",
-       R"({"probe":"zero_grad","implementation":"pipeline","parameters":100})",
-       R"({"probe":"transfer","transport":"nccl","from":3,"to":0,"bidirectional":true,"bytes":1024})",
-       R"({"probe":"collective","operation":"reduce_scatter","transport":"nccl","ranks":8,"bytes":1099511627776})",
-       R"({"probe":"host","name":"step_overhead","implementation":"pipeline","workers":4})",
-       R"({"probe":"host","name":"wait_issue"})", R"({"probe":"memory","name":"workspace","dtype":"fp32"})"}) {
+  for (const char* text :
+       {R"({"probe":"layer","implementation":"autograd","operation":"backward","accumulate":true,)"
+        R"("input_gradient":false,"dtype":"tf32","in":64,"out":128,"rows":7})",
+        R"({"probe":"loss","implementation":"pipeline","dtype":"fp32","elements":4096})",
+        R"({"probe":"optimizer","implementation":"pipeline","optimizer":"adam","parameters":100})",
+        R"({"probe":"zero_grad","implementation":"pipeline","parameters":100})",
+        R"({"probe":"transfer","transport":"nccl","from":3,"to":0,"bidirectional":true,"bytes":1024})",
+        R"({"probe":"collective","operation":"reduce_scatter","transport":"nccl","ranks":8,"bytes":1099511627776})",
+        R"({"probe":"host","name":"step_overhead","implementation":"pipeline","workers":4})",
+        R"({"probe":"host","name":"wait_issue"})", R"({"probe":"memory","name":"workspace","dtype":"fp32"})"}) {
     const MeasuredKey key = read(text);
     nlohmann::ordered_json written = {{"probe", to_string(key.probe)}};
     write_key(key, true, written);
@@ -34,10 +34,9 @@ TEST_CASE("keys of every probe survive a file", "[measured_key]") {
 }
 
 TEST_CASE("keys for people", "[measured_key]") {
-  CHECK(
-      describe(read(
-          R"({"probe":"layer","implementation":"pipeline","operation":"forward","dtype":"fp32","in":64,"out":128,"rows":7})")) ==
-      "layer pipeline forward fp32 64x128, rows 7");
+  CHECK(describe(read(R"({"probe":"layer","implementation":"pipeline","operation":"forward",)"
+                      R"("dtype":"fp32","in":64,"out":128,"rows":7})")) ==
+        "layer pipeline forward fp32 64x128, rows 7");
   CHECK(
       describe(read(R"({"probe":"transfer","transport":"nccl","from":3,"to":0,"bidirectional":true,"bytes":1024})")) ==
       "transfer nccl 3 -> 0 both ways, bytes 1024");

@@ -5,7 +5,7 @@
 #include <optional>
 #include <tuple>
 
-#include "sim/spec/error.hpp"
+#include "sim/io/error.hpp"
 #include "tests/sim/cost/profile_builder.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/specs.hpp"
@@ -46,8 +46,8 @@ ProfileBuilder builder() {
 const std::string kTwoGpus = "--gpus 2 --depth 5 --dim 64 --batch 32 --microbatches 2 --schedule 1f1b ";
 
 TEST_CASE("a whole backward by the length of its stage: T(1) and the slope to T(4)", "[price]") {
-  // In a stage from the middle, 1 layer takes 26 us, 4 layers 80 (20 each): 18 for each further one. In the first stage 1
-  // layer takes 14, 4 layers 68 (17 each): 18 for each further one too.
+  // In a stage from the middle, 1 layer takes 26 us, 4 layers 80 (20 each): 18 for each further one. In the first stage
+  // 1 layer takes 14, 4 layers 68 (17 each): 18 for each further one too.
   ProfileBuilder b = builder();
   for (const auto& [input, layers, us] : {std::tuple{true, 1, 26}, {true, 4, 20}, {false, 1, 14}, {false, 4, 17}}) {
     for (const bool accumulate : {false, true}) {
@@ -63,9 +63,13 @@ TEST_CASE("a whole backward by the length of its stage: T(1) and the slope to T(
   const Plan plan = make_plan(spec(kTwoGpus));  // stages of 3 and 2 layers
   const PricedWork priced = price(plan, profile);
   const auto backward_us = [&](std::int32_t first_layer) {
-    return static_cast<double>(cost_of(plan, priced, [&](const Work& work) {
-                                 return work.kind == TaskKind::backward && work.first_layer == first_layer && work.accumulate;
-                               }).device_ns) / 1e3;
+    return static_cast<double>(cost_of(plan, priced,
+                                       [&](const Work& work) {
+                                         return work.kind == TaskKind::backward && work.first_layer == first_layer &&
+                                                work.accumulate;
+                                       })
+                                   .device_ns) /
+           1e3;
   };
   CHECK(backward_us(0) == Approx(14 + 2 * 18));
   CHECK(backward_us(3) == Approx(3 + 26 + 18));  // the loss takes 3

@@ -1,8 +1,8 @@
 #include "sim/cost/cost_profile.hpp"
-#include "sim/spec/error.hpp"
+#include "sim/io/error.hpp"
 #include "tests/sim/cost/profile_builder.hpp"
-#include "tests/support/data_folder.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/data_folder.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 namespace pdl {
@@ -68,7 +68,8 @@ TEST_CASE("$PDL_DATA that is no folder is refused, not passed over", "[profile_f
   folder.write("file", "");
   for (const std::string& path : {folder / "nowhere", folder / "file"}) {
     const DataFolder data(path);
-    CHECK_THROWS_WITH(default_profile_name(), "$PDL_DATA: found " + path + ", no folder, expected a folder with NAME/profile.json in it");
+    CHECK_THROWS_WITH(default_profile_name(),
+                      "$PDL_DATA: found " + path + ", no folder, expected a folder with NAME/profile.json in it");
   }
 }
 

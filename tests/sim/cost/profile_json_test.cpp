@@ -3,9 +3,9 @@
 #include <random>
 
 #include "sim/cost/cost_profile.hpp"
-#include "sim/cost/json_text.hpp"
-#include "sim/spec/error.hpp"
-#include "sim/spec/json_place.hpp"
+#include "sim/io/error.hpp"
+#include "sim/io/json_place.hpp"
+#include "sim/io/json_text.hpp"
 #include "tests/sim/cost/profile_builder.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/golden.hpp"
@@ -83,8 +83,8 @@ TEST_CASE("rows in any order give the same profile", "[profile]") {
 void scale_times(nlohmann::json& value, double factor) {
   if (!value.is_structured()) return;
   for (auto& [key, child] : value.items()) {
-    static const std::vector<std::string> times = {"time", "median", "p25", "p75", "p90", "p95", "latency",
-                                                   "issue", "issue_p75", "issue_p90", "issue_p95"};
+    static const std::vector<std::string> times = {"time",    "median", "p25",       "p75",       "p90",      "p95",
+                                                   "latency", "issue",  "issue_p75", "issue_p90", "issue_p95"};
     const bool is_time = value.is_object() && std::find(times.begin(), times.end(), key) != times.end();
     if (is_time && child.is_number()) child = child.get<double>() * factor;
     scale_times(child, factor);
@@ -111,7 +111,8 @@ TEST_CASE("upper quantiles of the host's times: absent, the one below, in descen
     CHECK(measured.curve.points[0].issue_ns == HostSpread(4000, 4000, 6000, 6000));
   }
   point["issue_p90"] = 3.0;
-  CHECK_THROWS_WITH(profile_from_json(file, "p.json"), ContainsSubstring("issue_p90: found 3.0, expected at least the quantile below it"));
+  CHECK_THROWS_WITH(profile_from_json(file, "p.json"),
+                    ContainsSubstring("issue_p90: found 3.0, expected at least the quantile below it"));
 }
 
 TEST_CASE("no unit, an unknown unit: refused", "[profile]") {
@@ -143,9 +144,7 @@ TEST_CASE("what cannot be a profile is refused with its place", "[profile]") {
              ContainsSubstring("at least one point"));
   CHECK_THAT(refusal([](auto& p) { p["layers"][0]["dtype"] = "fp8"; }),
              ContainsSubstring("layers[0].dtype: found \"fp8\""));
-  CHECK_THAT(refusal([](auto& p) {
-               p["layers"][0]["valid"]["rows"] = {1, 5000};
-             }),
+  CHECK_THAT(refusal([](auto& p) { p["layers"][0]["valid"]["rows"] = {1, 5000}; }),
              ContainsSubstring("layers[0].valid.rows"));
   CHECK_THAT(refusal([](auto& p) { p["layers"][0]["accumulate"] = true; }),
              ContainsSubstring("accumulate true with operation forward"));
@@ -162,15 +161,20 @@ TEST_CASE("what cannot be a profile is refused with its place", "[profile]") {
              ContainsSubstring("without any curve"));
 }
 
-TEST_CASE("times of communication that fall, a spread the wrong way round, more blocks than any collective has: refused", "[profile]") {
+TEST_CASE(
+    "times of communication that fall, a spread the wrong way round, more blocks than any collective has: refused",
+    "[profile]") {
   CHECK_THAT(refusal([](auto& p) { p["transfers"][0]["points"][2]["time"] = 1; }),
-             ContainsSubstring("p.json: transfers[0].points: found 1.000000 us for bytes 4194304, expected at least the 50.000000 us of 1048576"));
-  CHECK_THAT(refusal([](auto& p) { p["layers"][0]["points"][0]["p25"] = 1e5; }), ContainsSubstring("points[0].p75") && ContainsSubstring("at least p25"));
-  CHECK_THAT(refusal([](auto& p) {
-               p["collectives"][0]["points"][0]["kernels"] = {
-                   {{"name", "ring"}, {"time", 5}, {"blocks", 1'000'000'000}, {"blocks_per_multiprocessor", 1}, {"count", 1}}};
-             }),
-             ContainsSubstring("1000000000 blocks of ring, expected at most 1024"));
+             ContainsSubstring("p.json: transfers[0].points: found 1.000000 us for bytes 4194304, expected at least "
+                               "the 50.000000 us of 1048576"));
+  CHECK_THAT(refusal([](auto& p) { p["layers"][0]["points"][0]["p25"] = 1e5; }),
+             ContainsSubstring("points[0].p75") && ContainsSubstring("at least p25"));
+  CHECK_THAT(
+      refusal([](auto& p) {
+        p["collectives"][0]["points"][0]["kernels"] = {
+            {{"name", "ring"}, {"time", 5}, {"blocks", 1'000'000'000}, {"blocks_per_multiprocessor", 1}, {"count", 1}}};
+      }),
+      ContainsSubstring("1000000000 blocks of ring, expected at most 1024"));
 }
 
 TEST_CASE("a profile is written whole and read back from its path", "[profile]") {

@@ -3,7 +3,7 @@
 #include <map>
 #include <random>
 
-#include "sim/spec/error.hpp"
+#include "sim/io/error.hpp"
 #include "sim/spec/schedule.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/specs.hpp"
@@ -14,11 +14,15 @@ namespace {
 
 constexpr std::int64_t kMs = 1'000'000;
 
-std::string flags(const std::string& schedule, int gpus, int microbatches, const std::string& costs = "--tf 1 --tb 2 --tcomm 0") {
-  return "--gpus " + std::to_string(gpus) + " --microbatches " + std::to_string(microbatches) + " --schedule " + schedule + " " + costs;
+std::string flags(const std::string& schedule, int gpus, int microbatches,
+                  const std::string& costs = "--tf 1 --tb 2 --tcomm 0") {
+  return "--gpus " + std::to_string(gpus) + " --microbatches " + std::to_string(microbatches) + " --schedule " +
+         schedule + " " + costs;
 }
 
-std::int64_t makespan_ms(const std::string& all) { return simulate(all).timeline.step_ns / kMs; }
+std::int64_t makespan_ms(const std::string& all) {
+  return simulate(all).timeline.step_ns / kMs;
+}
 
 /// The slow, obvious reference: time goes on in steps of 1 ms, every worker does its next operation once what it needs
 /// is there. Forward takes `tf`, backward `tb` steps.
@@ -104,7 +108,8 @@ TEST_CASE("with communication 1F1B is slower than GPipe: published costs, 8 GPUs
 }
 
 TEST_CASE("makespan of 1F1B with transfers: the closed form, to the nanosecond") {
-  // (M+P-1)(F+B) + 2X[(P-1) + (M-2) - floor((M-2)/P)] for M >= P: each full round of P micro-batches hides one transfer.
+  // (M+P-1)(F+B) + 2X[(P-1) + (M-2) - floor((M-2)/P)] for M >= P: each full round of P micro-batches hides one
+  // transfer.
   for (const auto& [p, m] : {std::pair{2, 8}, {4, 16}, {8, 32}, {16, 64}}) {
     const std::int64_t x = 177772;
     const std::int64_t expected = (m + p - 1) * 3 * kMs + 2 * x * ((p - 1) + (m - 2) - (m - 2) / p);
@@ -135,7 +140,8 @@ TEST_CASE("naive, gpipe, 1f1b, P and M up to 16: closed form, obvious reference,
         INFO(schedule.name << " P " << p << " M " << m);
         CHECK(s.timeline.step_ns == closed * kMs);
         CHECK(reference_makespan(schedule, p, m, 1, 2) == closed);
-        CHECK(reference_makespan(schedule, p, m, 3, 1) == makespan_ms(flags(std::string(schedule.name), p, m, "--tf 3 --tb 1")));
+        CHECK(reference_makespan(schedule, p, m, 3, 1) ==
+              makespan_ms(flags(std::string(schedule.name), p, m, "--tf 3 --tb 1")));
         CHECK(sweep(s.plan.graph, price_synthetic(s.plan, *s.plan.spec.synthetic)) == s.times);
       }
     }
@@ -148,7 +154,8 @@ TEST_CASE("engine and sweep agree for random costs, hosts, transports") {
     for (const char* schedule : {"naive", "gpipe", "1f1b"}) {
       if (std::string(how) == "--workers one" && std::string(schedule) == "1f1b") continue;  // refused
       for (int p = 1; p <= 5; ++p) {
-        const Plan plan = make_plan(spec("--batch 30 --gpus " + std::to_string(p) + " --microbatches 6 --schedule " + schedule + " " + how));
+        const Plan plan = make_plan(
+            spec("--batch 30 --gpus " + std::to_string(p) + " --microbatches 6 --schedule " + schedule + " " + how));
         std::vector<TaskCost> costs(plan.graph.works.size());
         for (TaskCost& c : costs) {
           std::vector<std::int64_t> issue(1 + random() % 4), device(issue.size());
@@ -189,7 +196,8 @@ TEST_CASE("tasks of a group start when ready and end together") {
   transfer.rows = 3;
   const std::uint32_t group = builder.add_group();
   const auto add = [&](const Work& work, std::uint32_t worker, std::uint32_t in_group, TaskKind kind) {
-    return builder.add_task({builder.add_work(work), worker * kStreamsPerWorker, worker, in_group, static_cast<std::int32_t>(worker), 0, 0, kind});
+    return builder.add_task({builder.add_work(work), worker * kStreamsPerWorker, worker, in_group,
+                             static_cast<std::int32_t>(worker), 0, 0, kind});
   };
   add(short_work, 0, kNone, TaskKind::forward);
   add(transfer, 0, group, TaskKind::send_forward);
@@ -205,7 +213,8 @@ TEST_CASE("a deadlock is named, task by task") {
   TaskGraphBuilder builder;
   const std::uint32_t a = builder.add_group(), b = builder.add_group();
   const auto add = [&](std::uint32_t worker, std::uint32_t group, TaskKind kind, std::int32_t microbatch) {
-    return builder.add_task({builder.add_work({}), worker * kStreamsPerWorker, worker, group, static_cast<std::int32_t>(worker), 0, microbatch, kind});
+    return builder.add_task({builder.add_work({}), worker * kStreamsPerWorker, worker, group,
+                             static_cast<std::int32_t>(worker), 0, microbatch, kind});
   };
   add(0, a, TaskKind::send_forward, 1);
   add(0, b, TaskKind::send_forward, 2);

@@ -2,7 +2,7 @@
 
 #include <numeric>
 
-#include "sim/spec/model.hpp"
+#include "sim/model/model.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/specs.hpp"
 
@@ -47,8 +47,9 @@ TEST_CASE("one thread for two GPUs: options A and B of the course") {
 TEST_CASE("layers, parameters and samples add up, whatever does not divide") {
   for (const auto& [gpus, depth, batch, microbatches] :
        {std::tuple{4, 30, 64, 8}, {8, 40, 10, 4}, {16, 80, 17, 8}, {7, 7, 1, 1}, {3, 11, 5, 8}}) {
-    const Plan plan = make_plan(spec("--gpus " + std::to_string(gpus) + " --depth " + std::to_string(depth) + " --dim 64 --batch " +
-                                     std::to_string(batch) + " --microbatches " + std::to_string(microbatches)));
+    const Plan plan =
+        make_plan(spec("--gpus " + std::to_string(gpus) + " --depth " + std::to_string(depth) + " --dim 64 --batch " +
+                       std::to_string(batch) + " --microbatches " + std::to_string(microbatches)));
     std::int64_t layers = 0, sum_parameters = 0;
     for (const Stage& stage : plan.stages) {
       CHECK(stage.first_layer == layers);
@@ -94,7 +95,9 @@ TEST_CASE("transfers carry rows x width x 4 bytes, one per boundary, micro-batch
   CHECK(bytes == 4 * 2048ll * 8192 * 4);
 }
 
-TEST_CASE("only the first layer of the model lacks an input gradient, only the last stage has the loss, the first micro-batch writes") {
+TEST_CASE(
+    "only the first layer of the model lacks an input gradient, only the last stage has the loss, the first "
+    "micro-batch writes") {
   const Plan plan = make_plan(spec("--gpus 3 --microbatches 2 --depth 3 --schedule gpipe"));
   for (const Task& task : plan.graph.tasks) {
     if (task.kind != TaskKind::backward) continue;
@@ -106,15 +109,17 @@ TEST_CASE("only the first layer of the model lacks an input gradient, only the l
 }
 
 TEST_CASE("a buffer is never needed by two micro-batches at once") {
-  // What makes slots safe: the order already implies that a micro-batch's backward has ended, and its input gradient has
-  // been sent, before the activation of the next user of its buffer starts to arrive. Every work has its own duration.
+  // What makes slots safe: the order already implies that a micro-batch's backward has ended, and its input gradient
+  // has been sent, before the activation of the next user of its buffer starts to arrive. Every work has its own
+  // duration.
   for (const char* schedule : {"naive", "gpipe", "1f1b"}) {
     for (int gpus = 1; gpus <= 6; ++gpus) {
       for (int microbatches = 1; microbatches <= 9; ++microbatches) {
-        const Plan plan = make_plan(spec("--gpus " + std::to_string(gpus) + " --schedule " + schedule + " --batch 36 --microbatches " +
-                                         std::to_string(microbatches)));
+        const Plan plan = make_plan(spec("--gpus " + std::to_string(gpus) + " --schedule " + schedule +
+                                         " --batch 36 --microbatches " + std::to_string(microbatches)));
         std::vector<TaskCost> costs;
-        for (std::size_t w = 0; w < plan.graph.works.size(); ++w) costs.push_back(device_only(1 + static_cast<std::int64_t>(w * 7919 % 101)));
+        for (std::size_t w = 0; w < plan.graph.works.size(); ++w)
+          costs.push_back(device_only(1 + static_cast<std::int64_t>(w * 7919 % 101)));
         const std::vector<TaskTimes> times = run(plan.graph, costs);
         const auto end_of = [&](TaskKind kind, int stage, int microbatch) {
           for (TaskId id = 0; id < times.size(); ++id) {

@@ -1,6 +1,6 @@
 #include "sim/report/compare.hpp"
 
-#include "sim/report/predict.hpp"
+#include "sim/predict/predict.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/drawn_run.hpp"
 #include "tests/support/golden.hpp"
@@ -57,8 +57,10 @@ TEST_CASE("outside pipelines the idle share is compared, under a name of its own
   CHECK_THAT(text, ContainsSubstring("  idle A  "));
   CHECK_THAT(text, ContainsSubstring("  idle share A  "));
   // Beside a pipeline too: a bubble is no measure of both.
-  const RunResult pipeline = predict(spec("--gpus 2 --microbatches 4 --depth 4 --dim 64 --batch 64 --tf 4 --tb 8 --tcomm 8"), nullptr);
-  CHECK_THAT(compare_text(pipeline, "a", ddp(""), "b", style), !ContainsSubstring("bubble") && ContainsSubstring("idle share A"));
+  const RunResult pipeline =
+      predict(spec("--gpus 2 --microbatches 4 --depth 4 --dim 64 --batch 64 --tf 4 --tb 8 --tcomm 8"), nullptr);
+  CHECK_THAT(compare_text(pipeline, "a", ddp(""), "b", style),
+             !ContainsSubstring("bubble") && ContainsSubstring("idle share A"));
   // A: 26 ms, of which each computes 12, communicates 8 and is idle 6. B: 20 ms, and nobody is idle.
   CHECK_THAT(text, ContainsSubstring(" 6.000  0.000          23.1  0.0  "));
 }

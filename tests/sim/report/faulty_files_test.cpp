@@ -6,11 +6,11 @@
 #include <functional>
 
 #include "sim/cost/cost_profile.hpp"
-#include "sim/report/run_json.hpp"
-#include "sim/report/scenario.hpp"
-#include "sim/spec/error.hpp"
-#include "sim/spec/input_file.hpp"
+#include "sim/io/error.hpp"
+#include "sim/io/input_file.hpp"
+#include "sim/run/run_json.hpp"
 #include "sim/spec/schedule_csv.hpp"
+#include "sim/study/scenario.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/temporary_folder.hpp"
 

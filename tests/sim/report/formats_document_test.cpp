@@ -1,9 +1,9 @@
 // The document of the formats names every key, column and answer that there is.
 #include <filesystem>
 
-#include "sim/report/answers.hpp"
-#include "sim/report/run_json.hpp"
+#include "sim/course/answers.hpp"
 #include "sim/report/scenario_table.hpp"
+#include "sim/run/run_json.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/drawn_run.hpp"
 #include "tests/support/golden.hpp"

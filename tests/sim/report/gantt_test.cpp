@@ -34,7 +34,8 @@ TEST_CASE("a name that does not fit is left out, the direction is not") {
 }
 
 TEST_CASE("where no name is drawn the legend explains none") {
-  const RunResult run = drawn_run(1, {{0, "abcdefghijklABCDEFGHIJKLabcdefghijklABCDEFGHIJKL"}});  // less than a column each
+  const RunResult run =
+      drawn_run(1, {{0, "abcdefghijklABCDEFGHIJKLabcdefghijklABCDEFGHIJKL"}});  // less than a column each
   GanttStyle style;
   style.width = 48;
   const std::string named = gantt(drawn_run(1, {{0, "aaaaaaaaaaAAAAAAAAAA"}}), style), nameless = gantt(run, style);

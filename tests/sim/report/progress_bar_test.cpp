@@ -30,7 +30,7 @@ TEST_CASE("the time that is left, if the rest goes as what is done") {
   CHECK(time_left(0, 0.1, seconds(3600)) == "9 h left");
   CHECK(time_left(0.6, 0.8, seconds(10)) == "10 s left");  // resumed at 60 %
   CHECK(time_left(0, 1, seconds(9)) == "0 s left");
-  CHECK(time_left(0, 0.01, seconds(9)) == "");   // too early to say
+  CHECK(time_left(0, 0.01, seconds(9)) == "");  // too early to say
   CHECK(time_left(0, 0.5, seconds(0.9)) == "");
   CHECK(time_left(0, std::numeric_limits<double>::quiet_NaN(), seconds(9)) == "");
 }

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "sim/report/predict.hpp"
+#include "sim/predict/predict.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/drawn_run.hpp"
 #include "tests/support/golden.hpp"

@@ -1,6 +1,6 @@
 #include <clocale>
 
-#include "sim/report/number_text.hpp"
+#include "sim/io/number_text.hpp"
 #include "sim/report/text_table.hpp"
 #include "tests/support/catch.hpp"
 
@@ -41,7 +41,8 @@ TEST_CASE("numbers do not follow the locale") {
 }
 
 TEST_CASE("a head of several lines has the units in its last") {
-  const TextTable table{{{"row", ""}, {"step time\npredicted", "ms"}, {"live", "most", Align::left}}, {{"1", "12.50", "3"}}};
+  const TextTable table{{{"row", ""}, {"step time\npredicted", "ms"}, {"live", "most", Align::left}},
+                        {{"1", "12.50", "3"}}};
   CHECK(to_text(table) ==
         "row  step time  live\n"
         "     predicted\n"

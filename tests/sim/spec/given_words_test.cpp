@@ -5,7 +5,7 @@
 //   --dp 2 --microbatches 3                        accepted
 #include <random>
 
-#include "sim/spec/error.hpp"
+#include "sim/io/error.hpp"
 #include "sim/spec/schedule.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/specs.hpp"

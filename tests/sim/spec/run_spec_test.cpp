@@ -1,7 +1,7 @@
 #include "sim/spec/run_spec.hpp"
 #include "sim/spec/schedule.hpp"
 
-#include "sim/spec/error.hpp"
+#include "sim/io/error.hpp"
 #include "sim/spec/split.hpp"
 #include "tests/sim/spec/surviving_settings.hpp"
 #include "tests/support/catch.hpp"
@@ -65,25 +65,31 @@ TEST_CASE("every schedule runs on one GPU with its default: whole, or in as few 
 }
 
 TEST_CASE("a spec reads back from its own settings") {
-  for (const char* flags : {"", "--gpus 4 --depth 30 --schedule gpipe --microbatches 3", "--gpus 2 --strategy mp --dtype tf32",
-                            "--gpus 8 --tf 0.1 --tb 0.2 --tw 0.30000000000000004 --tcomm 0 --p2p rendezvous",
-                            "--gpus 2 --schedule zb-v --tf 0.1,1,2,3 --tb 0.2 --tw 4,3,2,1e-05 --tcomm 0",
-                            "--gpus 3 --schedule 1f1b --transport gloo --workers process --optimizer adam",
-                            "--gpus 2 --schedule zb-h2 --overlap-steps 0"}) {
+  for (const char* flags :
+       {"", "--gpus 4 --depth 30 --schedule gpipe --microbatches 3", "--gpus 2 --strategy mp --dtype tf32",
+        "--gpus 8 --tf 0.1 --tb 0.2 --tw 0.30000000000000004 --tcomm 0 --p2p rendezvous",
+        "--gpus 2 --schedule zb-v --tf 0.1,1,2,3 --tb 0.2 --tw 4,3,2,1e-05 --tcomm 0",
+        "--gpus 3 --schedule 1f1b --transport gloo --workers process --optimizer adam",
+        "--gpus 2 --schedule zb-h2 --overlap-steps 0"}) {
     check_that_settings_survive(flags);
   }
 }
 
 TEST_CASE("every word there is, given differently from its default, is among the settings") {
   const TemporaryFolder folder;
-  const std::string model = folder.write("two.json", R"({"layers": [{"kind": "linear_relu", "in": 12, "out": 20}, {"kind": "linear_relu", "in": 20, "out": 6}]})");
+  const std::string model = folder.write(
+      "two.json",
+      R"({"layers": [{"kind": "linear_relu", "in": 12, "out": 20}, {"kind": "linear_relu", "in": 20, "out": 6}]})");
   std::set<std::string> given;
   for (const std::string& flags : std::vector<std::string>{
            "--model " + model + " --batch 96 --optimizer adam --dtype tf32 --accum 3 --seed 7 --repeat 2",
-           "--gpus 4 --pp 2 --dp 2 --depth 12 --dim 64 --batch 96 --microbatches 4 --schedule interleaved --chunks 3 --recompute 1 "
+           "--gpus 4 --pp 2 --dp 2 --depth 12 --dim 64 --batch 96 --microbatches 4 --schedule interleaved --chunks 3 "
+           "--recompute 1 "
            "--overlap-steps 1 --transport nccl --workers process --no-sync 1 --accum 2",
-           "--strategy ddp --gpus 8 --hosts 2 --network-gb-per-s 25 --network-latency-us 10 --accum 8 --no-sync 1 --bucket-mb 100 "
-           "--first-bucket-mb 0.5 --bucket-views 1 --delay-ms 2.5 --straggler 3:20.5 --dtype amp-fp16 --loss-scale 1024",
+           "--strategy ddp --gpus 8 --hosts 2 --network-gb-per-s 25 --network-latency-us 10 --accum 8 --no-sync 1 "
+           "--bucket-mb 100 "
+           "--first-bucket-mb 0.5 --bucket-views 1 --delay-ms 2.5 --straggler 3:20.5 --dtype amp-fp16 --loss-scale "
+           "1024",
            "--gpus 2 --schedule gpipe --p2p rendezvous --tf 3 --tb 4 --tw 5 --tcomm 6"}) {
     check_that_settings_survive(flags);
     const std::map<std::string, std::string> usual = settings_of(spec(""));
@@ -100,13 +106,23 @@ TEST_CASE("every word there is, given differently from its default, is among the
 }
 
 TEST_CASE("PyTorch's names of schedules are refused with the name here") {
-  for (const auto& [word, name] : {std::pair{"interleaved-1f1b", "interleaved"}, {"Interleaved1F1B", "interleaved"},
-                                   {"ScheduleInterleaved1F1B", "interleaved"}, {"GPipe", "gpipe"}, {"ScheduleGPipe", "gpipe"},
-                                   {"1F1B", "1f1b"}, {"Schedule1F1B", "1f1b"}, {"schedule_1f1b", "1f1b"},
-                                   {"ZBVZeroBubble", "zb-v"}, {"ScheduleZBVZeroBubble", "zb-v"}, {"zbv", "zb-v"},
-                                   {"InterleavedZeroBubble", "interleaved-zb"}, {"interleaved_zero_bubble", "interleaved-zb"},
-                                   {"LoopedBFS", "looped-bfs"}, {"ScheduleLoopedBFS", "looped-bfs"},
-                                   {"DualPipeV", "dualpipe-v"}, {"ScheduleDualPipeV", "dualpipe-v"}}) {
+  for (const auto& [word, name] : {std::pair{"interleaved-1f1b", "interleaved"},
+                                   {"Interleaved1F1B", "interleaved"},
+                                   {"ScheduleInterleaved1F1B", "interleaved"},
+                                   {"GPipe", "gpipe"},
+                                   {"ScheduleGPipe", "gpipe"},
+                                   {"1F1B", "1f1b"},
+                                   {"Schedule1F1B", "1f1b"},
+                                   {"schedule_1f1b", "1f1b"},
+                                   {"ZBVZeroBubble", "zb-v"},
+                                   {"ScheduleZBVZeroBubble", "zb-v"},
+                                   {"zbv", "zb-v"},
+                                   {"InterleavedZeroBubble", "interleaved-zb"},
+                                   {"interleaved_zero_bubble", "interleaved-zb"},
+                                   {"LoopedBFS", "looped-bfs"},
+                                   {"ScheduleLoopedBFS", "looped-bfs"},
+                                   {"DualPipeV", "dualpipe-v"},
+                                   {"ScheduleDualPipeV", "dualpipe-v"}}) {
     INFO(word);
     CHECK_THROWS_WITH(spec("--gpus 4 --schedule " + std::string(word)),
                       ContainsSubstring("(did you mean " + std::string(name) + "?)"));
@@ -151,8 +167,10 @@ TEST_CASE("nonsense is refused by name") {
   refused("--gpus 1000000 --microbatches 1000000 --tf 1 --tb 1", "--microbatches");
   refused("--model nowhere.json", "nowhere.json: found no such file, expected a model file, or the word mlp");
   refused("--strategy ddp --gpus 4 --hosts 2 --tf 1 --tb 2", "--hosts: found 2 hosts with synthetic costs");
-  refused("--strategy ddp --gpus 4 --network-gb-per-s 50 --tf 1 --tb 2", "--network-gb-per-s: found network-gb-per-s 50 with synthetic costs");
-  refused("--strategy ddp --gpus 4 --network-latency-us 5 --tf 1 --tb 2", "--network-latency-us: found network-latency-us 5 with synthetic costs");
+  refused("--strategy ddp --gpus 4 --network-gb-per-s 50 --tf 1 --tb 2",
+          "--network-gb-per-s: found network-gb-per-s 50 with synthetic costs");
+  refused("--strategy ddp --gpus 4 --network-latency-us 5 --tf 1 --tb 2",
+          "--network-latency-us: found network-latency-us 5 with synthetic costs");
 }
 
 TEST_CASE("what the programs of a run refuse on any device is refused here: a prediction of it is of nothing") {
@@ -162,13 +180,15 @@ TEST_CASE("what the programs of a run refuse on any device is refused here: a pr
     CHECK_THROWS_WITH(spec(flags), ContainsSubstring(message));
   };
   for (const char* dtype : {"amp-fp16", "amp-bf16"}) {
-    const std::string with = std::string(" --dtype ") + dtype, message = "--dtype: found " + std::string(dtype) + " for a pipeline with a worker a GPU";
-    for (const char* flags : {"--gpus 2", "--schedule zb-h1 --gpus 4", "--gpus 4 --pp 2 --dp 2", "--strategy pp", "--gpus 2 --transport nccl --workers process",
-                              "--strategy single --workers thread"}) {
+    const std::string with = std::string(" --dtype ") + dtype,
+                      message = "--dtype: found " + std::string(dtype) + " for a pipeline with a worker a GPU";
+    for (const char* flags : {"--gpus 2", "--schedule zb-h1 --gpus 4", "--gpus 4 --pp 2 --dp 2", "--strategy pp",
+                              "--gpus 2 --transport nccl --workers process", "--strategy single --workers thread"}) {
       refused(flags + with, message);
     }
-    for (const char* flags : {"", "--strategy single", "--strategy mp --gpus 2", "--gpus 2 --workers one", "--schedule option-c --gpus 2 --workers one",
-                              "--strategy ddp --gpus 2", "--strategy dp --gpus 2"}) {
+    for (const char* flags :
+         {"", "--strategy single", "--strategy mp --gpus 2", "--gpus 2 --workers one",
+          "--schedule option-c --gpus 2 --workers one", "--strategy ddp --gpus 2", "--strategy dp --gpus 2"}) {
       INFO(flags << with);
       CHECK_NOTHROW(spec(flags + with));
     }
@@ -180,11 +200,12 @@ TEST_CASE("what the programs of a run refuse on any device is refused here: a pr
 }
 
 TEST_CASE("a word that means nothing beside the others is named, so that it can be left out") {
-  for (const auto& [flags, name] : std::vector<std::pair<std::string, std::string>>{{"--strategy dp --gpus 2 --bucket-mb 1", "bucket-mb"},
-                                                                                    {"--strategy ddp --gpus 2 --network-gb-per-s 1", "network-gb-per-s"},
-                                                                                    {"--loss-scale 1024", "loss-scale"},
-                                                                                    {"--strategy ddp --gpus 2 --schedule gpipe", "schedule"},
-                                                                                    {"--strategy ddp --gpus 2 --pp 2", "pp"}}) {
+  for (const auto& [flags, name] : std::vector<std::pair<std::string, std::string>>{
+           {"--strategy dp --gpus 2 --bucket-mb 1", "bucket-mb"},
+           {"--strategy ddp --gpus 2 --network-gb-per-s 1", "network-gb-per-s"},
+           {"--loss-scale 1024", "loss-scale"},
+           {"--strategy ddp --gpus 2 --schedule gpipe", "schedule"},
+           {"--strategy ddp --gpus 2 --pp 2", "pp"}}) {
     INFO(flags);
     std::string found = "not refused";
     try {

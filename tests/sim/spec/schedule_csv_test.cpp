@@ -1,6 +1,6 @@
 #include "sim/spec/schedule_csv.hpp"
 
-#include "sim/spec/error.hpp"
+#include "sim/io/error.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/temporary_folder.hpp"
 
@@ -32,7 +32,9 @@ std::string refusal(const std::string& text) {
 }
 
 /// As it is read and written again.
-std::string again(const std::string& text) { return to_csv(parse_schedule_csv(text, "a.csv")); }
+std::string again(const std::string& text) {
+  return to_csv(parse_schedule_csv(text, "a.csv"));
+}
 
 const std::string kGpipe =
     "0F0,0F1,,,0B0,0B1\n"
@@ -78,13 +80,13 @@ TEST_CASE("a CSV schedule: two that run together are a forward and the backward 
   CHECK(drawn(text) == "0F0 1F0 0F1& 1B0 1F1& 0B0 1B1 0B1\n");
   CHECK(again(text) == text);
   CHECK(to_csv(parse_schedule_csv(text, "a.csv").order) == text);
-  CHECK(drawn("0F0,1F0,( 0F1 ; 1I0 )OVERLAP_F_B,1W0,1F1,0B0,1B1,0B1\n") ==
-        "0F0 1F0 0F1& 1I0 1W0 1F1 0B0 1B1 0B1\n");
+  CHECK(drawn("0F0,1F0,( 0F1 ; 1I0 )OVERLAP_F_B,1W0,1F1,0B0,1B1,0B1\n") == "0F0 1F0 0F1& 1I0 1W0 1F1 0B0 1B1 0B1\n");
 }
 
 TEST_CASE("a CSV schedule: byte order mark, quotes, CR, no last line end, empty rows at the end") {
   const std::string right = "0F0 0B0\n1F0 1B0\n";
-  CHECK(drawn("\xef\xbb\xbf" "0F0,0B0\n1F0,1B0") == right);
+  CHECK(drawn("\xef\xbb\xbf"
+              "0F0,0B0\n1F0,1B0") == right);
   CHECK(drawn("\"0F0\", \" 0B0 \"\n\"1F0\",\"1B0\"\n") == right);
   CHECK(drawn("0F0,0B0\r1F0,1B0\r") == right);
   CHECK(drawn("0F0,0B0\n1F0,1B0\n\n \r\n") == right);
@@ -233,16 +235,16 @@ TEST_CASE("a CSV schedule: cells that are no actions") {
   const std::string form =
       ", expected <stage><type><micro-batch>, such as 1F0, types F, I, B, W, SEND_F, RECV_F, SEND_B, RECV_B; "
       "(0F7;7B3)OVERLAP_F_B; or <stage> and REDUCE_GRAD, UNSHARD or RESHARD";
-  for (const char* cell : {"F0", "0", "0X0", "0f0", "-1F0", "0F0x", "0F-1", "0F 1", "0F0B0", "0OVERLAP_F_B0", "0B W0",
-                           "\"0F0", "0.5F0"})
+  for (const char* cell :
+       {"F0", "0", "0X0", "0f0", "-1F0", "0F0x", "0F-1", "0F 1", "0F0B0", "0OVERLAP_F_B0", "0B W0", "\"0F0", "0.5F0"})
     CHECK(refusal(std::string("0F0,") + cell + "\n") ==
           std::string("rank 0, position 1, cell ") + cell + ": found no action that can be read" + form);
   CHECK(refusal("0F0,0B\n") == "rank 0, position 1, cell 0B: found no micro-batch after B" + form);
   CHECK(refusal("Step 0,Step 1\n0F0,0B0\n") ==
         "rank 0, position 0, cell Step 0: found no action that can be read" + form);
   CHECK(refusal("0F0,\x1b[2J\n") == "rank 0, position 1, cell ?[2J: found no action that can be read" + form);
-  CHECK(refusal("0F0," + std::string(100, 'x')) == "rank 0, position 1, cell " + std::string(60, 'x') +
-                                                       "...: found no action that can be read" + form);
+  CHECK(refusal("0F0," + std::string(100, 'x')) ==
+        "rank 0, position 1, cell " + std::string(60, 'x') + "...: found no action that can be read" + form);
   for (const char* cell : {"(0F1;0B0", "(0F1)OVERLAP_F_B", "(0F1;0B0)", "(0F1;0B0)OVERLAP", "()OVERLAP_F_B", "("})
     CHECK_THAT(refusal(std::string("0F0,") + cell + "\n"),
                ContainsSubstring(std::string("rank 0, position 1, cell ") + cell + ": found "));

@@ -1,0 +1,164 @@
+#include "sim/course/answer_words.hpp"
+
+#include <cmath>
+
+#include "sim/io/number_text.hpp"
+#include "sim/io/words.hpp"
+#include "sim/predict/host_bound.hpp"
+#include "sim/run/concurrency.hpp"
+#include "sim/run/measured_facts.hpp"
+
+namespace pdl {
+
+bool is_host_bound(const ScenarioRow& row) {
+  const auto& warnings = row.predicted.result.warnings;
+  return std::any_of(warnings.begin(), warnings.end(),
+                     [](const std::string& warning) { return warning.starts_with(kHostBoundWarning); });
+}
+
+Side side_of_shares(const ScenarioRow& row) {
+  return row.measured && !unusual_recording(row.measured->result) ? Side::measured : Side::predicted;
+}
+
+std::string recording_text(const EvaluatedRun& run) {
+  const auto more = unusual_recording(run.result);
+  if (!more) return "";
+  return "; of a recorded step " + percent(std::abs(*more)) + (*more > 0 ? " longer" : " shorter") +
+         " than the median step";
+}
+
+const EvaluatedRun& of(const ScenarioRow& row, Side side) {
+  return side == Side::measured ? *row.measured : row.predicted;
+}
+double step_ms(const ScenarioRow& row, Side side) {
+  return of(row, side).result.step_time.median_ms;
+}
+std::string name(Side side) {
+  return side == Side::measured ? "measured" : "predicted";
+}
+std::string kind_text(const Rows& rows, Side side) {
+  return name(side) +
+         (std::any_of(rows.begin(), rows.end(), [](auto* row) { return is_host_bound(*row); }) ? ", host-bound" : "");
+}
+
+std::string ms(double value) {
+  return fixed(value, 2) + " ms";
+}
+std::string ms_of(std::int64_t ns) {
+  return ms(static_cast<double>(ns) / 1e6);
+}
+std::string count_of(std::int64_t count, const std::string& what, const std::string& plural) {
+  return grouped(count) + " " + what + (count == 1 ? "" : plural);
+}
+std::string gpus_of(const ScenarioRow& row) {
+  return count_of(row.spec.gpus, "GPU");
+}
+
+std::int64_t microbatches_of(const ScenarioRow& row) {
+  return static_cast<std::int64_t>(row.predicted.result.microbatch_rows.size());
+}
+std::string microbatches_text(const ScenarioRow& row) {
+  return count_of(microbatches_of(row), "micro-batch", "es");
+}
+
+std::string time_against(double time_ms, double than_ms) {
+  const double change = 100 * (time_ms / than_ms - 1);
+  if (std::abs(change) < 0.1) return "the same time (within 0.1 %)";
+  return fixed(std::abs(change), 1) + " % " + (change > 0 ? "more" : "less") + " time";
+}
+
+std::string difference_text(double fraction) {
+  constexpr double kSmall = 1e-4;
+  return fraction < kSmall ? fixed(1e6 * fraction, 1) + " millionths" : fixed(100 * fraction, 3) + " %";
+}
+
+std::string least_to_most(double least, double most, const std::string& unit) {
+  const std::string from = fixed(least, 1), to = fixed(most, 1);
+  return (from == to ? from : from + " to " + to) + " " + unit;
+}
+
+std::string busy_range(const EvaluatedRun& run) {
+  double least = 100, most = 0;
+  for (const GpuMetrics& gpu : run.metrics.gpus) {
+    const double share = 100 * static_cast<double>(gpu.busy_ns) / static_cast<double>(run.metrics.step_ns);
+    least = std::min(least, share);
+    most = std::max(most, share);
+  }
+  return least_to_most(least, most, "%");
+}
+
+std::int64_t largest_memory(const EvaluatedRun& run) {
+  const auto& bytes = run.result.peak_memory_bytes;
+  return bytes.empty() ? 0 : *std::max_element(bytes.begin(), bytes.end());
+}
+
+std::string memory_like(std::int64_t bytes, std::int64_t largest) {
+  return largest < 1 << 30 ? mib(bytes) + " MiB" : gib(bytes) + " GiB";
+}
+
+std::vector<Rows> rows_by_batch(const ScenarioTable& table) {
+  std::vector<Rows> groups;
+  for (const ScenarioRow& row : table.rows) {
+    add_to_group(groups, row, [&](const ScenarioRow& other) {
+      return other.spec.model_name == row.spec.model_name && other.spec.depth == row.spec.depth &&
+             other.spec.dim == row.spec.dim && other.spec.batch == row.spec.batch;
+    });
+  }
+  return groups;
+}
+
+std::vector<Rows> rows_by_model(const ScenarioTable& table) {
+  std::vector<Rows> groups;
+  std::vector<std::size_t> baselines;
+  for (std::size_t r = 0; r < table.rows.size(); ++r) {
+    const std::size_t base = baseline_row(table, r);
+    const auto found = std::find(baselines.begin(), baselines.end(), base);
+    if (found == baselines.end()) {
+      baselines.push_back(base);
+      groups.push_back({&table.rows[r]});
+    } else {
+      groups[static_cast<std::size_t>(found - baselines.begin())].push_back(&table.rows[r]);
+    }
+  }
+  return groups;
+}
+
+std::vector<Rows> rows_by_model_and_gpus(const ScenarioTable& table) {
+  std::vector<Rows> groups;
+  for (const Rows& rows : rows_by_model(table)) {
+    std::vector<Rows> own;
+    for (const ScenarioRow* row : rows) {
+      add_to_group(own, *row, [&](const ScenarioRow& other) { return other.spec.gpus == row->spec.gpus; });
+    }
+    groups.insert(groups.end(), own.begin(), own.end());
+  }
+  return groups;
+}
+
+std::string at_once_text(const EvaluatedRun& run) {
+  const Concurrency at_once = concurrency(run.result);
+  return "at most " + std::to_string(at_once.most) + " of " + count_of(run.result.spec.gpus, "GPU") +
+         " compute at once, " + fixed(at_once.average, 2) + " on average";
+}
+
+std::string model_text(const RunSpec& spec) {
+  const std::string layers = count_of(spec.depth, "layer");
+  const std::string model =
+      spec.model_name == "mlp" ? layers + " of " + std::to_string(spec.dim) : spec.model_name + " (" + layers + ")";
+  return model + ", batch " + std::to_string(spec.batch);
+}
+
+std::string work_text(const RunSpec& spec) {
+  return model_text(spec) + (spec.accum > 1 ? ", " + count_of(spec.accum, "round") : "") +
+         (spec.delay_ms > 0 ? ", a delay of " + to_text(spec.delay_ms) + " ms" : "");
+}
+
+std::string listed(const std::vector<std::string>& items) {
+  std::string text;
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    text += (i == 0 ? "" : i + 1 == items.size() ? " and " : ", ") + items[i];
+  }
+  return text;
+}
+
+}  // namespace pdl

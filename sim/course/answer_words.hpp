@@ -1,0 +1,115 @@
+// The words that answers are made of: times, counts, comparisons; and which rows a sentence compares.
+//
+//   time_against(51.2, 50.0)            "2.4 % more time"
+//   count_of(1, "GPU"), count_of(4, "GPU")    "1 GPU", "4 GPUs"
+//
+// What is compared in a sentence is of one kind, measured or predicted, and the sentence says which. A table that is
+// answered for is measured in all rows or in none (answers.hpp).
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "sim/report/scenario_table.hpp"
+
+namespace pdl {
+
+using Sentences = std::vector<std::string>;
+using Rows = std::vector<const ScenarioRow*>;
+
+/// Which of the two numbers of a row a sentence uses. What is compared is of one kind: measured only if every row is.
+enum class Side { predicted, measured };
+
+/// Of rows, or of pointers to them.
+template <typename Range>
+Side side_of(const Range& rows) {
+  const auto measured = [](const auto& row) {
+    if constexpr (std::is_pointer_v<std::decay_t<decltype(row)>>) {
+      return row->measured.has_value();
+    } else {
+      return row.measured.has_value();
+    }
+  };
+  return std::all_of(rows.begin(), rows.end(), measured) ? Side::measured : Side::predicted;
+}
+
+/// The host that issues the step bounds it, as its prediction says (predict_and_judge_host()): its times are noise of
+/// the host, and tasks have waits for the host inside.
+bool is_host_bound(const ScenarioRow& row);
+
+/// Where shares of a step are taken from: the measured run, unless its recorded step was unlike the others
+/// (unusual_recording()).
+Side side_of_shares(const ScenarioRow& row);
+/// "; of a recorded step 86.5 % longer than the median step", or nothing.
+std::string recording_text(const EvaluatedRun& run);
+
+const EvaluatedRun& of(const ScenarioRow& row, Side side);
+double step_ms(const ScenarioRow& row, Side side);
+std::string name(Side side);
+/// "measured"; "measured, host-bound" where one of the rows is: such times are the host's as much as what the sentence
+/// is about.
+std::string kind_text(const Rows& rows, Side side);
+
+std::string ms(double value);
+std::string ms_of(std::int64_t ns);
+/// "1 GPU", "1,024 GPUs".
+std::string count_of(std::int64_t count, const std::string& what, const std::string& plural = "s");
+std::string gpus_of(const ScenarioRow& row);
+
+/// How many slices there are; a batch that does not divide may give fewer than were asked for.
+std::int64_t microbatches_of(const ScenarioRow& row);
+std::string microbatches_text(const ScenarioRow& row);
+
+/// "3.1 % more time", "the same time (within 0.1 %)".
+std::string time_against(double time_ms, double than_ms);
+/// Less than that between two step times cannot be told apart.
+inline constexpr double kTellable = 0.01;
+
+/// Of two losses: "1.000 %", "0.4 millionths".
+std::string difference_text(double fraction);
+
+/// "3.0 to 4.2 %", or one of them where they are the same.
+std::string least_to_most(double least, double most, const std::string& unit);
+
+/// How much of the step the GPUs are at tasks of computation: "24.9 to 25.0 %".
+std::string busy_range(const EvaluatedRun& run);
+/// 0: not known.
+std::int64_t largest_memory(const EvaluatedRun& run);
+
+/// In the unit of `largest`: amounts that are compared have one. "0.87 GiB" beside "1.09 GiB".
+std::string memory_like(std::int64_t bytes, std::int64_t largest);
+
+/// Puts a row into the first group whose first row is `like` it, or into one of its own behind them.
+template <typename Like>
+void add_to_group(std::vector<Rows>& groups, const ScenarioRow& row, Like like) {
+  const auto known =
+      std::find_if(groups.begin(), groups.end(), [&](const Rows& group) { return like(*group.front()); });
+  if (known == groups.end()) {
+    groups.push_back({&row});
+  } else {
+    known->push_back(&row);
+  }
+}
+
+/// Rows with the same model and batch, whatever their rounds, delays and numbers; in the order of the table.
+std::vector<Rows> rows_by_batch(const ScenarioTable& table);
+/// Rows with the same baseline_row(), in the order of the table.
+std::vector<Rows> rows_by_model(const ScenarioTable& table);
+
+/// The same, rows on other numbers of GPUs apart.
+std::vector<Rows> rows_by_model_and_gpus(const ScenarioTable& table);
+
+/// "at most 2 of 4 GPUs compute at once, 1.50 on average".
+std::string at_once_text(const EvaluatedRun& run);
+/// "8 layers of 64, batch 256"; "models/a.json (8 layers), batch 256".
+std::string model_text(const RunSpec& spec);
+/// All that rows of rows_by_model() have in common: "8 layers of 64, batch 256, 4 rounds, a delay of 10 ms".
+std::string work_text(const RunSpec& spec);
+
+/// "2, 4, 8 and 16".
+std::string listed(const std::vector<std::string>& items);
+
+}  // namespace pdl

@@ -1,0 +1,48 @@
+#include "sim/memory/allocated_tensors.hpp"
+
+namespace pdl {
+
+std::int64_t allocated_bytes(std::int64_t bytes) {
+  constexpr std::int64_t kMiB = 1024 * 1024;
+  if (bytes == 0) return 0;
+  const std::int64_t rounded = (bytes + 511) / 512 * 512;
+  if (rounded < 10 * kMiB) return rounded;
+  const std::int64_t block = (rounded + 2 * kMiB - 1) / (2 * kMiB) * (2 * kMiB);
+  return block - rounded > kMiB ? rounded : block;
+}
+
+std::int64_t tensor_bytes(std::int64_t numbers) {
+  return allocated_bytes(numbers * kBytesPerNumber);
+}
+
+const Layer& layer_of(const Plan& plan, std::int64_t index) {
+  return plan.spec.model.layers[static_cast<std::size_t>(index)];
+}
+
+std::int64_t parameter_bytes(const Plan& plan, const Stage& stage, std::int64_t copies) {
+  std::int64_t bytes = 0;
+  for (std::int32_t l = stage.first_layer; l < stage.first_layer + stage.layer_count; ++l) {
+    const auto [in, out] = layer_of(plan, l);
+    bytes += copies * (tensor_bytes(in * out) + tensor_bytes(out));
+  }
+  return bytes;
+}
+
+std::int64_t optimizer_bytes(const Plan& plan, const Stage& stage) {
+  if (plan.spec.optimizer == Optimizer::sgd) return 0;
+  const bool fused = plan.spec.workers != Workers::one && !is_data_parallel(plan.spec);
+  return parameter_bytes(plan, stage, 2) + (fused ? 2 * stage.layer_count * tensor_bytes(1) : 0);
+}
+
+std::int64_t data_bytes(const Plan& plan, std::size_t stage) {
+  const bool on_first_gpu = plan.spec.strategy == Strategy::dp;
+  if (on_first_gpu && stage > 0) return 0;
+  const std::int64_t rows =
+      on_first_gpu ? plan.spec.batch : plan.replica_rows[static_cast<std::size_t>(plan.stages[stage].replica)];
+  std::int64_t bytes = 0;
+  if (is_first_stage(plan.stages, stage)) bytes += tensor_bytes(rows * plan.spec.model.layers.front().in_features);
+  if (is_last_stage(plan.stages, stage)) bytes += tensor_bytes(rows * plan.spec.model.layers.back().out_features);
+  return bytes;
+}
+
+}  // namespace pdl

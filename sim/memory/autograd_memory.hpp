@@ -1,0 +1,37 @@
+// The memory of LibTorch's autograd in a step: tensors come and go in the order in which the host issues the tasks, and
+// that order is replayed, of a step after the first ones.
+//
+//   replay_autograd(plan, 132)      // the most that is allocated on each GPU, without the libraries' workspaces
+//
+//   forward     a Linear keeps its input and, where it gives one a gradient, its weight; a ReLU keeps its result
+//   loss        the mean of mse_loss keeps the storage of all its terms; the loss of the step before is there until
+//               there is a new one; a loss that is multiplied by a weight is a number of its own
+//   backward    what a layer has used goes with its backward; the sum that makes a bias's gradient takes a buffer where
+//               it is split over blocks; a gradient that is accumulated exists twice for a moment
+//   autocast    copies of weights last to their layer's backward, those of biases and of the first weight to the end of
+//               the forward
+//   zero_grad   sets gradients to none
+//
+// Sources: PyTorch 2.11, torch.profiler with profile_memory on the CPU; aten/src/ATen/native/cuda/Reduce.cuh. What
+// LibTorch allocates in such a step is held against this by tests/runtime/program/step_memory_test.cpp.
+//
+// Units: bytes. Not here: fragmentation, scalars (512 bytes each).
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "sim/plan/plan.hpp"
+
+namespace pdl {
+
+/// What the sum over `rows` of a gradient of `width` columns takes for a moment, in any data type: partial sums in
+/// fp32, one a block, thread and column of four, where rows are split over blocks of threads (PyTorch 2.11,
+/// aten/src/ATen/native/cuda/Reduce.cuh: setReduceConfig, global_memory_size; cards with 2,048 threads a
+/// multiprocessor). 0 below 1,024 rows, then as much as two such gradients in fp32, until the blocks fill the card.
+std::int64_t bias_sum_bytes(std::int64_t rows, std::int64_t width, std::int64_t multiprocessors);
+
+/// One number a stage; of DataParallel and DDP stages are GPUs. `multiprocessors`: of the card; 0: no GPU.
+std::vector<std::int64_t> replay_autograd(const Plan& plan, std::int64_t multiprocessors);
+
+}  // namespace pdl

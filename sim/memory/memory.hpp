@@ -1,0 +1,29 @@
+// The peak of allocated memory on each GPU, as torch.cuda.max_memory_allocated would say it after training.
+//
+//   predict_memory_bytes(plan, {.pipeline = 68 << 20})   // one number a GPU
+//
+// pipeline: every buffer exists before the first step (runtime/model/pipeline_stage.hpp), so the peak is their sum.
+// autograd: tensors come and go in the order in which the host issues the tasks (sim/memory/autograd_memory.hpp).
+//
+// Units: bytes. Not modelled: fragmentation (reserved memory), the CUDA context.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "sim/plan/plan.hpp"
+
+namespace pdl {
+
+/// What a GPU's libraries hold beside the tensors (cuBLAS workspaces), measured by the probes, and what they depend on.
+struct WorkspaceBytes {
+  std::int64_t pipeline = 0;
+  std::int64_t pipeline_split = 0;  // every backward is split
+  std::int64_t autograd = 0;
+  std::int64_t multiprocessors = 0;  // of the card; 0: not known, or no GPU
+};
+
+/// One number a GPU.
+std::vector<std::int64_t> predict_memory_bytes(const Plan& plan, const WorkspaceBytes& workspace);
+
+}  // namespace pdl

@@ -1,0 +1,39 @@
+// Is a step bound by the host that issues it, or by the GPUs? From the prediction alone: nothing measured enters.
+//
+//   host share = 1 - (step if the host took no time) / step
+//
+// The step is that of a slow host, the 95th percentile of what the host took in the probes: a step that is as long as
+// GPUs need with a usual host and longer with a slow one differs from run to run as the host does.
+//
+// "The host took no time": the same tasks in the same order, with no issue time, no launch latency and no overhead of
+// the step; GradScaler's wait for its answer stays. Both without the sleeps of --delay-ms and --straggler, which are no
+// work of anybody: a small model is not less host-bound for a host that also sleeps. A step whose host share is above
+// kHostBoundShare is host-bound: it would be that much shorter on a faster processor, and its measured time varies with
+// what else the host does. Example: 2 layers of 1024 wide on 4 GPUs, whose kernels are shorter than their launches.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "sim/cost/cost_profile.hpp"
+#include "sim/cost/price.hpp"
+#include "sim/plan/plan.hpp"
+#include "sim/run/run_result.hpp"
+
+namespace pdl {
+
+inline constexpr double kHostBoundShare = 0.10;
+/// How the warning of a host-bound prediction begins.
+inline constexpr const char* kHostBoundWarning = "bound by the host";
+
+/// The same costs without the host's.
+PricedWork without_host(const Plan& plan, PricedWork priced);
+
+/// Of a plan by the profile. 0 on a profile of device "cpu": there the host is what computes. Throws as predict().
+double host_share(const Plan& plan, const CostProfile& profile);
+
+/// predict(), with a warning where the step is host-bound. `profile`: nullptr if costs are synthetic.
+RunResult predict_and_judge_host(const Plan& plan, const CostProfile* profile,
+                                 std::optional<std::int64_t> memory_limit_bytes = std::nullopt);
+
+}  // namespace pdl

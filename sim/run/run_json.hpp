@@ -1,0 +1,53 @@
+// The JSON of a run, predicted or measured: one format, written and read.
+//
+//   {"config": {"model": "mlp", "depth": 8, ...},          every setting: reading gives back the RunSpec
+//    "measured": false,
+//    "step_time_ms": {"median": 24.0},                      measured: also p25, p75, n
+//    "steps": [{"step_time_ms": 512.3, "loss": 1.0013, "warmup": true}, ...],    measured: every step, as it came
+//    "throughput_samples_per_s": 85333.3, "bubble_fraction": 0.875,
+//    "model": {"parameters": 536936448}, "transfers": {"count": 14, "bytes": 939524096, "each_bytes": [...]},
+//    "collectives": {"count": 0, "bytes": 0},
+//    "gpus": [{"layers": 1, "busy_ms": 3.0, "comm_ms": 0.0, "idle_ms": 21.0, "bubble_fraction": 0.875,
+//              "peak_memory_bytes": 805437440, "ops": ["F0", "B0"]}, ...],
+//    "stages": [{"gpu": 0, "first_layer": 0, "layer_count": 1, "slots": 1, "live_microbatches": 1}, ...],
+//    "microbatch_rows": [2048], "timeline_step_us": 24000.0,
+//    "spans": [{"name": "F0", "kind": "forward", "worker": 0, "stage": 0, "microbatch": 0, "stream": "compute",
+//               "start_us": 0.0, "end_us": 1000.0}, ...],
+//    "warnings": [], "environment": {...}, "extra": {...}}
+//
+// Units are in the keys. Microseconds carry three decimals, so that whole nanoseconds survive. The whole format:
+// docs/formats-run.md.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "sim/io/json_place.hpp"
+#include "sim/run/run_result.hpp"
+
+namespace pdl {
+
+/// The value of a setting: a number where the text is exactly what the number prints as, a list of numbers where it is
+/// a value a stage; text otherwise.
+nlohmann::ordered_json setting_to_json(const SettingValue& setting);
+
+/// A setting as JSON has it: text, a number, or where a setting has a value a stage, a list of numbers ("tf":
+/// [1, 1, 2, 1]). Throws InputError with the place.
+SettingValue read_setting(const std::string& name, const JsonPlace& place);
+
+/// Keys in the order above.
+nlohmann::ordered_json to_json(const RunResult& run);
+
+/// Checks everything: missing keys, types, ranges, sums (layers, rows, bytes). `place` opens each message. Throws
+/// InputError with the path inside the JSON: "a.json: gpus[1].layers: found \"x\", expected ...". What can be computed
+/// from the rest (metrics) is read over, not trusted.
+RunResult run_from_json(const nlohmann::json& json, const std::string& place);
+
+/// Writes the file whole (a temporary file in the same folder, renamed) or not at all. "-": standard output.
+/// Throws InputError if it cannot be written.
+void write_run(const RunResult& run, const std::string& path);
+
+/// Throws InputError: no such file, not JSON (with line and column), cut off, or as run_from_json.
+RunResult read_run(const std::string& path);
+
+}  // namespace pdl

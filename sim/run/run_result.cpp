@@ -1,0 +1,25 @@
+#include "sim/run/run_result.hpp"
+
+namespace pdl {
+
+RunResult begin_result(const Plan& plan) {
+  RunResult result;
+  result.spec = plan.spec;
+  result.stages = plan.stages;
+  result.replica_rows = plan.replica_rows;
+  result.microbatch_rows = plan.microbatch_rows;
+  result.live = plan.live;
+  result.warnings = plan.warnings;
+  std::vector<bool> counted(plan.graph.groups, false);
+  for (const Task& task : plan.graph.tasks) {
+    const Work& work = plan.graph.works[task.work];
+    const bool slice = is_transfer(task.kind) && !is_pipeline_transfer(task.kind);
+    if (is_send(task.kind) || (slice && !work.receives)) result.transfer_bytes.push_back(work.bytes);
+    if (!is_collective(task.kind) || counted[task.group]) continue;
+    counted[task.group] = true;
+    result.collective_bytes.push_back(work.bytes);
+  }
+  return result;
+}
+
+}  // namespace pdl

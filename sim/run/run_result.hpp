@@ -1,0 +1,60 @@
+// One run, predicted or measured: what every view (JSON, table, Gantt, comparison) draws from.
+//
+//   RunResult predicted = predict(spec, &profile);    // sim/predict/predict.hpp
+//   write_run(predicted, "predicted.json");           // sim/run/run_json.hpp
+//
+// Both executors fill the same fields, so that a comparison is a function of two results.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sim/plan/plan.hpp"
+#include "sim/timeline/timeline.hpp"
+
+namespace pdl {
+
+struct StepTime {
+  double median_ms = 0;
+  // Measured runs only.
+  std::optional<double> p25_ms;
+  std::optional<double> p75_ms;
+  std::optional<std::int64_t> n;
+};
+
+/// One step of a measured run, as it came.
+struct MeasuredStep {
+  double step_time_ms = 0;
+  std::optional<double> loss;  // nothing: the program did not know it
+  bool warmup = false;         // one of the first, which are in no median
+};
+
+struct RunResult {
+  RunSpec spec;
+  std::vector<Stage> stages;
+  std::vector<std::int64_t> replica_rows;     // as Plan has them
+  std::vector<std::int64_t> microbatch_rows;  // as Plan has them
+  std::vector<LiveActivations> live;          // by GPU; empty in runs written before it was known
+  bool measured = false;
+  StepTime step_time;
+  std::vector<MeasuredStep> steps;  // all of a measured run, warm-up first; empty in predictions and in older runs
+  Timeline timeline;                // of the predicted step, or of the measured step nearest to the median
+  std::vector<std::int64_t> transfer_bytes;     // of every transfer of the step, in the order of the plan
+  std::vector<std::int64_t> collective_bytes;   // of every collective of the step, once however many GPUs take part
+  std::vector<std::int64_t> peak_memory_bytes;  // one a GPU; empty: not known
+  /// Predicted runs: the step of the same order with its compute costs alone, no transfers, no host, no optimizer: what
+  /// the schedule itself costs.
+  std::optional<double> bound_ms;
+  std::vector<std::string> warnings;
+  nlohmann::json environment;  // measured: card, count, versions, clocks, date, command; predicted: the profile's name
+  nlohmann::json extra;        // further measured facts, e.g. {"losses": [...], "recording": {...}}; null if none
+};
+
+/// What both executors know before anything has run: spec, stages, micro-batches, bytes of each transfer (one a send,
+/// in the order of the plan), warnings.
+RunResult begin_result(const Plan& plan);
+
+}  // namespace pdl

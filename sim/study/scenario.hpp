@@ -1,0 +1,43 @@
+// A scenario: one exercise or one set of runs, as a JSON file: which configurations to run, which table to print,
+// which question to answer.
+//
+//   {"id": "hw3_4", "title": "More GPUs", "source": "HW3.4", "question": "Are all GPUs busy? Is 5 faster than 2?",
+//    "settings": {"strategy": "mp", "depth": 20, "dim": 8192, "batch": 2048, "microbatches": 1},
+//    "vary": {"gpus": [2, 4, 5]},                      every combination
+//    "configurations": [{"gpus": 8, "depth": 24}],     and/or these, one by one, after those of `vary`
+//    "columns": ["gpus", "layers", "step_time_ms", "speedup", "peak_memory_gib"],
+//    "answer": "more_gpus"}
+//
+// Words and values are those of the command line; the times of stages may be a list of numbers ("tf": [1, 1, 2, 1]; in
+// `vary`, where a list is one of values: [[1, 1, 2, 1], [2, 2, 1, 1]]). Words of `vary` and `configurations` replace
+// those of `settings`. The combinations are in the order of setting_infos(): its first word varies slowest. `vary` may
+// also be a list of such objects, each with its own combinations. A scenario holds no times: tables and answers are
+// computed.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "sim/spec/run_spec.hpp"
+
+namespace pdl {
+
+struct Scenario {
+  std::string path;
+  std::string id;
+  std::string title;
+  std::string source;  // where the exercise is from: "HW3.4"
+  std::string question;
+  std::vector<RunSpec> configurations;  // in the order of the table; no two are the same run
+  std::vector<std::string> columns;     // names of scenario_columns() (sim/report/scenario_table.hpp)
+  std::string answer;                   // a name of answers() (sim/course/answers.hpp); empty: no question is asked
+};
+
+/// Throws InputError naming the file and the place in the JSON: unknown keys, settings, columns, answers (each with the
+/// nearest known word), wrong types, no configuration, the same configuration twice, settings that contradict.
+Scenario load_scenario(const std::string& path);
+
+/// The scenario files *.json of a folder, sorted by name. Throws InputError if there is none.
+std::vector<std::string> scenario_files(const std::string& folder);
+
+}  // namespace pdl

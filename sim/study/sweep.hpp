@@ -1,0 +1,116 @@
+// A sweep: every combination of the values of some settings, predicted; which is fastest, which needs least memory.
+//
+//   run_sweep({{"gpus", "4", "--gpus"}, {"schedule", "gpipe,1f1b", "--schedule"},
+//              {"microbatches", "2:8:x2", "--microbatches"}}, ...)
+//
+//   row  schedule  micro-batches  step time  bubble  peak memory  ...
+//                                        ms       %          GiB
+//   -----------------------------------------------------------------
+//     1  gpipe                 2     93.021    60.2         3.39
+//     2  gpipe                 4     ...
+//
+// A value may be a list and, where it is a number, a range:
+//   4,8          each of them             2:8        2 3 4 5 6 7 8
+//   2:8:2        2 4 6 8                  1024:8192:x2   1024 2048 4096 8192
+// so a path with a comma in it cannot be given here. The combinations are in the order of setting_infos(): its first
+// word varies slowest, whatever the order on the command line.
+//
+// Where the GPUs vary, each row that has others to compare with has its speed-up and efficiency against the fewest of
+// them (sim/study/sweep_scaling.hpp).
+//
+// A limit of memory also limits the search of schedule "auto".
+//
+// What cannot run is a row with its reason, never left out. Not here: finding a configuration without trying all.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "sim/cost/cost_profile.hpp"
+#include "sim/spec/run_spec.hpp"
+
+namespace pdl {
+
+/// What a row says of a configuration that can run. Largest values are those of the GPU that has most.
+struct SweepResult {
+  double step_time_ms = 0;
+  double throughput_samples_per_s = 0;
+  double bubble_fraction = 0;
+  double idle_fraction = 0;
+  bool has_bubble = false;  // has_bubble() of the row's spec: people are shown bubble_fraction, else idle_fraction
+  double exposed_communication_fraction = 0;  // of the step, averaged over the GPUs (sim/run/communication.hpp)
+  std::optional<double> bound_ms;             // RunResult::bound_ms
+  std::int64_t peak_memory_bytes = 0;
+  std::int32_t live_activations = 0;
+  std::int64_t live_activation_bytes = 0;
+  bool steps_overlap = false;  // no barrier at the optimizer: its step is shorter than one with a barrier
+  std::vector<std::string> warnings;
+};
+
+/// What is held while the GPUs vary: the global batch, or the batch a GPU.
+enum class Scaling { strong, weak };
+std::string to_string(Scaling scaling);
+
+/// Against the row with the fewest GPUs that can run and does the same work (sim/study/sweep_scaling.hpp).
+struct ScalingResult {
+  std::size_t base_row = 0;
+  double speedup = 0;     // strong: its step time / that of this row; weak: throughput of this row / its throughput
+  double efficiency = 0;  // speedup / (GPUs / its GPUs)
+};
+
+struct SweepRow {
+  /// A value for each word of the user that means something here, in the order of setting_infos().
+  std::vector<SettingValue> given;
+  std::vector<SettingValue> settings;  // all of them, defaults filled in; empty if they are refused
+  std::optional<SweepResult> result;   // nothing: see refusal
+  std::string refusal;                 // why it cannot run
+  int exit_code = 0;                   // that pdl-sim would have for this configuration alone
+  std::size_t series = 0;  // equal: rows that differ in their GPUs (weak scaling: and in the batch with them)
+  /// Where the GPUs vary, and the row is on one GPU or has another to compare with.
+  std::optional<ScalingResult> scaling;
+};
+
+struct Sweep {
+  std::vector<std::string> varying;  // the words with more than one value
+  std::string source;                // of the costs of all rows, in a line; empty if nothing can run
+  std::optional<std::int64_t> memory_limit_bytes;
+  std::optional<Scaling> scaling;  // nothing: the GPUs do not vary
+  std::vector<SweepRow> rows;
+
+  /// Within the limit of memory. A refused row is not.
+  bool can_win(const SweepRow& row) const;
+  /// A step of all rows has the same samples: their times may be compared. Otherwise samples a second are.
+  bool same_samples() const;
+  /// Index of the row with the least step time (where steps differ in samples: the most samples a second), with the
+  /// least peak memory, of those that can win; the first of equals.
+  std::optional<std::size_t> fastest() const;
+  std::optional<std::size_t> least_memory() const;
+};
+
+struct SweepOptions {
+  std::optional<std::int64_t> memory_limit_bytes;
+  std::optional<Scaling> scaling;  // nothing: strong, where the GPUs vary
+  std::int64_t threads = 1;
+  std::function<void(std::size_t done, std::size_t of)> progress;  // called by the calling thread; may be empty
+};
+
+/// What run_sweep() will predict, for the choice of a profile: without the rows that are refused whatever it is. Throws
+/// as run_sweep().
+std::vector<RunSpec> specs_of_sweep(std::span<const SettingValue> given, const SweepOptions& options);
+
+/// `profile`: nullptr if costs are synthetic. The same result for any number of threads. Throws InputError for values
+/// that no configuration could have (an unknown schedule, 0 GPUs), for more than 100,000 configurations, and as
+/// begin_scaling().
+Sweep run_sweep(std::span<const SettingValue> given, const CostProfile* profile, const SweepOptions& options);
+
+std::string sweep_text(const Sweep& sweep, std::size_t width);
+nlohmann::ordered_json sweep_json(const Sweep& sweep);
+/// A head, a line a row; cells with commas or quotes in quotes.
+std::string sweep_csv(const Sweep& sweep);
+
+}  // namespace pdl

@@ -1,0 +1,109 @@
+// A sweep as JSON and as CSV: the same facts under the same names.
+#include <algorithm>
+
+#include "sim/io/number_text.hpp"
+#include "sim/io/words.hpp"
+#include "sim/run/run_json.hpp"
+#include "sim/study/sweep.hpp"
+#include "sim/study/sweep_words.hpp"
+
+namespace pdl {
+namespace {
+
+std::string csv_cell(const std::string& text) {
+  if (text.find_first_of(",\"\n") == std::string::npos) return text;
+  std::string quoted = "\"";
+  for (const char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
+  return quoted + "\"";
+}
+
+std::string csv_line(const std::vector<std::string>& cells) {
+  std::string line;
+  for (std::size_t c = 0; c < cells.size(); ++c) line += (c == 0 ? "" : ",") + csv_cell(cells[c]);
+  return line + "\n";
+}
+
+}  // namespace
+
+nlohmann::ordered_json sweep_json(const Sweep& sweep) {
+  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
+  for (const SweepRow& row : sweep.rows) {
+    nlohmann::ordered_json config = nlohmann::ordered_json::object(), entry;
+    for (const SettingValue& setting : row.settings.empty() ? row.given : row.settings)
+      config[setting.name] = setting_to_json(setting);
+    entry["config"] = config;
+    if (row.result) {
+      entry["step_time_ms"] = {{"median", row.result->step_time_ms}};
+      if (row.result->bound_ms) entry["bound_ms"] = *row.result->bound_ms;
+      entry["throughput_samples_per_s"] = row.result->throughput_samples_per_s;
+      if (sweep.scaling) {
+        const auto& scaling = row.scaling;
+        entry["speedup"] = scaling ? nlohmann::ordered_json(scaling->speedup) : nlohmann::ordered_json();
+        entry["efficiency"] = scaling ? nlohmann::ordered_json(scaling->efficiency) : nlohmann::ordered_json();
+        entry["speedup_against_row"] = scaling ? nlohmann::ordered_json(scaling->base_row) : nlohmann::ordered_json();
+      }
+      entry["exposed_communication_fraction"] = row.result->exposed_communication_fraction;
+      entry["bubble_fraction"] = row.result->bubble_fraction;
+      entry["idle_fraction"] = row.result->idle_fraction;
+      entry["peak_memory_bytes"] = row.result->peak_memory_bytes;
+      entry["live_activations"] = row.result->live_activations;
+      entry["live_activation_bytes"] = row.result->live_activation_bytes;
+      entry["steps_overlap"] = row.result->steps_overlap;
+      entry["within_memory_limit"] = sweep.can_win(row);
+      entry["warnings"] = row.result->warnings;
+    } else {
+      entry["refused"] = {{"exit_code", row.exit_code}, {"reason", row.refusal}};
+    }
+    rows.push_back(entry);
+  }
+  const auto index = [](const std::optional<std::size_t>& row) {
+    return row ? nlohmann::ordered_json(*row) : nlohmann::ordered_json();
+  };
+  nlohmann::ordered_json limit;
+  if (sweep.memory_limit_bytes) limit = *sweep.memory_limit_bytes;
+  nlohmann::ordered_json scaling;
+  if (sweep.scaling) scaling = to_string(*sweep.scaling);
+  return {{"source", sweep.source},
+          {"varying", sweep.varying},
+          {"memory_limit_bytes", limit},
+          {"scaling", scaling},
+          {"rows", rows},
+          {"fastest", index(sweep.fastest())},
+          {"least_memory", index(sweep.least_memory())}};
+}
+
+std::string sweep_csv(const Sweep& sweep) {
+  std::vector<std::string> words = given_words(sweep);
+  for (const std::string& name : differing_words(sweep)) {
+    if (std::find(words.begin(), words.end(), name) == words.end()) words.push_back(name);
+  }
+  std::vector<std::string> head = words;
+  head.insert(head.end(),
+              {"step_time_ms", "bound_ms", "throughput_samples_per_s", "speedup", "efficiency",
+               "exposed_communication_fraction", "bubble_fraction", "idle_fraction", "peak_memory_bytes",
+               "live_activations", "live_activation_bytes", "steps_overlap", "within_memory_limit", "refused"});
+  const std::size_t results = head.size() - words.size();
+  std::string out = csv_line(head);
+  for (const SweepRow& row : sweep.rows) {
+    std::vector<std::string> cells;
+    for (const std::string& name : words) cells.push_back(word_of(row, name));
+    if (row.result) {
+      const SweepResult& result = *row.result;
+      cells.insert(
+          cells.end(),
+          {to_text(result.step_time_ms), result.bound_ms ? to_text(*result.bound_ms) : "",
+           to_text(result.throughput_samples_per_s), row.scaling ? to_text(row.scaling->speedup) : "",
+           row.scaling ? to_text(row.scaling->efficiency) : "", to_text(result.exposed_communication_fraction),
+           to_text(result.bubble_fraction), to_text(result.idle_fraction), std::to_string(result.peak_memory_bytes),
+           std::to_string(result.live_activations), std::to_string(result.live_activation_bytes),
+           result.steps_overlap ? "1" : "0", sweep.can_win(row) ? "1" : "0", ""});
+    } else {
+      cells.resize(cells.size() + results - 2);
+      cells.insert(cells.end(), {"0", row.refusal});
+    }
+    out += csv_line(cells);
+  }
+  return out;
+}
+
+}  // namespace pdl

@@ -1,0 +1,216 @@
+#include "sim/study/sweep_values.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "sim/io/error.hpp"
+#include "sim/io/words.hpp"
+
+namespace pdl {
+namespace {
+
+constexpr std::size_t kMostConfigurations = 100'000;
+constexpr std::int64_t kLargestWhole = 1'000'000'000;
+constexpr char kBetweenStages = '/';  // times of the stages of one value, 1/1/2/1: a comma is between values
+constexpr const char* kRangeForms = "FROM:TO, FROM:TO:STEP or FROM:TO:xFACTOR";
+constexpr std::array kWholeSettings = {"depth", "dim", "batch",  "microbatches", "gpus",
+                                       "pp",    "dp",  "chunks", "accum",        "hosts"};
+/// Numbers with a fraction whose values are listed, not given as a range.
+constexpr std::array kOtherNumbers = {"bucket-mb", "first-bucket-mb", "delay-ms",         "loss-scale",
+                                      "seed",      "repeat",          "network-gb-per-s", "network-latency-us"};
+
+template <std::size_t N>
+bool is_one_of(const std::array<const char*, N>& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+/// Values of a range of numbers. `whole`: none of them has a fraction.
+std::vector<std::string> range_values(const SettingValue& given, const std::string& range, bool whole) {
+  const std::vector<std::string> parts = split_at(range, ':');
+  if (parts.size() > 3) throw InputError(given.place, range, kRangeForms);
+  const auto number = [&](const std::string& text, std::int64_t least) {
+    if (whole) return static_cast<double>(parse_whole(given.place, text, least, kLargestWhole));
+    return parse_number(given.place, text, 0, kLargestSyntheticCostMs);
+  };
+  const double from = number(parts[0], 1), to = number(parts[1], 1);
+  if (from > to) throw InputError(given.place, range, "a range from less to more");
+  const bool factor = parts.size() == 3 && parts[2].starts_with('x');
+  const double step = parts.size() < 3 ? 1 : factor ? number(parts[2].substr(1), 2) : number(parts[2], 1);
+  if (factor ? step <= 1 || from <= 0 : step <= 0) {
+    throw InputError(given.place, range, factor ? "a factor above 1, and a start above 0" : "a step above 0");
+  }
+  std::vector<std::string> values;
+  // Costs are whole picoseconds here, so that steps of 0.1 end where they should.
+  const auto rounded = [](double value) { return std::round(value * 1e9) / 1e9; };
+  for (double value = from; value <= to;
+       value = factor ? value * step : from + static_cast<double>(values.size()) * step) {
+    values.push_back(whole ? std::to_string(static_cast<std::int64_t>(value)) : to_text(rounded(value)));
+    if (values.size() > kMostConfigurations)
+      throw InputError(given.place, range, "at most " + std::to_string(kMostConfigurations) + " values");
+  }
+  return values;
+}
+
+/// The words that a setting has no meaning without, with values that suit any value of it.
+std::vector<std::pair<const char*, std::string>> needed_beside(const SettingValue& value) {
+  const std::string& name = value.name;
+  const std::size_t stages = split_at(value.value, kBetweenStages).size();
+  if (is_synthetic_cost(name) && stages > 1) return {{"gpus", std::to_string(stages)}};
+  if (name == "chunks") return {{"schedule", "interleaved"}};
+  if (name == "loss-scale") return {{"dtype", "amp-fp16"}};
+  if (name == "hosts") return {{"strategy", "ddp"}, {"gpus", value.value}, {"batch", value.value}};
+  if (name.starts_with("network-")) return {{"strategy", "ddp"}, {"gpus", "2"}, {"hosts", "2"}};
+  if (name == "no-sync" || name.find("bucket-") != std::string::npos) return {{"strategy", "ddp"}};
+  if (name == "straggler") {
+    constexpr std::int64_t kMostRanks = 1'000'000;
+    const std::string rank = value.value.substr(0, value.value.find(':'));
+    return {{"strategy", "ddp"}, {"gpus", std::to_string(parse_whole(value.place, rank, 0, kMostRanks - 1) + 1)}};
+  }
+  return {};
+}
+
+/// A number as it is shortest, so that "25" and "25.0" are one value; a straggler's both, those of all stages; other
+/// text as it is.
+std::string same_value(const std::string& text) {
+  for (const char separator : {':', kBetweenStages}) {
+    const std::size_t at = text.find(separator);
+    if (at != std::string::npos) return same_value(text.substr(0, at)) + separator + same_value(text.substr(at + 1));
+  }
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() && end == text.data() + text.size() ? to_text(number) : text;
+}
+
+/// These are refused beside synthetic costs.
+bool needs_measured_costs(const std::string& name) {
+  return name == "hosts" || name.starts_with("network-");
+}
+
+/// Refuses a value that is wrong whatever is given beside it: it is tried with all else as simple as can be.
+void check_alone(const SettingValue& value) {
+  std::vector<SettingValue> values = {value};
+  for (const char* name : {"tf", "tb"}) {
+    if (value.name != name && !needs_measured_costs(value.name)) values.push_back({name, "1", name});
+  }
+  for (const auto& [name, beside] : needed_beside(value)) values.push_back({name, beside, value.place});
+  parse_run_spec(values);
+}
+
+/// The refusal, if it is that of a word without which the row may stand.
+std::optional<WithoutMeaning> without_meaning(const std::vector<SettingValue>& row) {
+  try {
+    parse_run_spec(row);
+  } catch (const WithoutMeaning& refusal) {
+    return refusal;
+  } catch (const InputError&) {  // a refusal of the row, told when it is predicted
+  } catch (const CannotRun&) {
+  }
+  return std::nullopt;
+}
+
+/// Beside a strategy without schedules "naive" may be said, and says nothing.
+bool says_nothing(const std::vector<SettingValue>& row) {
+  if (!find_setting(row, "schedule")) return false;
+  try {
+    return parse_run_spec(row).strategy != Strategy::pp;
+  } catch (const InputError&) {
+  } catch (const CannotRun&) {
+  }
+  return false;
+}
+
+/// A word that means nothing in some rows (a network where there is one host) is left out of them; rows that are then
+/// the same are one. Refuses a word that no row has a use for.
+void leave_out_words_without_meaning(std::vector<std::vector<SettingValue>>& rows) {
+  std::map<std::string, std::string> refusals;  // word -> message
+  std::set<std::string> kept;
+  bool left_out = false;
+  for (std::vector<SettingValue>& row : rows) {
+    while (const auto refusal = without_meaning(row)) {
+      refusals.try_emplace(refusal->name, refusal->what());
+      std::erase_if(row, [&](const SettingValue& s) { return s.name == refusal->name; });
+    }
+    for (const SettingValue& setting : row) kept.insert(setting.name);
+    if (!says_nothing(row)) continue;
+    left_out = true;
+    std::erase_if(row, [](const SettingValue& s) { return s.name == "schedule"; });
+  }
+  for (const auto& [name, message] : refusals) {
+    if (!kept.contains(name)) throw InputError(message);
+  }
+  if (refusals.empty() && !left_out) return;
+  std::set<std::string> known;
+  std::erase_if(rows, [&](const std::vector<SettingValue>& row) {
+    std::string words;
+    for (const SettingValue& setting : row) words += setting.name + "=" + setting.value + "\n";
+    return !known.insert(words).second;
+  });
+}
+
+}  // namespace
+
+bool is_number_setting(const std::string& name) {
+  return is_one_of(kWholeSettings, name) || is_synthetic_cost(name) || is_one_of(kOtherNumbers, name);
+}
+
+std::vector<SettingValue> expand_setting(const SettingValue& given) {
+  const bool whole = is_one_of(kWholeSettings, given.name), cost = is_synthetic_cost(given.name);
+  std::vector<SettingValue> values;
+  for (const std::string& item : split_at(given.value, ',')) {
+    if (item.empty())
+      throw InputError(given.place, given.value.empty() ? "nothing" : given.value, "values between the commas");
+    const bool range = (whole || cost) && item.find(':') != std::string::npos;
+    for (const std::string& value : range ? range_values(given, item, whole) : std::vector<std::string>{item}) {
+      values.push_back({given.name, value, given.place});
+    }
+  }
+  std::map<std::string, std::string> known;
+  for (const SettingValue& value : values) {
+    const auto [first, added] = known.try_emplace(same_value(value.value), value.value);
+    if (added) continue;
+    const char* stages =
+        cost ? " (commas are between values of a sweep; the times of the stages of one value have slashes: 1/1/2/1)"
+             : "";
+    throw InputError(
+        given.place,
+        value.value + (value.value == first->second ? " twice" : " beside " + first->second + ", the same"),
+        std::string("each value once") + stages);
+  }
+  return values;
+}
+
+Combinations combine_settings(std::span<const SettingValue> given) {
+  Combinations result;
+  std::vector<std::vector<SettingValue>>& all = result.rows;
+  all = {{}};
+  for (const SettingInfo& info : setting_infos()) {
+    for (const SettingValue& setting : given) {
+      if (setting.name != info.name) continue;
+      const std::vector<SettingValue> values = expand_setting(setting);
+      for (const SettingValue& value : values) check_alone(value);
+      if (values.size() > 1) result.varying.push_back(info.name);
+      if (all.size() * values.size() > kMostConfigurations) {
+        throw InputError(setting.place, std::to_string(all.size() * values.size()) + " configurations",
+                         "at most " + std::to_string(kMostConfigurations));
+      }
+      std::vector<std::vector<SettingValue>> longer;
+      for (const std::vector<SettingValue>& before : all) {
+        for (const SettingValue& value : values) {
+          longer.push_back(before);
+          longer.back().push_back(value);
+        }
+      }
+      all = std::move(longer);
+    }
+  }
+  leave_out_words_without_meaning(all);
+  return result;
+}
+
+}  // namespace pdl

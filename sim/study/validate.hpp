@@ -1,0 +1,67 @@
+// Measured runs against predictions of the same configurations: how far off the simulator is.
+//
+//   run                    measured  p25..p75          predicted   error
+//                                ms  ms                       ms       %
+//   ----------------------------------------------------------------------
+//   pp-1f1b_gpus4_...        50.034  50.012..50.071       50.871    +1.7
+//   mp_gpus2_...            325.104  ...                 325.511    +0.1
+//
+// error = (predicted - measured median) / measured median. Worst first. A run is predicted from its settings and a
+// profile alone: nothing that was measured in the run enters.
+//
+// Runs that the host bounds (sim/predict/host_bound.hpp: what the prediction says, not what was measured) are in a
+// table of their own, beside the spread of their steps: their time depends on a processor and on what else it does.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sim/run/run_result.hpp"
+
+namespace pdl {
+
+struct ValidatedRun {
+  std::string path;
+  std::string name;  // in tables: of the file, and of its folder too where two runs of one profile are called the same
+  std::string profile_name;
+  RunResult measured;
+  RunResult predicted;
+  double error_percent = 0;                  // of the step time
+  double host_share = 0;                     // of the predicted step (sim/predict/host_bound.hpp)
+  std::vector<double> memory_error_percent;  // one a GPU; empty if the run does not say its memory
+
+  /// The one with the largest absolute value.
+  std::optional<double> worst_memory_error_percent() const;
+  bool host_bound() const;
+};
+
+/// Of absolute values, in per cent.
+struct ErrorSummary {
+  std::size_t runs = 0;
+  double mean = 0;
+  double median = 0;
+  double max = 0;
+};
+ErrorSummary summarize(std::vector<double> errors_percent);
+
+struct Validation {
+  std::vector<ValidatedRun>
+      runs;  // those that GPUs bound, then those that the host bounds; of each the worst error first
+
+  ErrorSummary step_time() const;  // of all runs
+  ErrorSummary step_time(bool host_bound) const;
+  ErrorSummary memory() const;  // over all GPUs of all runs that say it
+};
+
+/// `profile`: a name or path for all runs; nothing: profile.json in the parent folder of each run's folder
+/// (data/<machine>/runs/x.json -> data/<machine>/profile.json). Throws InputError: a run that cannot be read or is not
+/// measured, no profile there; what predict() throws, with the run's path.
+Validation validate(const std::vector<std::string>& paths, const std::optional<std::string>& profile);
+
+std::string validation_text(const Validation& validation);
+std::string validation_markdown(const Validation& validation);
+nlohmann::ordered_json validation_json(const Validation& validation);
+
+}  // namespace pdl

@@ -1,0 +1,101 @@
+// What a step of autograd's programs needs is what sim/memory/autograd_memory.cpp replays: LibTorch itself says so, on
+// the CPU.
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <torch/csrc/distributed/c10d/HashStore.hpp>
+#include <vector>
+
+#include "runtime/program/autograd_program.hpp"
+#include "runtime/program/ddp_program.hpp"
+#include "runtime/program/dp_program.hpp"
+#include "sim/memory/memory.hpp"
+#include "tests/support/catch.hpp"
+#include "tests/support/counted_memory.hpp"
+#include "tests/support/cpu_training.hpp"
+#include "tests/support/specs.hpp"
+
+using namespace pdl;
+
+namespace {
+
+std::unique_ptr<StepProgram> make_program(const Plan& plan) {
+  RuntimeOptions options = cpu_training("sgd", 7);
+  if (plan.spec.strategy == Strategy::ddp) options.rank = 0;
+  if (plan.spec.strategy == Strategy::ddp) {
+    return make_ddp_program(plan, options, c10::make_intrusive<c10d::HashStore>(), /*one_host=*/true, nullptr);
+  }
+  return plan.spec.strategy == Strategy::dp ? make_dp_program(plan, options) : make_autograd_program(plan, options);
+}
+
+/// Of a step after the first ones.
+std::int64_t peak_of_a_step(const Plan& plan) {
+  CountedMemory memory;
+  const auto program = make_program(plan);
+  for (int step = 0; step < 2; ++step) program->step(nullptr);
+  memory.begin_peak();
+  program->step(nullptr);
+  return memory.peak_bytes();
+}
+
+/// What is left out is scalars, 512 bytes each: a loss each micro-batch, the gradient of a loss, its weight.
+void check(const std::string& flags) {
+  const Plan plan = make_plan(spec("--gpus 1 " + flags));
+  INFO(describe(plan.spec));
+  const std::int64_t measured = peak_of_a_step(plan), predicted = predict_memory_bytes(plan, {}).front();
+  const std::int64_t microbatches = static_cast<std::int64_t>(plan.microbatch_rows.size());
+  CHECK(measured - predicted <= (microbatches + 8) * 512);
+  CHECK(predicted - measured <= 6 * 512);
+}
+
+/// 64 rows of 256 numbers are 64 KiB, a weight is 256 KiB.
+const std::string kSmall = "--dim 256 ";
+/// A bias is 8 KiB, more than all scalars: none is forgotten.
+const std::string kWide = "--dim 2048 --depth 2 --batch 8 ";
+/// DDP on the CPU needs Gloo, and its headers are not everywhere.
+#if PDL_GLOO
+const std::vector<std::string> kStrategies = {"dp", "ddp --transport gloo"};
+#else
+const std::vector<std::string> kStrategies = {"dp"};
+#endif
+
+}  // namespace
+
+TEST_CASE("A step of autograd needs what is predicted", "[runtime][memory]") {
+  for (const std::string dtype : {"fp32", "amp-bf16"}) {
+    for (const std::string depth : {"1", "2", "5"}) {
+      const std::string flags = kSmall + "--workers one --dtype " + dtype + " --depth " + depth + " ";
+      for (const std::string batch : {"64", "512"}) {
+        for (const std::string rounds : {"1", "3"})
+          check(flags + "--strategy mp --microbatches 8 --batch " + batch + " --accum " + rounds);
+      }
+      for (const std::string schedule : {"naive", "gpipe", "option-c"}) {
+        check(flags + "--schedule " + schedule + " --batch 1024 --microbatches 4");
+      }
+    }
+    check(kSmall + "--workers one --strategy mp --microbatches 8 --optimizer adam --batch 64 --depth 3 --dtype " +
+          dtype);
+    for (const std::string rounds : {"1", "2"})
+      check(kWide + "--workers one --strategy mp --microbatches 8 --dtype " + dtype + " --accum " + rounds);
+  }
+}
+
+TEST_CASE("A step of data parallelism on one GPU needs what is predicted", "[data_parallel][memory]") {
+  for (const std::string dtype : {"fp32", "amp-bf16"}) {
+    for (const std::string& strategy : kStrategies) {
+      for (const std::string batch : {"64", "512"}) {
+        for (const std::string rounds : {"1", "3"}) {
+          check(kSmall + "--strategy " + strategy + " --depth 4 --batch " + batch + " --accum " + rounds + " --dtype " +
+                dtype);
+        }
+      }
+      check(kSmall + "--strategy " + strategy + " --depth 3 --batch 130 --microbatches 4 --dtype " +
+            dtype);  // 33 33 33 31
+      check(kSmall + "--strategy " + strategy + " --depth 3 --batch 64 --optimizer adam --dtype " + dtype);
+      check(kWide + "--strategy " + strategy + " --dtype " + dtype);
+    }
+  }
+#if PDL_GLOO
+  check(kSmall + "--strategy ddp --transport gloo --depth 4 --batch 64 --bucket-views 1");
+#endif
+}

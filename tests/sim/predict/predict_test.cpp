@@ -1,0 +1,64 @@
+#include "sim/predict/predict.hpp"
+
+#include "sim/io/error.hpp"
+#include "sim/run/metrics.hpp"
+#include "tests/support/catch.hpp"
+#include "tests/support/specs.hpp"
+#include "tests/support/tiny_profile.hpp"
+
+using namespace pdl;
+
+TEST_CASE("eight stages and one micro-batch: (M + 7) x 3 ms") {
+  const RunResult run =
+      predict(spec("--gpus 8 --microbatches 1 --depth 8 --schedule 1f1b --tf 1 --tb 2 --tcomm 0"), nullptr);
+  CHECK(run.step_time.median_ms == 24);
+  CHECK(compute_metrics(run).bubble_fraction == 0.875);
+  CHECK_FALSE(run.measured);
+}
+
+TEST_CASE("one GPU: forward, loss, backward, optimizer, the overhead of a step") {
+  const CostProfile profile = tiny_profile();
+  // 256 + 10 + 256 (the only layer needs no input gradient) + 5 + 20 + 7 us
+  CHECK(predict(spec("--depth 1 --dim 64 --batch 256 --microbatches 1"), &profile).step_time.median_ms == 0.554);
+  // Four micro-batches: 4 x (64 + 10 + 64) + 25 + 7
+  CHECK(predict(spec("--depth 1 --dim 64 --batch 256 --microbatches 4"), &profile).step_time.median_ms == 0.584);
+}
+
+TEST_CASE("naive split over two GPUs: everything one after another") {
+  const CostProfile profile = tiny_profile();
+  const RunResult run =
+      predict(spec("--strategy mp --gpus 2 --depth 2 --dim 64 --batch 256 --microbatches 1"), &profile);
+  // F 256, copy 3, F 256, loss 10, B 512, copy 3, B 256, optimizer 25, overhead 7
+  CHECK(run.step_time.median_ms == 1.328);
+  CHECK(run.transfer_bytes == std::vector<std::int64_t>{256 * 64 * 4, 256 * 64 * 4});
+  CHECK(run.peak_memory_bytes.size() == 2);
+  CHECK(run.environment["profile"]["name"] == "tiny");
+  CHECK(run.warnings.empty());
+  const RunMetrics metrics = compute_metrics(run);
+  CHECK(metrics.step_ns == 1'328'000);
+  CHECK(metrics.gpus[0].idle_after_ns == 7'000);  // the overhead
+}
+
+TEST_CASE("more memory than the card has: the plan cannot run") {
+  CostProfile profile = tiny_profile();
+  const RunSpec small = spec("--depth 1 --dim 64 --batch 256 --microbatches 1");
+  CHECK_NOTHROW(predict(small, &profile));
+  profile.host_description.memory_capacity_bytes = 100'000;
+  CHECK_THROWS_WITH(predict(small, &profile), ContainsSubstring("out of memory: GPU 0 needs"));
+  CHECK_THROWS_AS(predict(small, &profile), CannotRun);
+  CHECK_NOTHROW(predict(small, &profile, 1 << 30));    // a limit that was given is the limit
+  profile.host_description.memory_capacity_bytes = 0;  // not known
+  CHECK_NOTHROW(predict(small, &profile));
+}
+
+TEST_CASE("the loss scale changes no prediction: it is said") {
+  const auto warned = [](const std::string& flags) {
+    const RunResult run = predict(spec("--strategy ddp --gpus 2 --tf 1 --tb 2 --dtype amp-fp16 " + flags), nullptr);
+    return std::any_of(run.warnings.begin(), run.warnings.end(), [](const std::string& w) {
+      return w.starts_with("loss-scale 1024: ") && w.find("skips are not predicted") != std::string::npos;
+    });
+  };
+  CHECK(warned("--loss-scale 1024"));
+  CHECK_FALSE(warned("--loss-scale 65536"));
+  CHECK_FALSE(warned(""));
+}

@@ -1,0 +1,121 @@
+#include "sim/study/validate.hpp"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "sim/io/error.hpp"
+#include "sim/predict/predict.hpp"
+#include "sim/run/run_json.hpp"
+#include "sim/run/run_name.hpp"
+#include "tests/support/catch.hpp"
+#include "tests/support/golden.hpp"
+#include "tests/support/specs.hpp"
+#include "tests/support/temporary_folder.hpp"
+#include "tests/support/tiny_profile.hpp"
+
+using namespace pdl;
+
+namespace {
+
+/// A measured run whose step took `factor` of what is predicted for it, and its memory 1 / 1.25 of it on GPU 0.
+std::string write_measured(const TemporaryFolder& folder, const std::string& machine, const std::string& flags,
+                           double factor) {
+  const CostProfile profile = tiny_profile();
+  RunResult run = predict(spec(flags), &profile);
+  run.measured = true;
+  const double median = run.step_time.median_ms * factor;
+  run.step_time = {median, median * 0.99, median * 1.02, 30};
+  run.peak_memory_bytes[0] = run.peak_memory_bytes[0] * 4 / 5;
+  run.environment = {{"card", "Tiny GPU"}, {"count", 4}, {"date", "2026-01-03"}};
+  const std::string path = folder.write(machine + "/runs/" + run_name(run.spec) + ".json", "");
+  write_run(run, path);
+  return path;
+}
+
+}  // namespace
+
+TEST_CASE("errors against measured medians, worst first") {
+  const TemporaryFolder folder;
+  save_profile(tiny_profile(), folder.write("tiny/profile.json", ""));
+  const std::string common = "--dim 64 --depth 4 --batch 256 --gpus 2 ";
+  const std::vector<std::string> paths = {
+      write_measured(folder, "tiny", common + "--microbatches 4 --schedule gpipe", 1.0),
+      write_measured(folder, "tiny", common + "--microbatches 4 --schedule 1f1b", 0.8),
+      write_measured(folder, "tiny", common + "--microbatches 1 --strategy mp", 1.1)};
+  const Validation validation = validate(paths, std::nullopt);
+  REQUIRE(validation.runs.size() == 3);
+  CHECK(validation.runs[0].path == paths[1]);
+  CHECK(validation.runs[0].error_percent == Approx(25));
+  CHECK(validation.runs[1].path == paths[2]);
+  CHECK(validation.runs[1].error_percent == Approx(100 * (1 / 1.1 - 1)));
+  CHECK(validation.runs[2].error_percent == Approx(0).margin(1e-9));
+  CHECK(validation.runs[0].memory_error_percent.size() == 2);
+  CHECK(*validation.runs[0].worst_memory_error_percent() == Approx(25).margin(0.01));
+  CHECK(validation.step_time().mean == Approx((25 + 100 - 100 / 1.1) / 3));
+  CHECK(validation.step_time().median == Approx(100 - 100 / 1.1));
+  CHECK(validation.step_time().max == Approx(25));
+  CHECK(validation.memory().runs == 6);
+  CHECK(validation_json(validation)["step_time_error"]["max_percent"] == validation.step_time().max);
+  check_golden("validate.txt", validation_text(validation));
+  check_golden("validate.md", validation_markdown(validation));
+}
+
+TEST_CASE("two runs that are called the same have their folders in their names") {
+  const TemporaryFolder folder;
+  save_profile(tiny_profile(), folder.write("tiny/profile.json", ""));
+  const std::string common = "--dim 64 --depth 4 --batch 256 --gpus 2 --microbatches 4 --schedule ";
+  const std::string here = write_measured(folder, "tiny", common + "gpipe", 1.0),
+                    other = write_measured(folder, "tiny", common + "1f1b", 1.1);
+  const std::filesystem::path there = std::filesystem::path(here).parent_path().parent_path() / "runs_on_host_1";
+  std::filesystem::create_directories(there);
+  std::filesystem::copy_file(here, there / std::filesystem::path(here).filename());
+  const std::string name = std::filesystem::path(here).stem().string();
+  std::vector<std::string> names;
+  for (const ValidatedRun& run : validate({here, other, (there / (name + ".json")).string()}, std::nullopt).runs)
+    names.push_back(run.name);
+  std::sort(names.begin(), names.end());
+  std::vector<std::string> expected = {std::filesystem::path(other).stem().string(), "runs/" + name,
+                                       "runs_on_host_1/" + name};
+  std::sort(expected.begin(), expected.end());
+  CHECK(names == expected);
+}
+
+TEST_CASE("each machine has its own profile, one may be given for all") {
+  const TemporaryFolder folder;
+  save_profile(tiny_profile(), folder.write("one/profile.json", ""));
+  CostProfile slow = tiny_profile();
+  slow.name = "slow";
+  slow.host.clear();
+  save_profile(slow, folder.write("two/profile.json", ""));
+  const std::string flags = "--dim 64 --depth 1 --batch 256 --microbatches 1";
+  const std::string a = write_measured(folder, "one", flags, 1), b = write_measured(folder, "two", flags, 1);
+  const Validation own = validate({a, b}, std::nullopt);
+  CHECK(own.runs[0].profile_name == "slow");
+  CHECK(own.runs[0].error_percent == Approx(100 * (547.0 / 554 - 1)));
+  CHECK(own.runs[1].profile_name == "tiny");
+  CHECK_THAT(validation_text(own), ContainsSubstring("profile slow"));
+  const Validation given = validate({a, b}, folder / "one/profile.json");
+  CHECK(given.step_time().max == Approx(0).margin(1e-9));
+}
+
+TEST_CASE("summary of errors") {
+  CHECK(summarize({}).runs == 0);
+  CHECK(summarize({-3, 1}).median == 2);
+  CHECK(summarize({-3, 1}).mean == 2);
+  CHECK(summarize({-3, 1, 2}).max == 3);
+  CHECK(summarize({-3, 1, 2}).median == 2);
+}
+
+TEST_CASE("what cannot be validated is named") {
+  const TemporaryFolder folder;
+  const std::string flags = "--dim 64 --depth 1 --batch 256 --microbatches 1";
+  const std::string lonely = write_measured(folder, "lonely", flags, 1);
+  CHECK_THROWS_WITH(validate({lonely}, std::nullopt), ContainsSubstring(lonely + ": found no profile"));
+  save_profile(tiny_profile(), folder / "lonely/profile.json");
+  CHECK_NOTHROW(validate({lonely}, std::nullopt));
+  CHECK_THROWS_WITH(validate({lonely, lonely}, std::nullopt), ContainsSubstring("the run given twice"));
+  const CostProfile profile = tiny_profile();
+  write_run(predict(spec(flags), &profile), lonely);
+  CHECK_THROWS_WITH(validate({lonely}, std::nullopt), ContainsSubstring(lonely + ": found a predicted run"));
+  CHECK_THROWS_AS(validate({lonely}, std::nullopt), InputError);
+}

@@ -1,0 +1,143 @@
+// The profiles, runs and scenarios of the repository: what the README shows holds.
+#include <sys/resource.h>
+#include <cmath>
+#include <fstream>
+#include <sstream>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/support/catch.hpp"
+#include "tests/support/process.hpp"
+
+using namespace pdl;
+
+namespace {
+
+/// Of the runs in a folder of data/.
+nlohmann::json validation_of(const std::string& runs, const TemporaryFolder& folder) {
+  const Process run = run_program("pdl-sim", "validate '" PDL_SOURCE_DIR "/data/" + runs + "'/*.json --json -", folder);
+  INFO(run.err);
+  REQUIRE(run.exit_code == 0);
+  return nlohmann::json::parse(run.out);
+}
+
+/// Of programs that have ended: unlike the time on the wall, the same however busy the machine is.
+double processor_time_of_children_s() {
+  rusage usage{};
+  getrusage(RUSAGE_CHILDREN, &usage);
+  const auto seconds = [](const timeval& t) {
+    return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) / 1e6;
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+}  // namespace
+
+TEST_CASE("error of the predictions over the measured runs of the repository") {
+  const TemporaryFolder folder;
+  const nlohmann::json pipelines = validation_of("h100x4/runs", folder);
+  CHECK(pipelines["runs"].size() >= 118);
+  CHECK(pipelines["gpu_bound_step_time_error"]["mean_percent"] <= 2);
+  CHECK(pipelines["gpu_bound_step_time_error"]["max_percent"] <= 6);
+  const nlohmann::json data_parallel = validation_of("h200x4/runs", folder);
+  CHECK(data_parallel["runs"].size() >= 80);
+  CHECK(data_parallel["gpu_bound_step_time_error"]["values"] >= 60);
+  CHECK(data_parallel["gpu_bound_step_time_error"]["mean_percent"] <= 3);
+  for (const nlohmann::json& run : data_parallel["runs"]) {
+    INFO(run);
+    // Small models, which docs/accuracy.md explains; one of them is not above the rule's 10 %.
+    const bool known = run["run"] == "ddp_gpus4_mlp6x4096_batch64_mb1_fp32_sgd_nccl_process";
+    if (!run["host_bound"] && !known) CHECK(std::abs(run["error_percent"].get<double>()) <= 8);
+  }
+}
+
+TEST_CASE("runs of other hosts with the same cards: the profile of one serves all where GPUs bound the step") {
+  const TemporaryFolder folder;
+  for (const char* host : {"h200x4/runs_on_host_1", "h200x4/runs_on_host_2", "h200x4/runs_on_host_3"}) {
+    INFO(host);
+    const nlohmann::json validation = validation_of(host, folder);
+    CHECK(validation["gpu_bound_step_time_error"]["values"] >= 20);
+    CHECK(validation["gpu_bound_step_time_error"]["mean_percent"] <= 2);
+    CHECK(validation["gpu_bound_step_time_error"]["median_percent"] <= 1.5);
+  }
+}
+
+TEST_CASE("a step that the host bounds is said to be, of a single prediction too") {
+  const TemporaryFolder folder;
+  const std::string flags = "--strategy ddp --gpus 4 --no-gantt --profile h200x4 ";
+  const Process small = run_program("pdl-sim", flags + "--depth 2 --dim 1024 --batch 64", folder);
+  CHECK(small.exit_code == 0);
+  CHECK_THAT(small.out, ContainsSubstring("bound by the host"));
+  CHECK_THAT(run_program("pdl-sim", flags + "--depth 8 --dim 8192 --batch 2048", folder).out,
+             !ContainsSubstring("bound by the host"));
+}
+
+TEST_CASE("a sweep predicts all rows that a bundled profile can predict together, and compares like with like") {
+  const TemporaryFolder folder;
+  const auto sweep = [&](const std::string& flags) {
+    const Process run = run_program("pdl-sim", "sweep " + flags + " --json -", folder);
+    INFO(run.err);
+    REQUIRE(run.exit_code == 0);
+    return nlohmann::json::parse(run.out);
+  };
+  for (const char* flags :
+       {"--gpus 4 --pp 1,2,4 --schedule 1f1b,zb-h1 --microbatches 4,8 --depth 16 --dim 4096 --batch 4096",
+        "--gpus 4 --dp 1,2,4 --depth 16", "--gpus 2,4 --strategy mp,pp,ddp --dtype fp32,tf32"}) {
+    INFO(flags);
+    for (const nlohmann::json& row : sweep(flags)["rows"]) {
+      INFO(row);
+      CHECK_FALSE(row.contains("refused"));
+    }
+  }
+  // One GPU computes its batch whole: in micro-batches it is slower, and four GPUs would look faster than they are.
+  const nlohmann::json gpus = sweep("--gpus 1,2,4");
+  CHECK(gpus["rows"][0]["config"]["microbatches"] == 1);
+  CHECK(gpus["rows"][2]["config"]["microbatches"] == 8);
+  CHECK(gpus["rows"][0]["speedup"] == 1);
+  const nlohmann::json whole = sweep("--gpus 1 --microbatches 1,8");
+  CHECK(gpus["rows"][0]["step_time_ms"] == whole["rows"][0]["step_time_ms"]);
+  CHECK(whole["rows"][0]["step_time_ms"]["median"] < whole["rows"][1]["step_time_ms"]["median"]);
+}
+
+TEST_CASE("every scenario has its table and its answer, from the bundled profile") {
+  const TemporaryFolder folder;
+  const Process all = run_program("pdl-sim", "scenario --all", folder);
+  INFO(all.err);
+  REQUIRE(all.exit_code == 0);
+  for (const char* source :
+       {"HW3.1: ", "HW3.2: ", "HW3.3: ", "HW3.4: ", "HW3.5: ", "P9 / HW4 option A: ", "P9 / HW4 option B: "}) {
+    CHECK_THAT(all.out, ContainsSubstring(source));
+  }
+  CHECK_THAT(all.out, ContainsSubstring("On 2 GPUs one forward pass moves data 1 time"));
+  CHECK_THAT(all.out, ContainsSubstring("On 5 GPUs one forward pass moves data 4 times"));
+  CHECK_THAT(all.out, ContainsSubstring(" measured"));
+  CHECK_THAT(all.out, ContainsSubstring("-: not measured, or"));
+  CHECK_THAT(all.out, ContainsSubstring("data/ that has measured most rows, 6 of 6 (choose with --profile)"));
+  // A table wider than a screen is read by nobody. After the exercises: sets of runs with all of their settings.
+  std::istringstream exercises(all.out.substr(
+      0, all.out.find(nlohmann::json::parse(std::ifstream(PDL_SOURCE_DIR "/scenarios/validation.json"))["title"]
+                          .get<std::string>())));
+  std::size_t lines = 0;
+  for (std::string line; std::getline(exercises, line); ++lines) {
+    INFO(line);
+    CHECK(line.size() <= 140);
+  }
+  CHECK(lines > 500);
+}
+
+TEST_CASE("the main job: a table and a chart, in a small part of the time of all scenarios") {
+  const TemporaryFolder folder;
+  const std::string arguments = "--gpus 5 --depth 20 --schedule gpipe";
+  const double before_s = processor_time_of_children_s();
+  const Process run = run_program("pdl-sim", arguments, folder);
+  const double between_s = processor_time_of_children_s();
+  REQUIRE(run_program("pdl-sim", "scenario --all", folder).exit_code == 0);
+  // .04 s of 2.8 on one machine. A limit in seconds would be a test of the machine.
+  CHECK(between_s - before_s < (processor_time_of_children_s() - between_s) / 10);
+  CHECK(run.exit_code == 0);
+  CHECK_THAT(run.out, ContainsSubstring("costs: profile "));
+  CHECK_THAT(run.out, ContainsSubstring("GPU 4 |"));
+  const nlohmann::json json = nlohmann::json::parse(run_program("pdl-sim", arguments + " --json -", folder).out);
+  CHECK(json["gpus"].size() == 5);
+  CHECK(json["model"]["parameters"] == 20LL * (8192 * 8192 + 8192));
+}
