@@ -17,12 +17,10 @@
 #include <span>
 #include <vector>
 
+#include "sim/model/dtype.hpp"
 #include "sim/model/model.hpp"
 
 namespace pdl {
-
-/// Of parameters and gradients: fp32.
-inline constexpr std::int64_t kBytesPerNumber = 4;
 
 /// Indices of tensors, in the order in which they were put in.
 using TensorIndices = std::vector<std::size_t>;

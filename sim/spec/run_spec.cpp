@@ -442,10 +442,6 @@ RunSpec on_cpu(RunSpec spec) {
   return spec;
 }
 
-bool is_amp(Dtype dtype) {
-  return dtype == Dtype::amp_fp16 || dtype == Dtype::amp_bf16;
-}
-
 std::int64_t replica_count(const RunSpec& spec) {
   return is_data_parallel(spec) ? spec.gpus : spec.dp;
 }

@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/model/dtype.hpp"
 #include "sim/model/model.hpp"
 #include "sim/spec/schedule_csv.hpp"
 
@@ -24,7 +25,6 @@ namespace pdl {
 /// single: one GPU. mp: naive layer split, one program. pp: a pipeline, or several replicas of one. dp:
 /// nn.DataParallel, one process for all GPUs. ddp: DistributedDataParallel, a process a GPU.
 enum class Strategy { single, mp, pp, dp, ddp };
-enum class Dtype { fp32, tf32, amp_fp16, amp_bf16 };
 enum class Optimizer { sgd, adam };
 /// What activations travel by between stages (peer copies by the copy engine, NCCL send/recv, Gloo send/recv on CPU),
 /// and gradients between replicas (all-reduces of NCCL or Gloo; of pipelines that copy: NCCL's, on CPU Gloo's).
@@ -165,9 +165,6 @@ std::int64_t pipeline_workers(const RunSpec& spec);
 /// True for the strategies whose program is data parallel alone: dp and ddp.
 bool is_data_parallel(const RunSpec& spec);
 
-/// Mixed precision by autocast: amp-fp16, amp-bf16.
-bool is_amp(Dtype dtype);
-
 /// As it runs on CPU where nothing was said of the transport: DDP's gradients by Gloo, since NCCL needs GPUs.
 RunSpec on_cpu(RunSpec spec);
 
@@ -184,7 +181,6 @@ std::vector<SettingValue> to_settings(const RunSpec& spec);
 std::string describe(const RunSpec& spec);
 
 std::string to_string(Strategy);
-std::string to_string(Dtype);
 std::string to_string(Optimizer);
 std::string to_string(Transport);
 std::string to_string(PointToPoint);
