@@ -10,7 +10,7 @@
 #include <tuple>
 #include <vector>
 
-#include "runtime/trace/stream_time.hpp"
+#include "runtime/device/stream_time.hpp"
 #include "sim/io/error.hpp"
 
 #if PDL_CUDA

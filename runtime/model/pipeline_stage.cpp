@@ -10,8 +10,8 @@
 #include <mutex>
 #include <tuple>
 
+#include "runtime/device/stream_time.hpp"
 #include "runtime/model/initial_values.hpp"
-#include "runtime/trace/stream_time.hpp"
 
 namespace pdl {
 namespace {

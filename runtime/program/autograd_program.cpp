@@ -8,11 +8,11 @@
 #include <utility>
 
 #include "runtime/device/devices.hpp"
-#include "runtime/device/host_sleep.hpp"
 #include "runtime/model/autocast.hpp"
 #include "runtime/model/autograd_model.hpp"
 #include "runtime/model/grad_scaler.hpp"
 #include "runtime/model/initial_values.hpp"
+#include "runtime/trace/host_sleep.hpp"
 #include "runtime/trace/span_recorder.hpp"
 #include "sim/io/error.hpp"
 

@@ -15,12 +15,12 @@
 
 #include "runtime/comm/replica_copies.hpp"
 #include "runtime/device/devices.hpp"
-#include "runtime/device/host_sleep.hpp"
 #include "runtime/executor/worker_threads.hpp"
 #include "runtime/model/autocast.hpp"
 #include "runtime/model/autograd_model.hpp"
 #include "runtime/model/grad_scaler.hpp"
 #include "runtime/model/initial_values.hpp"
+#include "runtime/trace/host_sleep.hpp"
 #include "runtime/trace/span_recorder.hpp"
 #include "sim/io/error.hpp"
 #include "sim/plan/data_parallel.hpp"

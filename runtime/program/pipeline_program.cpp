@@ -15,12 +15,12 @@
 #include "runtime/comm/process_group.hpp"
 #include "runtime/comm/rendezvous.hpp"
 #include "runtime/device/devices.hpp"
-#include "runtime/device/host_sleep.hpp"
 #include "runtime/executor/dependencies.hpp"
 #include "runtime/executor/task_board.hpp"
 #include "runtime/executor/worker_device.hpp"
 #include "runtime/executor/worker_threads.hpp"
 #include "runtime/model/pipeline_stage.hpp"
+#include "runtime/trace/host_sleep.hpp"
 #include "sim/io/error.hpp"
 
 #if PDL_CUDA

@@ -17,7 +17,9 @@ enum class Dtype : std::uint8_t { fp32, tf32, amp_fp16, amp_bf16 };
 inline constexpr std::int64_t kBytesPerNumber = 4;
 
 /// Mixed precision by autocast: amp-fp16, amp-bf16.
-inline bool is_amp(Dtype dtype) { return dtype == Dtype::amp_fp16 || dtype == Dtype::amp_bf16; }
+inline bool is_amp(Dtype dtype) {
+  return dtype == Dtype::amp_fp16 || dtype == Dtype::amp_bf16;
+}
 
 /// "fp32", "tf32", "amp-fp16", "amp-bf16"
 std::string to_string(Dtype dtype);

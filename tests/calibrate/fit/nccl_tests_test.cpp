@@ -610,7 +610,7 @@ TEST_CASE("a JSON report is what its table is", "[nccl_tests]") {
       full.find("\"ngpus\": 4,"), 11,
       R"("ngpus": 2, "graph": 4, "blocking_collectives": "true", )"
       R"("devices": [{"rank": 0, "group": 0, "hostname": "a", )"
-       R"("device_hex": "0000:01:00", "device_info": "NVIDIA H100"},)"
+      R"("device_hex": "0000:01:00", "device_info": "NVIDIA H100"},)"
       R"({"rank": 2, "group": 0, "hostname": "b", "device_hex": "0000:01:00", "device_info": "NVIDIA H100"}],)");
   full.replace(0, 1,
                R"({"args": ["./build/all_reduce_perf_mpi", "-J", "f"], )"

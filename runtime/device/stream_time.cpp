@@ -1,4 +1,4 @@
-#include "runtime/trace/stream_time.hpp"
+#include "runtime/device/stream_time.hpp"
 
 #include <algorithm>
 
