@@ -17,10 +17,9 @@
 //   extra.losses        one number a step, warm-up and recorded steps included
 //   extra.warmup_ms     the time of each warm-up step, in order
 //   extra.step_time_stddev_ms   standard deviation of the measured steps
-//   extra.skipped_steps, extra.skipped, extra.loss_scale     amp-fp16: measured steps whose gradients were not finite,
-//                                                            which
-//                       are no part of any statistic; all such steps, by their place in extra.losses; the scale at the
-//                       end
+//   extra.skipped_steps amp-fp16: measured steps whose gradients were not finite, which are no part of any statistic
+//   extra.skipped       all such steps, by their place in extra.losses
+//   extra.loss_scale    the scale at the end
 //   extra.recording     step_time_ms (median of the recorded steps), overhead_fraction (against the measured median),
 //                       clock_uncertainty_us (of the recorded step that is the timeline)
 //

@@ -118,8 +118,7 @@ nlohmann::json check_losses(const Plan& plan, RuntimeOptions options, Rendezvous
       compare_losses(trained.losses, reference_losses(plan.spec, options, device, steps, trained.skipped));
   std::fprintf(stderr,
                "check: the losses of %d steps with learning rate %.3g differ from those of plain training in fp32 by "
-               "at most %.3g "
-               "of the way that these have gone, which is %.3g of the first (%s)\n",
+               "at most %.3g of the way that these have gone, which is %.3g of the first (%s)\n",
                steps, options.learning_rate, agreement.relative_difference, agreement.fall,
                agreement.equal ? "equal" : "NOT equal");
   if (!agreement.equal)

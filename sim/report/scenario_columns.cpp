@@ -219,8 +219,7 @@ const std::array kColumns = {
                    live_activations},
     of_spans(number("busy", "busy", "%",
                     "busy: share of the step in which the GPU is at a task of computation, from its first kernel to "
-                    "its last; where the "
-                    "host bounds the step, waits for the host are inside",
+                    "its last; where the host bounds the step, waits for the host are inside",
                     1, true, [](const CellPlace& c) { return share_of_step(c, gpu_of(c).busy_ns); })),
     of_spans({"idle", "idle, when", "ms",
               "idle, when: before the first task of the GPU + between its tasks + after its last "
@@ -254,8 +253,7 @@ const std::array kColumns = {
            "efficiency: speed-up / (GPUs of the row / GPUs of the row that it refers to)", 1, false, efficiency),
     of_spans(number("exposed_communication", "exposed\ncomm.", "%",
                     "exposed comm.: share of the step in which a GPU communicates and is at no task of computation, "
-                    "averaged over the GPUs; "
-                    "where the host bounds the step, waits for the host are inside such tasks",
+                    "averaged over the GPUs; where the host bounds the step, waits for the host are inside such tasks",
                     1, false, exposed_communication)),
     of_spans(number("comm", "commu-\nnicates", "%",
                     "communicates: share of the step in which the GPU communicates and is at no task of computation", 1,

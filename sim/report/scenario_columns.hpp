@@ -13,7 +13,7 @@
 
 namespace pdl {
 
-/// What one cell is computed from. `side` picks predicted or measured; `gpu` counts in columns of GPUs only.
+/// What one cell is computed from. `measured`: of the two runs of its row; `gpu` counts in columns of GPUs only.
 struct CellPlace {
   const ScenarioTable& table;
   std::size_t row;

@@ -165,8 +165,8 @@ std::string legend(const Sweep& sweep, std::size_t width) {
   return wrap(
       exposed +
           "bound: the order with its compute costs alone, no transfers, no host, no optimizer; peak memory, live "
-          "activations: of "
-          "the GPU that has most; live activations: pairs of a stage and a micro-batch that are kept for a backward",
+          "activations: of the GPU that has most; live activations: pairs of a stage and a micro-batch that are kept "
+          "for a backward",
       width);
 }
 

@@ -44,8 +44,7 @@ struct ScenarioTable {
 /// The rows that were measured.
 ScenarioTable measured_rows(ScenarioTable table);
 
-/// The row that speed-ups of `row` refer to: the first one with the same model, batch, rounds and
-/// delay.
+/// The row that speed-ups of `row` refer to: the first one with the same model, batch, rounds and delay.
 std::size_t baseline_row(const ScenarioTable& table, std::size_t row);
 
 }  // namespace pdl

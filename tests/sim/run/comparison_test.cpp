@@ -8,8 +8,7 @@ using namespace pdl;
 namespace {
 
 RunResult predicted() {
-  return
-      drawn_run(2, {{0, "aabb....BBBAAAo"}, {0, "..>>..........."}, {1, "...aabbBBBAAA.o"}, {1, "..........<<..."}});
+  return drawn_run(2, {{0, "aabb....BBBAAAo"}, {0, "..>>..........."}, {1, "...aabbBBBAAA.o"}, {1, "..........<<..."}});
 }
 
 RunResult measured() {
