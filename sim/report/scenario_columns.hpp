@@ -1,6 +1,6 @@
 // Every column that the table of a scenario may have: its name, head and legend, and what its cells are computed from.
 //
-//   {"throughput", "through-\nput", "samples/s", "", ..., [](const CellPlace& c) { return c.run().metrics.throughput...; }}
+//   {"throughput", "through-\nput", "samples/s", ..., [](const CellPlace& c) { return c.run().metrics.through...; }}
 //
 // Adding one is a line in scenario_columns.cpp; nothing else is touched.
 #pragma once
