@@ -3,113 +3,195 @@
 
     tests/include_direction.py [ROOT]
 
-Reads every #include "..." of the C++ files under sim/, runtime/, calibrate/ and tests/, and prints
-FILE:LINE for each that goes against ALLOWED below, names no file, or is not written from the project's root.
-Also refuses folders whose name says nothing (common, utils, manager, helper), headers of Torch, CUDA, NCCL or Gloo
-in sim/ and calibrate/fit, and source folders that ALLOWED does not know.
+Reads every #include of the C++ files under sim/, runtime/, calibrate/ and tests/, and prints FILE:LINE for each that
+goes against ALLOWED below, names no file, or is not written from the project's root. Also refused: folders that ALLOWED
+does not know, folders whose name says nothing (common, utils, manager, helper), what ALLOWED permits and no file needs,
+headers of Torch, CUDA, NCCL or Gloo where nothing is linked to them, the parser of command lines outside the programs,
+a folder of tests that mirrors no folder of sources, and a test that neither is named for a source file
+(tests/sim/plan/plan_test.cpp for sim/plan/plan.cpp) nor says in its first line what it tests.
 Exit 0: all arrows hold. Exit 1: some do not. Exit 2: nothing to read under ROOT.
 """
 import re
 import sys
 from pathlib import Path
 
-# A room may include itself, and the rooms named here. Longest matching prefix wins.
-SIM = ["sim/spec", "sim/plan", "sim/cost", "sim/engine", "sim/timeline", "sim/search", "sim/report"]
+# The trees and the rooms of each, in their order: a room includes rooms before it only, those that ALLOWED names.
+ORDER = {
+    "sim": "io model spec plan timeline cost engine memory run predict study course report tool".split(),
+    "runtime": "device comm model trace executor program measure tool".split(),
+    "calibrate": "fit probe tool".split(),
+}
+# What a room may include beside itself: rooms, or single files. No more than its files need: what none of them needs is
+# refused too, so a line is added here with the first file that needs it.
 ALLOWED = {
-    "sim/spec": [],
-    "sim/plan": ["sim/spec"],
-    "sim/cost": ["sim/plan", "sim/spec"],
-    "sim/engine": ["sim/plan", "sim/cost", "sim/spec", "sim/timeline"],
-    "sim/timeline": ["sim/plan", "sim/spec"],
-    "sim/search": ["sim/spec"],
-    "sim/report": ["sim/timeline", "sim/plan", "sim/spec", "sim/cost"],
-    "sim/tool": SIM,
-    "runtime": ["sim/spec", "sim/plan", "sim/timeline"],
-    "runtime/measure": ["runtime", "sim/spec", "sim/plan", "sim/timeline", "sim/report"],
-    "runtime/tool": ["runtime", "sim/spec", "sim/plan", "sim/timeline", "sim/report", "sim/tool/flags.hpp"],
-    "calibrate/fit": ["sim/spec", "sim/plan", "sim/cost", "sim/timeline"],
-    "calibrate/probe": ["runtime", "calibrate/fit"] + SIM,
-    "calibrate/tool": ["calibrate", "runtime"] + SIM,
-    "tests": ["sim", "runtime", "calibrate"],
+    "sim/io": "",
+    "sim/model": "sim/io",
+    "sim/spec": "sim/io sim/model",
+    "sim/plan": "sim/io sim/model sim/spec",
+    "sim/timeline": "sim/plan",
+    "sim/cost": "sim/io sim/spec sim/plan",
+    # Of costs the values, not where they come from.
+    "sim/engine": "sim/io sim/plan sim/timeline sim/cost/task_cost.hpp sim/cost/host_pauses.hpp",
+    "sim/memory": "sim/plan",
+    "sim/run": "sim/io sim/spec sim/plan sim/timeline sim/cost/environment.hpp",
+    "sim/predict": "sim/io sim/spec sim/plan sim/cost sim/engine sim/memory sim/run",
+    "sim/study": "sim/io sim/spec sim/cost sim/run sim/predict",
+    "sim/course": "sim/io sim/run sim/predict/host_bound.hpp sim/study",
+    "sim/report": "sim/io sim/spec sim/run sim/predict/host_bound.hpp sim/study sim/course",
+    "sim/tool": "sim/io sim/spec sim/cost sim/run sim/predict sim/study sim/report",
+    "runtime/device": "sim/io sim/plan",
+    "runtime/comm": "sim/io sim/spec sim/plan",
+    "runtime/model": "runtime/device sim/io sim/spec sim/plan",
+    "runtime/trace": "runtime/device sim/io sim/plan sim/timeline",
+    "runtime/executor": "runtime/comm runtime/trace sim/io sim/plan",
+    "runtime/program": "runtime/device runtime/comm runtime/model runtime/trace runtime/executor sim/io sim/plan",
+    "runtime/measure": "runtime/device runtime/comm runtime/trace runtime/program sim/io sim/run",
+    "runtime/tool": "runtime/device runtime/comm runtime/model runtime/program runtime/measure "
+                    "sim/io sim/spec sim/run sim/study/scenario.hpp sim/report sim/tool/flags.hpp",
+    "calibrate/fit": "sim/io sim/cost",
+    "calibrate/probe": "calibrate/fit runtime/device runtime/comm runtime/model runtime/trace runtime/program "
+                       "runtime/measure/environment.hpp sim/io sim/spec sim/cost sim/memory/memory.hpp",
+    "calibrate/tool": "calibrate/fit calibrate/probe runtime/comm/waiting.hpp sim/io sim/report",
+    "tests/sim": "sim tests/support tests/oracle",
+    "tests/runtime": "sim runtime tests/support",
+    "tests/calibrate": "sim runtime calibrate tests/support",
+    "tests/gpu": "sim runtime tests/support",
+    "tests/support": "sim runtime",
+    "tests/oracle": "sim",  # the slow way to the same answer
 }
-# Single files that join rooms, and what they may include beyond their room.
-ALLOWED_FOR_FILE = {
-    "sim/predict/predict.cpp": ["sim/engine"],  # plan -> price -> run -> result, for every report that predicts
-    "sim/predict/find_order.cpp": ["sim/engine", "sim/search"],  # the same for every order that a search tries
-    # The programs tell the recorder when a task begins and ends.
-    "runtime/program/autograd_program.cpp": ["runtime/trace/span_recorder.hpp"],
-    "runtime/executor/cpu_worker.cpp": ["runtime/trace/span_recorder.hpp"],
-    "runtime/executor/cuda_worker.cpp": ["runtime/trace/span_recorder.hpp"],
-}
-ROOTS = ("sim", "runtime", "calibrate", "tests")
-WITHOUT_TORCH = ("sim", "calibrate/fit")
+# Whole files rather than rooms: nothing of the project in them.
+FILES_OF_NO_ROOM = ("runtime/torch_precompiled.hpp",)
+ROOTS = (*ORDER, "tests")
+# What mirrors no folder of sources: what tests share, and what is no unit test.
+OTHER_TESTS = {"bench", "golden", "gpu", "oracle", "peers", "support"}
 TORCH = re.compile(r"^(torch|ATen|c10|caffe2|gloo|kineto|cuda|nccl|cupti)")
+WITHOUT_TORCH = ("sim", "calibrate/fit", "tests/sim", "tests/calibrate/fit")
+COMMAND_LINES = re.compile(r"^CLI/")
+PROGRAMS = ("sim/tool", "runtime/tool", "calibrate/tool")
 NAMES_THAT_SAY_NOTHING = {"common", "util", "utils", "manager", "managers", "helper", "helpers", "misc"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^">]+)[">]')
 
 
-def inside(path, room):
-    return path == room or path.startswith(room + "/")
+def inside(path, folder):
+    return path == folder or path.startswith(folder + "/")
 
 
 def room_of(path):
     """The room of ALLOWED that holds this path, or None."""
-    rooms = [room for room in ALLOWED if inside(path, room)]
-    return max(rooms, key=len) if rooms else None
+    room = "/".join(path.split("/")[:2])
+    return room if room in ALLOWED else None
 
 
-def violations_of_line(source, bracket, target, root):
+def permission(room, target):
+    """What of ALLOWED lets a file of this room include the target, or None."""
+    return next((entry for entry in [room, *ALLOWED[room].split()] if inside(target, entry)), None)
+
+
+def problem_of_system_header(source, target):
+    if TORCH.match(target) and any(inside(source, folder) for folder in WITHOUT_TORCH):
+        return f"includes <{target}>, but {room_of(source)} is built without Torch and CUDA"
+    if COMMAND_LINES.match(target) and not any(inside(source, folder) for folder in PROGRAMS):
+        return f"includes <{target}>, but only {', '.join(PROGRAMS)} read command lines"
+    return None
+
+
+def problem_of_line(source, target, root, needed):
     room = room_of(source)
-    if bracket == "<":
-        if TORCH.match(target) and any(inside(source, folder) for folder in WITHOUT_TORCH):
-            yield f'includes <{target}>, but {room} is built without Torch and CUDA'
-        return
     if not (root / target).is_file():
-        yield f'includes "{target}", which is no file seen from the project root'
-        return
-    target_room = room_of(target)
-    allowed = ALLOWED[room] + ALLOWED_FOR_FILE.get(source, [])
-    if target_room is None:
-        yield f'includes "{target}", which is in no room'
-    elif not inside(target, room) and not any(inside(target, folder) for folder in allowed):
-        may = ", ".join(ALLOWED[room]) or "nothing"
-        yield f'includes "{target}", but {room} may include only itself and {may}'
+        return f'includes "{target}", which is no file seen from the project root'
+    if target in FILES_OF_NO_ROOM:
+        return None
+    if room_of(target) is None:
+        return f'includes "{target}", which is in no room'
+    entry = permission(room, target)
+    needed.add((room, entry))
+    if entry is None:
+        return f'includes "{target}", but {room} may include only itself and {ALLOWED[room] or "nothing"}'
+    return None
 
 
-def violations_of_file(path, root):
+def problems_of_file(path, root, needed):
     source = path.relative_to(root).as_posix()
+    if source in FILES_OF_NO_ROOM:
+        return
     if room_of(source) is None:
         yield f"{source}:1: is in no room that tests/include_direction.py knows"
         return
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
         match = INCLUDE.match(line)
-        if match:
-            for problem in violations_of_line(source, match[1], match[2], root):
-                yield f"{source}:{number}: {problem}"
+        if not match:
+            continue
+        problem = problem_of_system_header(source, match[2]) if match[1] == "<" else \
+            problem_of_line(source, match[2], root, needed)
+        if problem:
+            yield f"{source}:{number}: {problem}"
+
+
+def problem_of_test(path, root):
+    source = path.relative_to(root / "tests").as_posix().removesuffix("_test.cpp")
+    named_for_a_file = any((root / f"{source}{suffix}").is_file() for suffix in (".cpp", ".hpp"))
+    if named_for_a_file or path.read_text(encoding="utf-8").startswith("// "):
+        return None
+    return f"tests/{source}_test.cpp:1: there is no {source}.cpp, and the first line does not say what is tested"
+
+
+def problems_of_folder(path, root):
+    folder = path.relative_to(root).as_posix()
+    if path.name.lower() in NAMES_THAT_SAY_NOTHING:
+        yield f"{folder}: a folder is named for what it holds, not '{path.name}'"
+    if folder.startswith("tests/") and folder.split("/")[1] not in OTHER_TESTS and path.name != "__pycache__":
+        source = folder.removeprefix("tests/")
+        if not (root / source).is_dir():
+            yield f"{folder}: tests mirror the sources, and there is no folder {source}"
 
 
 def check(root):
-    """(number of files read, list of violations)"""
-    files, problems = [], []
+    """(number of files read, list of problems, set of (room, entry of ALLOWED that one of its files needs))"""
+    files, problems, needed = [], [], set()
     for top in ROOTS:
         for path in sorted((root / top).rglob("*")):
-            if path.is_dir() and path.name.lower() in NAMES_THAT_SAY_NOTHING:
-                problems.append(f"{path.relative_to(root).as_posix()}: a folder is named for what it holds, not '{path.name}'")
-            if path.suffix in (".hpp", ".cpp", ".h", ".cu", ".cuh"):
+            if path.is_dir():
+                problems += problems_of_folder(path, root)
+            elif path.suffix in (".hpp", ".cpp", ".h", ".cu", ".cuh"):
                 files.append(path)
     for path in files:
-        problems += violations_of_file(path, root)
-    return len(files), problems
+        problems += problems_of_file(path, root, needed)
+        if path.name.endswith("_test.cpp") and (problem := problem_of_test(path, root)):
+            problems.append(problem)
+    return len(files), problems, needed
+
+
+def problems_of_table():
+    """ALLOWED itself keeps to ORDER: each room of ORDER has a line, and names in it only what is before."""
+    rooms = [f"{tree}/{room}" for tree in ORDER for room in ORDER[tree]]
+    for room in rooms:
+        if room not in ALLOWED:
+            yield f"tests/include_direction.py: {room} has no line in ALLOWED"
+    for room in ALLOWED:
+        if room not in rooms and not room.startswith("tests/"):
+            yield f"tests/include_direction.py: {room} is not in ORDER"
+        for entry in ALLOWED[room].split() if room in rooms else ():
+            if room_of(entry) not in rooms[:rooms.index(room)]:
+                yield f"tests/include_direction.py: {room} may not include {entry}, which is not before it in ORDER"
+
+
+def needless(needed):
+    """What ALLOWED permits and no file needs."""
+    for room, allowed in ALLOWED.items():
+        for entry in allowed.split():
+            if (room, entry) not in needed and not room.startswith("tests/"):
+                yield f"tests/include_direction.py: {room} may include {entry}, and no file of it does"
 
 
 def main():
     root = Path(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).parent.parent).resolve()
-    count, problems = check(root)
-    for problem in problems:
-        print(problem)
+    count, problems, needed = check(root)
     if count == 0:
         print(f"no C++ file under {root}/{{{','.join(ROOTS)}}}")
         return 2
+    problems += [*problems_of_table(), *needless(needed)]
+    for problem in problems:
+        print(problem)
     print(f"{count} files, {len(problems)} against the direction of includes")
     return 1 if problems else 0
 

@@ -45,8 +45,8 @@ struct NcclTests {
   std::string card;                     // as the lines of the ranks name it; empty: they do not
   std::int64_t rows_without_bytes = 0;  // rows of 0 bytes (small sizes of all_gather), which measure nothing
   bool checked = false;                 // results were verified (#wrong), not "N/A"
-  std::vector<std::string>
-      doubts;                   // why its times are not those of a call as training makes it; repeated in predictions
+  /// Why its times are not those of a call as training makes it; repeated in predictions.
+  std::vector<std::string> doubts;
   std::vector<Sample> samples;  // ascending bytes
 };
 

@@ -2,11 +2,11 @@
 //
 //   {"version": 3, "args": ["./all_reduce_perf", ...],
 //    "config": {"nthreads": 1, "ngpus": 1, "warmup_iters": 1, "iterations": 20, "aggregated_iterations": 1, "graph": 0,
-//               "blocking_collectives": "false", "devices": [{"rank": 0, "group": 0, "hostname": "a", "device_hex":
-//               ...}]},
-//    "results": [{"size": 1024, "count": 256, "type": "float", "redop": "sum", "in_place": {"time": 16.17, "alg_bw":
-//    0.06,
-//                 "bus_bw": 0.06, "nwrong": 0}}], "out_of_bounds": {"count": 0, "okay": "true"}}
+//               "blocking_collectives": "false",
+//               "devices": [{"rank": 0, "group": 0, "hostname": "a", "device_hex": ...}]},
+//    "results": [{"size": 1024, "count": 256, "type": "float", "redop": "sum",
+//                 "in_place": {"time": 16.17, "alg_bw": 0.06, "bus_bw": 0.06, "nwrong": 0}}],
+//    "out_of_bounds": {"count": 0, "okay": "true"}}
 //
 // Of each process only the first GPU is among the devices; the process has nthreads x ngpus of them. Times in us,
 // whatever the keys say.

@@ -38,8 +38,8 @@ struct Sample {
   std::int64_t warmup = 0;           // leading values that are not measurements; they stay in the file
   std::vector<double> values;        // time on the device (host probes: of the host), one a measurement
   std::vector<double> issue_values;  // time the host took to issue it; empty: not measured
-  std::int64_t calls_before =
-      0;  // calls before the first value that no value counts: warm-up of the program that measured
+  /// Calls before the first value that no value counts: warm-up of the program that measured.
+  std::int64_t calls_before = 0;
   std::int64_t calls_a_value = 1;     // calls of which each value is the mean
   std::vector<KernelSample> kernels;  // empty: not recorded
   std::optional<double> sm_clock_mhz;

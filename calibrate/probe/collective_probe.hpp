@@ -2,9 +2,8 @@
 //
 //   probe_collectives(options, runtime, collect, progress);      // samples "collective"
 //
-//   GPU 0   [ held ..... ][all_reduce][all_reduce][all_reduce]|       a measurement is the mean of several, back to
-//           back,
-//   GPU 1   [ held ....... ][all_reduce][all_reduce][all_reduce]|     between events; of the GPUs the longest counts
+//   GPU 0   [ held ..... ][all_reduce][all_reduce][all_reduce]|       a measurement is the mean of several between
+//   GPU 1   [ held ....... ][all_reduce][all_reduce][all_reduce]|     events, back to back; the longest GPU counts
 //
 // On CUDA NCCL by ncclCommInitAll: the rings, trees and protocols that NCCL chooses by itself, as under PyTorch, and
 // whatever its environment variables say (NCCL_NVLS_ENABLE, ...). Each sample has its kernel with the thread blocks, of

@@ -1,7 +1,7 @@
 // Probes of what one device computes: layers forward and backward, loss, optimizer, in both programs; buckets.
 //
-//   for (const ProbePart& part : compute_parts(options, runtime, pace)) ...   // samples "layer", "loss", "optimizer",
-//                                                                             "bucket"
+//   for (const ProbePart& part : compute_parts(options, runtime, pace)) ...
+//   -> samples "layer", "loss", "optimizer", "bucket"
 //
 // The code that is timed is the runtime's own: the stages of a pipeline of 3 stages x 4 layers (first stage: no input
 // gradient for its first layer; last stage: the loss), and the same as LibTorch modules under autograd. A layer's time

@@ -2,9 +2,8 @@
 //
 //   probe_overlap(options, runtime, collect, progress);      // samples "overlap"
 //
-//   GPU, compute     [layer][layer][layer][layer][layer][layer]        name compute: of a layer while all-reduces run
-//   GPU, collective  [all_reduce][all_reduce][all_reduce]              name communication: of an all-reduce while
-//                    layers run
+//   GPU, compute     [layer][layer][layer][layer]     name compute: of a layer while all-reduces run
+//   GPU, collective  [all_reduce][all_reduce]         name communication: of an all-reduce while layers run
 //
 // Copies in place of layers say how much a kernel that does nothing but move memory slows an all-reduce
 // (sim/cost/price.cpp). The layers are not used by predictions, which reckon with multiprocessors

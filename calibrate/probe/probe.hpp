@@ -26,10 +26,10 @@ struct ProbeOptions {
   std::vector<std::int64_t> dims;   // width of square layers
   std::vector<std::int64_t> rows;   // samples of a micro-batch
   std::vector<std::string> dtypes;  // fp32, tf32, amp-fp16, amp-bf16; the pipeline's stages have the first two only
-  std::vector<std::int64_t>
-      tensor_core_dims;  // of all but fp32; empty: 1024, 4096, 8192 where `dims` is left open, else `dims`
-  std::int64_t least_pipeline_rows =
-      0;  // fewer only in the one-thread programs; 0: 32 on CUDA where `rows` is left open
+  /// Of all but fp32; empty: 1024, 4096, 8192 where `dims` is left open, else `dims`.
+  std::vector<std::int64_t> tensor_core_dims;
+  /// Fewer only in the one-thread programs; 0: 32 on CUDA where `rows` is left open.
+  std::int64_t least_pipeline_rows = 0;
   std::vector<std::string> optimizers;  // sgd, adam
   std::vector<std::string> transports;  // copy, nccl, gloo
   double max_seconds = 290;             // layers are repeated less often where it would take longer; a few times always

@@ -95,8 +95,7 @@ void add_flags(CLI::App& app, CommandLine& line) {
       ->type_name("S");
   app.add_flag("--resume", line.probe.resume,
                "goes on with a calibration that was interrupted: what it had measured is in the file of --samples "
-               "(else of --out) "
-               "with .partial behind its name");
+               "(else of --out) with .partial behind its name");
   app.add_option("--wait-limit", line.wait_limit_s, "ends (exit code 3) where nothing has moved for so long [120]")
       ->type_name("S");
   app.add_option("--seed", line.probe.seed, "of weights and data [0]")->type_name("N");

@@ -1,7 +1,6 @@
 // NCCL all-reduces of gradients between the replicas of a stage: one communicator a group.
 //
-//   NcclGroups groups(3, {{0, {0, 2}}, {1, {1, 3}}}, store);   // in the thread or process of worker 3, whose device is
-//                                                              current
+//   NcclGroups groups(3, {{0, {0, 2}}, {1, {1, 3}}}, store);   // in worker 3's thread or process, its device current
 //   groups.average(1, gradients, stream);                      // with worker 1's
 //
 // All members call with tensors of the same sizes, in the same order. All tensors travel in one call of NCCL, in place;

@@ -1,8 +1,7 @@
 // NCCL send and receive between neighbouring workers: one communicator of two ranks for every channel, so that no
 // message waits for one of another direction, neighbour or lane.
 //
-//   NcclPairs pairs(1, {{0, 1, 0}, {1, 0, 1}}, store);   // in the thread or process of worker 1, whose device is
-//                                                        current
+//   NcclPairs pairs(1, {{0, 1, 0}, {1, 0, 1}}, store);   // in worker 1's thread or process, its device current
 //   pairs.receive(buffer, bytes, {0, 1, 0}, stream);     // from worker 0, on this stream
 //
 // NCCL matches the messages of a communicator by their order. The sender is its rank 0, the receiver its rank 1. Only

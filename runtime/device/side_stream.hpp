@@ -1,8 +1,7 @@
 // A second stream of a device for work that need not come next.
 //
 //   SideStream side(device);
-//   side.run([&] { ... });       // issued now; starts after what the current stream holds, and runs beside what
-//                                follows
+//   side.run([&] { ... });       // issued now; starts after what the current stream holds, beside what follows there
 //   side.join();                 // what the current stream gets from now on starts after it
 //
 // On CPU the work runs at once. Not here: which work may run beside which.

@@ -1,7 +1,6 @@
 #include "runtime/measure/measure.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstdlib>
 #include <limits>
@@ -16,7 +15,6 @@
 #include "runtime/measure/run_record.hpp"
 #include "runtime/trace/span_recorder.hpp"
 #include "sim/io/error.hpp"
-#include "sim/report/progress_bar.hpp"
 #include "sim/run/metrics.hpp"
 
 namespace pdl {
@@ -32,13 +30,14 @@ int recorded_steps(const Plan& plan, const RuntimeOptions& options) {
 
 class Stopwatch {
  public:
-  Stopwatch(const Plan& plan, const RuntimeOptions& options, StepProgram& program, Rendezvous* rendezvous)
+  Stopwatch(const Plan& plan, const RuntimeOptions& options, StepProgram& program, Rendezvous* rendezvous,
+            const StepsDone& steps_done)
       : program_(program),
         rendezvous_(rendezvous),
+        steps_done_(steps_done),
         holds_loss_(holds_a_last_stage(plan, options)),
         all_steps_(options.warmup + options.steps + recorded_steps(plan, options)) {
-    if (options.rank <= 0) progress_.emplace("pdl-run", std::chrono::minutes(1));
-    show_progress();
+    if (steps_done_) steps_done_(steps_, all_steps_);
   }
 
   StepInterval step(SpanRecorder* recorder) {
@@ -51,7 +50,7 @@ class Stopwatch {
     if (interval.skipped) skipped_.push_back(steps_);
     ++steps_;
     if (holds_loss_) keep_loss();
-    show_progress();
+    if (steps_done_) steps_done_(steps_, all_steps_);
     return interval;
   }
 
@@ -66,12 +65,6 @@ class Stopwatch {
     return false;
   }
 
-  void show_progress() {
-    if (!progress_) return;
-    progress_->show(static_cast<double>(steps_) / all_steps_,
-                    std::to_string(steps_) + " of " + std::to_string(all_steps_) + " steps");
-  }
-
   void keep_loss() {
     losses_.push_back(program_.loss());
     if (!std::isfinite(losses_.back())) {
@@ -81,10 +74,10 @@ class Stopwatch {
 
   StepProgram& program_;
   Rendezvous* rendezvous_;
+  const StepsDone& steps_done_;
   bool holds_loss_;
   int all_steps_;
   std::int64_t steps_ = 0;
-  std::optional<ProgressBar> progress_;
   std::vector<double> losses_;
   std::vector<std::int64_t> skipped_;
 };
@@ -262,9 +255,9 @@ Quartiles quartiles(std::vector<double> values) {
 }
 
 RunResult measure(const Plan& plan, const RuntimeOptions& options, StepProgram& program, const std::string& command,
-                  Rendezvous* rendezvous) {
+                  Rendezvous* rendezvous, const StepsDone& steps_done) {
   SpanRecorder recorder(plan.graph, options);
-  Stopwatch stopwatch(plan, options, program, rendezvous);
+  Stopwatch stopwatch(plan, options, program, rendezvous, steps_done);
   RunRecord record;
   for (int i = 0; i < options.warmup; ++i) record.warmup.push_back(stopwatch.step(nullptr));
   for (int i = 0; i < options.steps; ++i) record.steps.push_back(stopwatch.step(nullptr));

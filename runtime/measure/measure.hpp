@@ -17,16 +17,17 @@
 //   extra.losses        one number a step, warm-up and recorded steps included
 //   extra.warmup_ms     the time of each warm-up step, in order
 //   extra.step_time_stddev_ms   standard deviation of the measured steps
-//   extra.skipped_steps, extra.skipped, extra.loss_scale     amp-fp16: measured steps whose gradients were not finite,
-//                                                            which
-//                       are no part of any statistic; all such steps, by their place in extra.losses; the scale at the
-//                       end
+//   extra.skipped_steps amp-fp16: measured steps whose gradients were not finite, which are no part of any statistic
+//   extra.skipped       all such steps, by their place in extra.losses
+//   extra.loss_scale    the scale at the end
 //   extra.recording     step_time_ms (median of the recorded steps), overhead_fraction (against the measured median),
 //                       clock_uncertainty_us (of the recorded step that is the timeline)
 //
 // Memory: the most that LibTorch had allocated at any time since the process started or reset_peak_memory().
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -47,10 +48,13 @@ struct Quartiles {
 /// Linear between the two nearest values, as numpy.percentile. At least one value.
 Quartiles quartiles(std::vector<double> values);
 
+/// Is told before the first step and after each, by the thread that called measure().
+using StepsDone = std::function<void(std::int64_t done, std::int64_t of)>;
+
 /// `command`: goes into the environment. With `rendezvous` (workers are processes; options.rank is this one), only the
 /// result of worker 0 is complete. Throws CannotRun, naming the step, if the loss is not a finite number; and if every
 /// measured or every recorded step was skipped: there is no time of a step then.
 RunResult measure(const Plan& plan, const RuntimeOptions& options, StepProgram& program, const std::string& command,
-                  Rendezvous* rendezvous);
+                  Rendezvous* rendezvous, const StepsDone& steps_done = {});
 
 }  // namespace pdl

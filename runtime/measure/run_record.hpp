@@ -33,8 +33,8 @@ struct RunRecord {
   std::vector<std::int64_t> skipped;            // steps, by their place in `losses`
   std::vector<std::int64_t> peak_memory_bytes;  // of its own workers; empty on CPU
   std::vector<std::string> cards;               // of its own workers; empty on CPU
-  nlohmann::json gpus =
-      nlohmann::json::array();  // of its own workers: describe_gpus() (runtime/measure/environment.hpp)
+  /// Of its own workers: describe_gpus() (runtime/measure/environment.hpp).
+  nlohmann::json gpus = nlohmann::json::array();
 };
 
 std::string pack(const RunRecord& record);

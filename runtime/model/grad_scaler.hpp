@@ -3,11 +3,10 @@
 //
 //   GradScaler scaler(spec.loss_scale, device);
 //   scaler.scale(loss).backward();
-//   for (AutogradStage& stage : stages) scaler.unscale(stage.gradients());     // once a device
-//   const bool skip = scaler.found_inf();                                      // the host waits for the devices
+//   for (AutogradStage& stage : stages) scaler.unscale(stage.gradients());  // once a device
+//   const bool skip = scaler.found_inf();               // the host waits for the devices
 //   if (!skip) for (AutogradStage& stage : stages) stage.optimizer_step();
-//   scaler.update();                                                           // x 0.5 after a skipped step, x 2 after
-//                                                                              2000 others
+//   scaler.update();                                    // x 0.5 after a skipped step, x 2 after 2000 others
 //
 // Source: torch/amp/grad_scaler.py, PyTorch 2.11, with its default numbers. The same operations in the same order, on
 // the current stream of each device. The scale lives on the device of the loss.

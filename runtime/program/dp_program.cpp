@@ -20,6 +20,7 @@
 #include "runtime/model/autograd_model.hpp"
 #include "runtime/model/grad_scaler.hpp"
 #include "runtime/model/initial_values.hpp"
+#include "runtime/program/dp_tasks.hpp"
 #include "runtime/trace/host_sleep.hpp"
 #include "runtime/trace/span_recorder.hpp"
 #include "sim/io/error.hpp"
@@ -29,74 +30,6 @@ namespace pdl {
 namespace {
 
 using torch::autograd::variable_list;
-
-/// Tasks that are one call: both ends of a copy, all GPUs of a collective.
-using TaskIds = std::vector<TaskId>;
-
-/// The plan's tasks of one micro-batch. Empty, or kNone, where the plan has none.
-struct MicrobatchTasks {
-  std::vector<TaskIds> scatter, gather, scatter_gradient;  // by GPU
-  std::vector<TaskIds> broadcast, reduce;                  // by chunk
-  TaskIds forward, backward;                               // by GPU
-  TaskId loss = kNone;
-  TaskId sum = kNone;  // its gradients are added to those of the micro-batches before
-  TaskId delay = kNone;
-  std::int64_t delay_ns = 0;
-};
-
-struct StepTasks {
-  std::vector<MicrobatchTasks> microbatches;  // of all accumulation rounds, one after another
-  TaskId optimizer = kNone;
-  TaskId straggler = kNone;
-  std::int64_t straggler_ns = 0;
-  int straggling_gpu = -1;
-};
-
-StepTasks read_tasks(const Plan& plan) {
-  StepTasks step;
-  MicrobatchTasks empty;
-  const auto gpus = static_cast<std::size_t>(plan.spec.gpus);
-  empty.scatter = empty.gather = empty.scatter_gradient = std::vector<TaskIds>(gpus);
-  empty.broadcast.resize(plan.parameter_chunks.size());
-  empty.reduce.resize(plan.gradient_chunks.size());
-  empty.forward = empty.backward = TaskIds(gpus, kNone);
-  step.microbatches.assign(plan.microbatch_rows.size(), empty);
-  for (TaskId t = 0; t < plan.graph.tasks.size(); ++t) {
-    const Task& task = plan.graph.tasks[t];
-    const std::int64_t sleep_ns = plan.graph.works[task.work].sleep_ns;
-    if (task.kind == TaskKind::optimizer) {
-      step.optimizer = t;
-      continue;
-    }
-    if (task.microbatch < 0) {
-      TORCH_CHECK(task.kind == TaskKind::sleep,
-                  "a task of no micro-batch: ", task_name(task.kind, task.stage, 0, true));
-      step.straggler = t;
-      step.straggler_ns = sleep_ns;
-      step.straggling_gpu = task.worker;
-      continue;
-    }
-    MicrobatchTasks& microbatch = step.microbatches.at(static_cast<std::size_t>(task.microbatch));
-    switch (task.kind) {
-      case TaskKind::scatter:
-        (microbatch.loss == kNone ? microbatch.scatter : microbatch.scatter_gradient).at(task.part).push_back(t);
-        break;
-      case TaskKind::gather: microbatch.gather.at(task.part).push_back(t); break;
-      case TaskKind::broadcast: microbatch.broadcast.at(task.part).push_back(t); break;
-      case TaskKind::reduce: microbatch.reduce.at(task.part).push_back(t); break;
-      case TaskKind::forward: microbatch.forward.at(static_cast<std::size_t>(task.worker)) = t; break;
-      case TaskKind::backward: microbatch.backward.at(static_cast<std::size_t>(task.worker)) = t; break;
-      case TaskKind::loss: microbatch.loss = t; break;
-      case TaskKind::bucket_copy_out: microbatch.sum = t; break;
-      case TaskKind::sleep:
-        microbatch.delay = t;
-        microbatch.delay_ns = sleep_ns;
-        break;
-      default: TORCH_CHECK(false, "DataParallel has no ", task_name(task.kind, task.stage, task.microbatch, true));
-    }
-  }
-  return step;
-}
 
 /// The recorder of a step, or of none: then nothing is done.
 struct Spans {
@@ -137,7 +70,7 @@ std::vector<std::vector<std::int64_t>> make_rows(const Plan& plan, std::size_t r
 
 /// Gives every replica the gradient of its output. torch/nn/parallel/_functions.py, Gather.
 struct GatherBackward : torch::autograd::Node {
-  GatherBackward(const Replicas& all, const MicrobatchTasks& of_microbatch) : replicas(all), tasks(of_microbatch) {}
+  GatherBackward(const Replicas& all, const DpMicrobatchTasks& of_microbatch) : replicas(all), tasks(of_microbatch) {}
 
   variable_list apply(variable_list&& gradients) override {
     variable_list slices;
@@ -153,13 +86,14 @@ struct GatherBackward : torch::autograd::Node {
   }
 
   const Replicas& replicas;
-  const MicrobatchTasks& tasks;
+  const DpMicrobatchTasks& tasks;
 };
 
 /// Adds up the replicas' gradients, which come replica after replica. torch/nn/parallel/_functions.py,
 /// ReduceAddCoalesced.
 struct BroadcastBackward : torch::autograd::Node {
-  BroadcastBackward(const Replicas& all, const MicrobatchTasks& of_microbatch) : replicas(all), tasks(of_microbatch) {}
+  BroadcastBackward(const Replicas& all, const DpMicrobatchTasks& of_microbatch)
+      : replicas(all), tasks(of_microbatch) {}
 
   variable_list apply(variable_list&& gradients) override {
     replicas.spans.end(tasks.backward);
@@ -181,11 +115,11 @@ struct BroadcastBackward : torch::autograd::Node {
   }
 
   const Replicas& replicas;
-  const MicrobatchTasks& tasks;
+  const DpMicrobatchTasks& tasks;
 };
 
 template <typename Backward>
-std::shared_ptr<Backward> make_node(const Replicas& replicas, const MicrobatchTasks& tasks,
+std::shared_ptr<Backward> make_node(const Replicas& replicas, const DpMicrobatchTasks& tasks,
                                     const variable_list& inputs) {
   std::shared_ptr<Backward> node(new Backward(replicas, tasks), torch::autograd::deleteNode);
   node->set_next_edges(torch::autograd::collect_next_edges(inputs));
@@ -206,7 +140,7 @@ class DataParallelProgram : public StepProgram {
  public:
   DataParallelProgram(const Plan& plan, const RuntimeOptions& options)
       : spec_(plan.spec),
-        tasks_(read_tasks(plan)),
+        tasks_(read_dp_tasks(plan)),
         replicas_(make_replicas(plan, options)),
         rows_(make_rows(plan, replicas_.devices.size())),
         threads_(static_cast<int>(replicas_.devices.size())) {
@@ -248,7 +182,7 @@ class DataParallelProgram : public StepProgram {
   bool alone() const { return replicas_.devices.size() == 1; }
 
   void run_microbatch(std::size_t m) {
-    const MicrobatchTasks& tasks = tasks_.microbatches[m];
+    const DpMicrobatchTasks& tasks = tasks_.microbatches[m];
     const Spans& spans = replicas_.spans;
     const at::Tensor& target = targets_[m % rows_.size()];
     replicas_.rows = rows_[m % rows_.size()];
@@ -274,7 +208,7 @@ class DataParallelProgram : public StepProgram {
   }
 
   /// Autograd calls the hook when the gradient of the output is complete, on the thread that goes on from there.
-  void mark_end_of_loss(const MicrobatchTasks& tasks) {
+  void mark_end_of_loss(const DpMicrobatchTasks& tasks) {
     output_.register_hook([this, &tasks](const at::TensorBase&) {
       if (tasks.delay == kNone) replicas_.spans.end(tasks.loss);
       if (alone()) replicas_.spans.begin(tasks.backward[0]);
@@ -282,7 +216,7 @@ class DataParallelProgram : public StepProgram {
   }
 
   at::Tensor forward_alone(std::size_t m) {
-    const MicrobatchTasks& tasks = tasks_.microbatches[m];
+    const DpMicrobatchTasks& tasks = tasks_.microbatches[m];
     sleep_if_straggler(0, m);
     replicas_.spans.begin(tasks.forward[0]);
     at::Tensor output = model_->forward(inputs_[m % rows_.size()]);
@@ -291,7 +225,7 @@ class DataParallelProgram : public StepProgram {
   }
 
   at::Tensor forward(std::size_t m) {
-    const MicrobatchTasks& tasks = tasks_.microbatches[m];
+    const DpMicrobatchTasks& tasks = tasks_.microbatches[m];
     std::vector<at::Tensor> slices = scatter(inputs_[m % rows_.size()], tasks);
     const std::vector<std::vector<at::Tensor>> parameters = replicate(tasks);
     std::vector<at::Tensor> outputs(replicas_.devices.size());
@@ -311,7 +245,7 @@ class DataParallelProgram : public StepProgram {
     return gather(outputs, tasks);
   }
 
-  std::vector<at::Tensor> scatter(const at::Tensor& input, const MicrobatchTasks& tasks) const {
+  std::vector<at::Tensor> scatter(const at::Tensor& input, const DpMicrobatchTasks& tasks) const {
     std::vector<at::Tensor> slices;
     std::int64_t first = 0;
     for (std::size_t g = 0; g < replicas_.devices.size(); ++g) {
@@ -325,7 +259,7 @@ class DataParallelProgram : public StepProgram {
   }
 
   /// weight and bias of every layer, by replica. The first one's are the model's own memory.
-  std::vector<std::vector<at::Tensor>> replicate(const MicrobatchTasks& tasks) const {
+  std::vector<std::vector<at::Tensor>> replicate(const DpMicrobatchTasks& tasks) const {
     const std::vector<at::Tensor> parameters = model_->parameters();
     std::vector<std::vector<at::Tensor>> copies(replicas_.devices.size(), std::vector<at::Tensor>(parameters.size()));
     for (std::size_t c = 0; c < replicas_.parameter_chunks.size(); ++c) {
@@ -344,7 +278,7 @@ class DataParallelProgram : public StepProgram {
     return copies;
   }
 
-  at::Tensor gather(const std::vector<at::Tensor>& outputs, const MicrobatchTasks& tasks) const {
+  at::Tensor gather(const std::vector<at::Tensor>& outputs, const DpMicrobatchTasks& tasks) const {
     const auto node = make_node<GatherBackward>(replicas_, tasks, outputs);
     at::Tensor whole;
     {
@@ -357,7 +291,7 @@ class DataParallelProgram : public StepProgram {
     return whole;
   }
 
-  void mark_begin_of_backward(const std::vector<at::Tensor>& outputs, const MicrobatchTasks& tasks) const {
+  void mark_begin_of_backward(const std::vector<at::Tensor>& outputs, const DpMicrobatchTasks& tasks) const {
     for (std::size_t g = 0; g < outputs.size(); ++g) {
       outputs[g].register_hook(
           [this, task = tasks.backward[g]](const at::TensorBase&) { replicas_.spans.begin(task); });
@@ -387,7 +321,7 @@ class DataParallelProgram : public StepProgram {
   }
 
   RunSpec spec_;
-  StepTasks tasks_;
+  DpStepTasks tasks_;
   Replicas replicas_;
   std::vector<std::vector<std::int64_t>> rows_;  // by micro-batch of a round, by replica
   WorkerThreads threads_;

@@ -4,6 +4,7 @@
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <memory>
 #include <stdexcept>
@@ -19,6 +20,7 @@
 #include "runtime/program/dp_program.hpp"
 #include "runtime/program/pipeline_program.hpp"
 #include "sim/io/error.hpp"
+#include "sim/report/progress_bar.hpp"
 
 namespace pdl {
 namespace {
@@ -116,8 +118,7 @@ nlohmann::json check_losses(const Plan& plan, RuntimeOptions options, Rendezvous
       compare_losses(trained.losses, reference_losses(plan.spec, options, device, steps, trained.skipped));
   std::fprintf(stderr,
                "check: the losses of %d steps with learning rate %.3g differ from those of plain training in fp32 by "
-               "at most %.3g "
-               "of the way that these have gone, which is %.3g of the first (%s)\n",
+               "at most %.3g of the way that these have gone, which is %.3g of the first (%s)\n",
                steps, options.learning_rate, agreement.relative_difference, agreement.fall,
                agreement.equal ? "equal" : "NOT equal");
   if (!agreement.equal)
@@ -128,10 +129,21 @@ nlohmann::json check_losses(const Plan& plan, RuntimeOptions options, Rendezvous
           {"largest_loss_difference", agreement.relative_difference}};
 }
 
+/// Of workers that are processes the first one shows how far they are.
+RunResult measure_with_progress(const Plan& plan, const RuntimeOptions& options, StepProgram& program,
+                                const std::string& command, Rendezvous* rendezvous) {
+  if (options.rank > 0) return measure(plan, options, program, command, rendezvous);
+  ProgressBar bar("pdl-run", std::chrono::minutes(1));
+  return measure(plan, options, program, command, rendezvous, [&](std::int64_t done, std::int64_t of) {
+    bar.show(static_cast<double>(done) / static_cast<double>(of),
+             std::to_string(done) + " of " + std::to_string(of) + " steps");
+  });
+}
+
 RunResult run_program(const Plan& plan, const RuntimeOptions& options, const std::string& command,
                       Rendezvous* rendezvous, bool check) {
   std::unique_ptr<StepProgram> program = make_program(plan, options, rendezvous, "measured");
-  RunResult result = measure(plan, options, *program, command, rendezvous);
+  RunResult result = measure_with_progress(plan, options, *program, command, rendezvous);
   for (std::string& warning : device_warnings(plan, options)) result.warnings.push_back(std::move(warning));
   if (!check) return result;
   const std::vector<at::Tensor> parameters = program->parameters();

@@ -16,6 +16,7 @@
 #include "sim/io/number_text.hpp"
 #include "sim/io/printable_text.hpp"
 #include "sim/io/words.hpp"
+#include "sim/report/scenario_text.hpp"
 #include "sim/run/run_json.hpp"
 #include "sim/run/run_name.hpp"
 #include "sim/tool/flags.hpp"
@@ -92,7 +93,7 @@ int measure_scenario(const ScenarioFlags& flags) {
   const RuntimeOptions options = flags.runtime.options();
   limit_waiting(options);
   const std::optional<int> port = flags.runtime.port();
-  Scenario scenario = load_scenario(flags.file);
+  Scenario scenario = load_scenario(flags.file, scenario_names());
   if (options.device == DeviceKind::cpu) {
     for (RunSpec& spec : scenario.configurations) spec = on_cpu(std::move(spec));
   }

@@ -2,8 +2,7 @@
 //
 //   SpanRecorder recorder(plan.graph, options);
 //   recorder.begin_step();              // devices idle: ties the clock of each device to the host's
-//   program->step(&recorder);           // inside: recorder.begin(task); ... launch its kernels ...;
-//                                       recorder.end(task);
+//   program->step(&recorder);           // recorder.begin(task); ... launch its kernels ...; recorder.end(task);
 //   recorder.end_step();                // devices idle again: reads the times
 //   recorder.recorded().times[task]     // start_ns, end_ns on the host's steady clock
 //

@@ -1,8 +1,7 @@
 // How much slower an all-reduce goes while kernels beside it want the memory.
 //
 //   MemoryContention contention(profile);
-//   contention.of_copies()                       // k: beside a kernel that does nothing but move memory, .5 = 1.5 x
-//                                                the time
+//   contention.of_copies()                       // k: beside kernels that only move memory; .5: 1.5 x the time
 //   contention.of_layer(layer, device_ns, 4)     // beside the backward of that layer on each of 4 GPUs
 //
 // k comes from the probe of all-reduces beside copies: the largest message, less what it waits for the copy at hand of

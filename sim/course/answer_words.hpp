@@ -13,7 +13,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "sim/report/scenario_table.hpp"
+#include "sim/study/scenario_table.hpp"
 
 namespace pdl {
 

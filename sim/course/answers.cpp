@@ -4,7 +4,7 @@
 #include <array>
 
 #include "sim/course/exercises.hpp"
-#include "sim/report/scenario_table.hpp"
+#include "sim/study/scenario_table.hpp"
 
 namespace pdl {
 namespace {

@@ -7,8 +7,9 @@
 #include "sim/course/answer_words.hpp"
 #include "sim/io/number_text.hpp"
 #include "sim/io/words.hpp"
-#include "sim/report/terminal.hpp"
+#include "sim/run/communication.hpp"
 #include "sim/run/concurrency.hpp"
+#include "sim/run/describe_run.hpp"
 
 namespace pdl {
 namespace {

@@ -264,8 +264,7 @@ Sentences reproducible_benchmark(const ScenarioTable& table) {
   }
   out.push_back(
       "Why warm-up matters: the first steps create what later ones use again: the CUDA context, the handles and "
-      "workspaces of cuBLAS and NCCL, the "
-      "allocator's blocks.");
+      "workspaces of cuBLAS and NCCL, the allocator's blocks.");
   std::size_t compared = 0;
   for (const Rows& rows : rows_by_model(table)) {
     const std::string text = seeds_of(rows);
@@ -327,8 +326,8 @@ Sentences communication_computation(const ScenarioTable& table) {
   if (const std::string last = last_bucket_text(groups); !last.empty()) out.push_back(last);
   out.push_back(
       "A layer's exchange carries 4 D^2 bytes and its backward computes 4 D^2 operations a sample: the width cancels, "
-      "and what hides the exchange is the number of "
-      "samples a GPU. A model too small to keep the GPU busy is bound by the host that launches its kernels instead.");
+      "and what hides the exchange is the number of samples a GPU. A model too small to keep the GPU busy is bound by "
+      "the host that launches its kernels instead.");
   return out;
 }
 

@@ -10,10 +10,12 @@ namespace pdl {
 
 struct ScenarioTable;
 
-// Homework 1 (answers_data_parallel.cpp)
+// Homework 1.1 to 1.3 (answers_scaling.cpp)
 std::vector<std::string> reproducible_benchmark(const ScenarioTable& table);
 std::vector<std::string> strong_scaling(const ScenarioTable& table);
 std::vector<std::string> communication_computation(const ScenarioTable& table);
+
+// Homework 1.4 and 1.5 (answers_data_parallel.cpp, answers_delay.cpp, answers_batch_size.cpp)
 std::vector<std::string> dataparallel_ddp(const ScenarioTable& table);
 std::vector<std::string> artificial_delay(const ScenarioTable& table);
 std::vector<std::string> batch_size(const ScenarioTable& table);

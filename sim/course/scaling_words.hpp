@@ -1,8 +1,8 @@
 // Words for rows that differ in their GPUs: groups of one model, speed-ups against the fewest GPUs, efficiency.
 //
 //   scaling_of(rows, Side::measured)      // of each row against the one with the fewest GPUs
-//   speedups_text(points, 1)              // "1.77 times on 2 GPUs (efficiency 89 %) as fast as on 1 GPU (measured
-//                                         against measured)"
+//   speedups_text(points)
+//   -> "1.77 times on 2 GPUs (efficiency 89 %) as fast as on 1 GPU (measured against measured)"
 //
 // All numbers of one text are of one kind, measured or predicted: mixed, their difference would look like a trend.
 // Not here: what the sentences are about (answers_*.cpp).

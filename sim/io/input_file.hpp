@@ -1,8 +1,8 @@
 // Files that are read whole: all that this program reads from the user.
 //
 //   read_input_file("a.json", 1 << 30, "a JSON file")    -> its bytes
-//   read_input_file("/dev/zero", ...)    -> InputError "/dev/zero: found a device, no regular file, expected a JSON
-//   file"
+//   read_input_file("/dev/zero", 1 << 30, "a JSON file")
+//   -> InputError "/dev/zero: found a device, no regular file, expected a JSON file"
 //
 // A device may have no end, and opening a named pipe waits for somebody who writes: neither is opened. A pipe that is
 // open already (/dev/stdin, the /dev/fd/63 of a shell's process substitution) is read. Not here: what is in the file.

@@ -1,8 +1,8 @@
 // Reading single words of the user: numbers without regard to the locale, and the known word nearest to a mistyped one.
 //
 //   parse_whole("--gpus", "5", 1, 1000000)   -> 5
-//   parse_whole("--gpus", "5x", 1, 1000000)  -> InputError "--gpus: found 5x, expected a whole number from 1 to
-//                                            1000000"
+//   parse_whole("--gpus", "5x", 1, 1000000)
+//   -> InputError "--gpus: found 5x, expected a whole number from 1 to 1000000"
 //   nearest_word("gups", {"gpus", "depth"})  -> "gpus"
 //   nearest_word("tp", {"mp", "dp"})         -> "": half of a word of two letters is no slip of the finger
 #pragma once

@@ -106,12 +106,12 @@ enum class Implementation : std::uint8_t { pipeline, autograd };
 struct Work {
   TaskKind kind = TaskKind::forward;
   Implementation implementation = Implementation::pipeline;
-  bool accumulate =
-      false;  // backward, backward_weight, bucket_copy_out: adds to gradients (not the first micro-batch of the step)
-  bool input_gradient =
-      true;               // backward: false for the first stage of the model, whose first layer has no input gradient
-  bool loss = false;      // backward, backward_input of the last stage: the loss and its gradient come first
-  bool receives = false;  // scatter, gather: the task at the end that the slice goes to
+  /// backward, backward_weight, bucket_copy_out: adds to gradients (not the first micro-batch of the step).
+  bool accumulate = false;
+  /// backward: false for the first stage of the model, whose first layer has no input gradient.
+  bool input_gradient = true;
+  bool loss = false;             // backward, backward_input of the last stage: the loss and its gradient come first
+  bool receives = false;         // scatter, gather: the task at the end that the slice goes to
   std::int32_t tensors = 0;      // collectives of data-parallel programs, bucket copies: how many
   std::int32_t first_layer = 0;  // compute, optimizer; layers of a stage, or some of them
   std::int32_t layer_count = 0;

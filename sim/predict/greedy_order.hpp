@@ -1,8 +1,9 @@
 // Orders made by a simple rule while time passes: whenever a worker is free, it takes the most useful operation that it
 // can start. The rule has a few knobs; a search turns them.
 //
-//   for (const GreedyRule& rule : greedy_rules(shape)) PipelineOrder order = greedy_order(placement, shape, costs,
-//   rule);
+//   for (const GreedyRule& rule : greedy_rules(shape)) {
+//     PipelineOrder order = greedy_order(placement, shape, costs, rule);
+//   }
 //
 // The idea is that of the heuristic of Zero Bubble Pipeline Parallelism (arXiv:2401.10241, section 3.1): backwards
 // first, forwards while memory allows, weight gradients into the gaps.

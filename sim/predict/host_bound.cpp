@@ -15,8 +15,8 @@ double step_of(const Plan& plan, const PricedWork& priced) {
 std::string host_bound_text() {
   return std::string(kHostBoundWarning) + ": where it is slow, more than " + to_text(100 * kHostBoundShare) +
          " % of the step is the time that it takes to issue the work, not work of the GPUs. Such steps vary from run "
-         "to run, and predictions of "
-         "them are off by tens of per cent, those of DataParallel's threads by more than half (docs/accuracy.md)";
+         "to run, and predictions of them are off by tens of per cent, those of DataParallel's threads by more than "
+         "half (docs/accuracy.md)";
 }
 
 }  // namespace

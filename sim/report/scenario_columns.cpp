@@ -1,11 +1,12 @@
-// Every column that a scenario may have: a line a column.
+#include "sim/report/scenario_columns.hpp"
+
 #include <algorithm>
 #include <array>
 
 #include "sim/io/number_text.hpp"
 #include "sim/io/words.hpp"
-#include "sim/report/scenario_table.hpp"
 #include "sim/run/communication.hpp"
+#include "sim/run/describe_run.hpp"
 #include "sim/run/measured_facts.hpp"
 #include "sim/run/speedup.hpp"
 
@@ -20,15 +21,9 @@ const GpuMetrics& gpu_of(const CellPlace& cell) {
 
 /// "0-9 | 10-19": layers of GPU 0, of GPU 1, ...; "0-1, 6-7 | 2-3, 4-5" where a GPU holds several stages.
 std::string layer_map(const CellPlace& cell) {
-  std::vector<std::string> ranges(static_cast<std::size_t>(cell.scenario_row().spec.gpus));
-  for (const Stage& stage : cell.run().result.stages) {
-    const std::int32_t last = stage.first_layer + stage.layer_count - 1;
-    std::string& of_gpu = ranges.at(static_cast<std::size_t>(stage.worker));
-    of_gpu += (of_gpu.empty() ? "" : ", ") + std::to_string(stage.first_layer) +
-              (last > stage.first_layer ? "-" + std::to_string(last) : "");
-  }
   std::string text;
-  for (const std::string& of_gpu : ranges) text += (text.empty() ? "" : " | ") + of_gpu;
+  for (const std::string& of_gpu : layer_ranges_of_gpus(cell.run().result))
+    text += (text.empty() ? "" : " | ") + of_gpu;
   return text;
 }
 
@@ -224,8 +219,7 @@ const std::array kColumns = {
                    live_activations},
     of_spans(number("busy", "busy", "%",
                     "busy: share of the step in which the GPU is at a task of computation, from its first kernel to "
-                    "its last; where the "
-                    "host bounds the step, waits for the host are inside",
+                    "its last; where the host bounds the step, waits for the host are inside",
                     1, true, [](const CellPlace& c) { return share_of_step(c, gpu_of(c).busy_ns); })),
     of_spans({"idle", "idle, when", "ms",
               "idle, when: before the first task of the GPU + between its tasks + after its last "
@@ -259,8 +253,7 @@ const std::array kColumns = {
            "efficiency: speed-up / (GPUs of the row / GPUs of the row that it refers to)", 1, false, efficiency),
     of_spans(number("exposed_communication", "exposed\ncomm.", "%",
                     "exposed comm.: share of the step in which a GPU communicates and is at no task of computation, "
-                    "averaged over the GPUs; "
-                    "where the host bounds the step, waits for the host are inside such tasks",
+                    "averaged over the GPUs; where the host bounds the step, waits for the host are inside such tasks",
                     1, false, exposed_communication)),
     of_spans(number("comm", "commu-\nnicates", "%",
                     "communicates: share of the step in which the GPU communicates and is at no task of computation", 1,

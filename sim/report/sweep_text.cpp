@@ -1,14 +1,14 @@
-// A sweep for people: one table, notes of rows, the sentence that names the winners.
+#include "sim/report/sweep_text.hpp"
+
 #include <algorithm>
 #include <functional>
 
 #include "sim/io/error.hpp"
 #include "sim/io/number_text.hpp"
 #include "sim/io/words.hpp"
+#include "sim/report/common_settings_text.hpp"
 #include "sim/report/text_table.hpp"
 #include "sim/report/warnings.hpp"
-#include "sim/study/common_settings.hpp"
-#include "sim/study/sweep.hpp"
 #include "sim/study/sweep_values.hpp"
 #include "sim/study/sweep_words.hpp"
 
@@ -165,8 +165,8 @@ std::string legend(const Sweep& sweep, std::size_t width) {
   return wrap(
       exposed +
           "bound: the order with its compute costs alone, no transfers, no host, no optimizer; peak memory, live "
-          "activations: of "
-          "the GPU that has most; live activations: pairs of a stage and a micro-batch that are kept for a backward",
+          "activations: of the GPU that has most; live activations: pairs of a stage and a micro-batch that are kept "
+          "for a backward",
       width);
 }
 

@@ -4,32 +4,12 @@
 #include <cmath>
 
 #include "sim/io/number_text.hpp"
-#include "sim/io/words.hpp"
 #include "sim/report/text_table.hpp"
+#include "sim/run/describe_run.hpp"
 #include "sim/run/metrics.hpp"
 
 namespace pdl {
 namespace {
-
-std::string text_at(const nlohmann::json& object, const char* key, const std::string& otherwise) {
-  if (!object.is_object() || !object.contains(key) || object[key].is_null()) return otherwise;
-  return object[key].is_string() ? object[key].get<std::string>() : object[key].dump();
-}
-
-/// "1 ms", or "1, 1, 2, 1 ms (by stage)".
-std::string describe_costs(const std::vector<double>& by_stage) {
-  std::string text;
-  for (const double ms : by_stage) text += (text.empty() ? "" : ", ") + to_text(ms);
-  return text + (by_stage.size() > 1 ? " ms (by stage)" : " ms");
-}
-
-std::string describe_synthetic(const SyntheticCosts& costs) {
-  const std::string backward = costs.tw_ms ? "input gradient " + describe_costs(costs.tb_ms) + ", weight gradient " +
-                                                 describe_costs(*costs.tw_ms)
-                                           : "backward " + describe_costs(costs.tb_ms);
-  return "synthetic costs: forward " + describe_costs(costs.tf_ms) + ", " + backward + ", transfer " +
-         to_text(costs.tcomm_ms) + " ms, for each stage and micro-batch; nothing else takes time";
-}
 
 /// Small models are shown in MiB.
 bool memory_in_mib(const RunResult& run) {
@@ -105,34 +85,6 @@ std::string totals(const RunResult& run, const RunMetrics& metrics) {
 }
 
 }  // namespace
-
-std::string describe_source(const RunResult& run) {
-  if (!run.measured && run.spec.synthetic) return describe_synthetic(*run.spec.synthetic);
-  const nlohmann::json& environment = run.environment;
-  const bool profiled = !run.measured && environment.is_object() && environment.contains("profile");
-  const nlohmann::json& source = profiled ? environment["profile"] : environment;
-  const std::string host = text_at(source, "count", "?") + " x " + text_at(source, "card", "unknown card");
-  const std::string date = text_at(source, "date", "at an unknown date");
-  if (!profiled) return "measured on " + host + ", " + date;
-  const std::string chosen_as = text_at(source, "chosen_as", "");
-  return "costs: profile " + text_at(source, "name", "?") + " (" + host + ", measured " + date + ")" +
-         (chosen_as.empty() ? "" : "; by default: " + chosen_as + " (choose with --profile)");
-}
-
-std::vector<std::string> layers_of_gpus(const RunResult& run) {
-  std::vector<std::int64_t> counts(static_cast<std::size_t>(run.spec.gpus), 0);
-  std::vector<std::string> ranges(counts.size());
-  for (const Stage& stage : run.stages) {
-    const auto gpu = static_cast<std::size_t>(stage.worker);
-    counts[gpu] += stage.layer_count;
-    const std::int32_t last = stage.first_layer + stage.layer_count - 1;
-    ranges[gpu] += (ranges[gpu].empty() ? "" : ", ") + std::to_string(stage.first_layer) +
-                   (last > stage.first_layer ? "-" + std::to_string(last) : "");
-  }
-  std::vector<std::string> texts;
-  for (std::size_t g = 0; g < counts.size(); ++g) texts.push_back(std::to_string(counts[g]) + " (" + ranges[g] + ")");
-  return texts;
-}
 
 std::string terminal_view(const RunResult& run, const ViewStyle& style) {
   const RunMetrics metrics = compute_metrics(run);

@@ -30,11 +30,4 @@ inline constexpr const char* kTimesLegend =
 
 std::string terminal_view(const RunResult& run, const ViewStyle& style);
 
-/// Where the times come from, in one line: the profile with card, count and date, and why that one if the user named
-/// none; synthetic costs; or the host measured.
-std::string describe_source(const RunResult& run);
-
-/// The layers of each GPU: "4 (0-3)"; "4 (0-1, 8-9)" where a GPU holds several stages.
-std::vector<std::string> layers_of_gpus(const RunResult& run);
-
 }  // namespace pdl

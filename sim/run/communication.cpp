@@ -38,4 +38,17 @@ double exposed_communication_fraction(const RunMetrics& metrics) {
   return mean_exposed_ns(metrics) / static_cast<double>(metrics.step_ns);
 }
 
+ForwardTransfers forward_transfers(const RunResult& run) {
+  ForwardTransfers transfers;
+  std::size_t next = 0;
+  for (const Span& span : run.timeline.spans) {
+    if (span.kind != TaskKind::send_forward && span.kind != TaskKind::send_backward) continue;
+    const std::int64_t bytes = run.transfer_bytes.at(next++);
+    if (span.kind != TaskKind::send_forward) continue;
+    ++transfers.count;
+    transfers.bytes += bytes;
+  }
+  return transfers;
+}
+
 }  // namespace pdl

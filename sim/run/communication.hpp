@@ -29,4 +29,11 @@ CommunicationTime communication_time(const RunResult& run, const RunMetrics& met
 /// CommunicationTime::exposed_ns as a share of the step: the one number for it in tables, answers and JSON.
 double exposed_communication_fraction(const RunMetrics& metrics);
 
+/// How many transfers of the step, and how many bytes, belong to forward passes.
+struct ForwardTransfers {
+  std::int64_t count = 0;
+  std::int64_t bytes = 0;
+};
+ForwardTransfers forward_transfers(const RunResult& run);
+
 }  // namespace pdl

@@ -1,8 +1,8 @@
 // What a measured run says beside its times: losses, warm-up, skipped steps, how far the recorded step is from the
 // others (RunResult::extra, as runtime/measure writes it).
 //
-//   median step 3.71 ms, recorded step 6.91 ms: recording overhead 0.86; shares of that step say little about the
-//   others
+//   median step 3.71 ms, recorded step 6.91 ms: recording overhead 0.86
+//   -> shares of the recorded step say little about the others
 #pragma once
 
 #include <cstdint>

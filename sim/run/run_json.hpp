@@ -35,6 +35,12 @@ nlohmann::ordered_json setting_to_json(const SettingValue& setting);
 /// [1, 1, 2, 1]). Throws InputError with the place.
 SettingValue read_setting(const std::string& name, const JsonPlace& place);
 
+/// The settings of a whole run: of its keys config, model and schedule. Throws InputError with the place.
+RunSpec read_spec(const JsonPlace& root);
+
+/// "forward", "send_backward": the kind of a span, one word.
+std::string kind_word(TaskKind kind);
+
 /// Keys in the order above.
 nlohmann::ordered_json to_json(const RunResult& run);
 

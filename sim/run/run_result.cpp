@@ -1,5 +1,7 @@
 #include "sim/run/run_result.hpp"
 
+#include <algorithm>
+
 namespace pdl {
 
 RunResult begin_result(const Plan& plan) {
@@ -20,6 +22,12 @@ RunResult begin_result(const Plan& plan) {
     result.collective_bytes.push_back(work.bytes);
   }
   return result;
+}
+
+std::int32_t most_live(const RunResult& run) {
+  std::int32_t most = 0;
+  for (const LiveActivations& of_gpu : run.live) most = std::max(most, of_gpu.count);
+  return most;
 }
 
 }  // namespace pdl

@@ -57,4 +57,7 @@ struct RunResult {
 /// in the order of the plan), warnings.
 RunResult begin_result(const Plan& plan);
 
+/// Activations that the GPU with most of them keeps at once: pairs of a stage and a micro-batch.
+std::int32_t most_live(const RunResult& run);
+
 }  // namespace pdl

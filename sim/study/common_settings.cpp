@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "sim/report/text_table.hpp"
-
 namespace pdl {
 
 std::vector<SettingValue> common_settings(const std::vector<std::vector<SettingValue>>& rows) {
@@ -18,15 +16,6 @@ std::vector<SettingValue> common_settings(const std::vector<std::vector<SettingV
     if (same) common.push_back(setting);
   }
   return common;
-}
-
-std::string common_settings_text(const std::vector<std::vector<SettingValue>>& rows, std::size_t width) {
-  if (rows.empty()) return "";
-  std::string text;
-  for (const SettingValue& setting : common_settings(rows)) {
-    text += (text.empty() ? "" : ", ") + setting.name + " " + setting.value;
-  }
-  return wrap("all rows: " + text, width, 2);
 }
 
 }  // namespace pdl

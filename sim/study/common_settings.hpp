@@ -1,6 +1,7 @@
-// What the rows of a table of runs have in common, in one line above it.
+// What the rows of a table of runs have in common.
 //
-//   all rows: model mlp, depth 8, dim 8192, gpus 4, ...
+//   gpus 4, batch 64, dtype fp32
+//   gpus 4, batch 128, dtype fp32    ->  gpus 4, dtype fp32
 #pragma once
 
 #include <string>
@@ -10,10 +11,7 @@
 
 namespace pdl {
 
-/// Settings of the first row that every other row has with the same value, in its order.
+/// Settings of the first row that every other row has with the same value, in its order. `rows`: to_settings() of each.
 std::vector<SettingValue> common_settings(const std::vector<std::vector<SettingValue>>& rows);
-
-/// The same in one line. `rows`: to_settings() of each.
-std::string common_settings_text(const std::vector<std::vector<SettingValue>>& rows, std::size_t width);
 
 }  // namespace pdl

@@ -1,6 +1,6 @@
 // From a scenario to its table: every configuration predicted, and beside it the measured run where there is one.
 //
-//   ScenarioTable table = evaluate_scenario(load_scenario(path), "h100x4");
+//   ScenarioTable table = evaluate_scenario(scenario, "h100x4");
 //   // looks for data/h100x4/runs/<run_name(spec)>.json
 #pragma once
 
@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "sim/io/error.hpp"
-#include "sim/report/scenario_table.hpp"
+#include "sim/study/scenario_table.hpp"
 
 namespace pdl {
 

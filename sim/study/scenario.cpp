@@ -4,11 +4,9 @@
 #include <array>
 #include <filesystem>
 
-#include "sim/course/answers.hpp"
 #include "sim/io/error.hpp"
 #include "sim/io/json_place.hpp"
 #include "sim/io/words.hpp"
-#include "sim/report/scenario_table.hpp"
 #include "sim/run/run_json.hpp"
 #include "sim/run/run_name.hpp"
 
@@ -104,29 +102,25 @@ std::vector<RunSpec> read_configurations(const JsonPlace& root) {
   place.refuse((nearest.empty() ? "" : "\"" + nearest + "\" perhaps; one of ") + list_words(known));
 }
 
-std::vector<std::string> read_columns(const JsonPlace& place) {
-  std::vector<std::string> known, columns;
-  for (const ScenarioColumn& column : scenario_columns()) known.push_back(column.name);
+std::string read_known(const JsonPlace& place, const std::vector<std::string>& known) {
+  if (std::find(known.begin(), known.end(), place.text()) == known.end()) refuse_name(place, known);
+  return place.text();
+}
+
+std::vector<std::string> read_columns(const JsonPlace& place, const std::vector<std::string>& known) {
+  std::vector<std::string> columns;
   for (std::size_t i = 0; i < place.array().size(); ++i) {
-    const JsonPlace name = place.at(i);
-    if (std::find(known.begin(), known.end(), name.text()) == known.end()) refuse_name(name, known);
-    if (std::find(columns.begin(), columns.end(), name.text()) != columns.end()) name.refuse("each column once");
-    columns.push_back(name.text());
+    const std::string name = read_known(place.at(i), known);
+    if (std::find(columns.begin(), columns.end(), name) != columns.end()) place.at(i).refuse("each column once");
+    columns.push_back(name);
   }
   if (columns.empty()) place.refuse("at least one column");
   return columns;
 }
 
-std::string read_answer(const JsonPlace& place) {
-  std::vector<std::string> known;
-  for (const Answer& answer : answers()) known.push_back(answer.name);
-  if (std::find(known.begin(), known.end(), place.text()) == known.end()) refuse_name(place, known);
-  return place.text();
-}
-
 }  // namespace
 
-Scenario load_scenario(const std::string& path) {
+Scenario load_scenario(const std::string& path, const ScenarioNames& known) {
   const nlohmann::json document = read_json_file(path);
   const JsonPlace root(document, path);
   root.object_of(kKeys);
@@ -137,8 +131,8 @@ Scenario load_scenario(const std::string& path) {
   if (root.has("source")) scenario.source = root.at("source").text();
   if (root.has("question")) scenario.question = root.at("question").text();
   scenario.configurations = read_configurations(root);
-  scenario.columns = read_columns(root.at("columns"));
-  if (root.has("answer")) scenario.answer = read_answer(root.at("answer"));
+  scenario.columns = read_columns(root.at("columns"), known.columns);
+  if (root.has("answer")) scenario.answer = read_known(root.at("answer"), known.answers);
   return scenario;
 }
 

@@ -29,13 +29,19 @@ struct Scenario {
   std::string source;  // where the exercise is from: "HW3.4"
   std::string question;
   std::vector<RunSpec> configurations;  // in the order of the table; no two are the same run
-  std::vector<std::string> columns;     // names of scenario_columns() (sim/report/scenario_table.hpp)
-  std::string answer;                   // a name of answers() (sim/course/answers.hpp); empty: no question is asked
+  std::vector<std::string> columns;     // of ScenarioNames::columns
+  std::string answer;                   // of ScenarioNames::answers; empty: no question is asked
+};
+
+/// The columns that tables have and the questions that have answers: scenario_names() (sim/report/scenario_text.hpp).
+struct ScenarioNames {
+  std::vector<std::string> columns;
+  std::vector<std::string> answers;
 };
 
 /// Throws InputError naming the file and the place in the JSON: unknown keys, settings, columns, answers (each with the
 /// nearest known word), wrong types, no configuration, the same configuration twice, settings that contradict.
-Scenario load_scenario(const std::string& path);
+Scenario load_scenario(const std::string& path, const ScenarioNames& known);
 
 /// The scenario files *.json of a folder, sorted by name. Throws InputError if there is none.
 std::vector<std::string> scenario_files(const std::string& folder);

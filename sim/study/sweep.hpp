@@ -108,7 +108,6 @@ std::vector<RunSpec> specs_of_sweep(std::span<const SettingValue> given, const S
 /// begin_scaling().
 Sweep run_sweep(std::span<const SettingValue> given, const CostProfile* profile, const SweepOptions& options);
 
-std::string sweep_text(const Sweep& sweep, std::size_t width);
 nlohmann::ordered_json sweep_json(const Sweep& sweep);
 /// A head, a line a row; cells with commas or quotes in quotes.
 std::string sweep_csv(const Sweep& sweep);

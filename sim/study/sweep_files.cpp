@@ -23,39 +23,41 @@ std::string csv_line(const std::vector<std::string>& cells) {
   return line + "\n";
 }
 
+nlohmann::ordered_json row_to_json(const Sweep& sweep, const SweepRow& row) {
+  nlohmann::ordered_json config = nlohmann::ordered_json::object(), entry;
+  for (const SettingValue& setting : row.settings.empty() ? row.given : row.settings)
+    config[setting.name] = setting_to_json(setting);
+  entry["config"] = config;
+  if (row.result) {
+    entry["step_time_ms"] = {{"median", row.result->step_time_ms}};
+    if (row.result->bound_ms) entry["bound_ms"] = *row.result->bound_ms;
+    entry["throughput_samples_per_s"] = row.result->throughput_samples_per_s;
+    if (sweep.scaling) {
+      const auto& scaling = row.scaling;
+      entry["speedup"] = scaling ? nlohmann::ordered_json(scaling->speedup) : nlohmann::ordered_json();
+      entry["efficiency"] = scaling ? nlohmann::ordered_json(scaling->efficiency) : nlohmann::ordered_json();
+      entry["speedup_against_row"] = scaling ? nlohmann::ordered_json(scaling->base_row) : nlohmann::ordered_json();
+    }
+    entry["exposed_communication_fraction"] = row.result->exposed_communication_fraction;
+    entry["bubble_fraction"] = row.result->bubble_fraction;
+    entry["idle_fraction"] = row.result->idle_fraction;
+    entry["peak_memory_bytes"] = row.result->peak_memory_bytes;
+    entry["live_activations"] = row.result->live_activations;
+    entry["live_activation_bytes"] = row.result->live_activation_bytes;
+    entry["steps_overlap"] = row.result->steps_overlap;
+    entry["within_memory_limit"] = sweep.can_win(row);
+    entry["warnings"] = row.result->warnings;
+  } else {
+    entry["refused"] = {{"exit_code", row.exit_code}, {"reason", row.refusal}};
+  }
+  return entry;
+}
+
 }  // namespace
 
 nlohmann::ordered_json sweep_json(const Sweep& sweep) {
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
-  for (const SweepRow& row : sweep.rows) {
-    nlohmann::ordered_json config = nlohmann::ordered_json::object(), entry;
-    for (const SettingValue& setting : row.settings.empty() ? row.given : row.settings)
-      config[setting.name] = setting_to_json(setting);
-    entry["config"] = config;
-    if (row.result) {
-      entry["step_time_ms"] = {{"median", row.result->step_time_ms}};
-      if (row.result->bound_ms) entry["bound_ms"] = *row.result->bound_ms;
-      entry["throughput_samples_per_s"] = row.result->throughput_samples_per_s;
-      if (sweep.scaling) {
-        const auto& scaling = row.scaling;
-        entry["speedup"] = scaling ? nlohmann::ordered_json(scaling->speedup) : nlohmann::ordered_json();
-        entry["efficiency"] = scaling ? nlohmann::ordered_json(scaling->efficiency) : nlohmann::ordered_json();
-        entry["speedup_against_row"] = scaling ? nlohmann::ordered_json(scaling->base_row) : nlohmann::ordered_json();
-      }
-      entry["exposed_communication_fraction"] = row.result->exposed_communication_fraction;
-      entry["bubble_fraction"] = row.result->bubble_fraction;
-      entry["idle_fraction"] = row.result->idle_fraction;
-      entry["peak_memory_bytes"] = row.result->peak_memory_bytes;
-      entry["live_activations"] = row.result->live_activations;
-      entry["live_activation_bytes"] = row.result->live_activation_bytes;
-      entry["steps_overlap"] = row.result->steps_overlap;
-      entry["within_memory_limit"] = sweep.can_win(row);
-      entry["warnings"] = row.result->warnings;
-    } else {
-      entry["refused"] = {{"exit_code", row.exit_code}, {"reason", row.refusal}};
-    }
-    rows.push_back(entry);
-  }
+  for (const SweepRow& row : sweep.rows) rows.push_back(row_to_json(sweep, row));
   const auto index = [](const std::optional<std::size_t>& row) {
     return row ? nlohmann::ordered_json(*row) : nlohmann::ordered_json();
   };

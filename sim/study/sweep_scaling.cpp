@@ -13,10 +13,8 @@ namespace {
 constexpr std::int64_t kLargestNumber = 1'000'000'000;
 constexpr const char* kCostsHaveNoRows =
     "synthetic costs are those of a stage and micro-batch, however many samples and layers it has: more GPUs do not "
-    "make them "
-    "shorter, so that this speed-up says nothing of sharing the held batch (--scaling weak: the batch grows with the "
-    "GPUs, which is what "
-    "such costs mean)";
+    "make them shorter, so that this speed-up says nothing of sharing the held batch (--scaling weak: the batch grows "
+    "with the GPUs, which is what such costs mean)";
 
 std::int64_t whole_of(const SweepRow& row, const std::string& name) {
   const SettingValue* value = find_setting(row.given, name);

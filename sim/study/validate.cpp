@@ -3,16 +3,12 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <functional>
 #include <map>
 #include <numeric>
 
 #include "sim/io/error.hpp"
-#include "sim/io/number_text.hpp"
 #include "sim/predict/host_bound.hpp"
 #include "sim/predict/predict.hpp"
-#include "sim/report/text_table.hpp"
-#include "sim/report/warnings.hpp"
 #include "sim/run/measured_facts.hpp"
 #include "sim/run/run_json.hpp"
 
@@ -91,48 +87,6 @@ double largest_by_size(const std::vector<double>& values) {
   return *std::max_element(values.begin(), values.end(), [](double a, double b) { return std::abs(a) < std::abs(b); });
 }
 
-bool several_profiles(const Validation& validation) {
-  return std::any_of(validation.runs.begin(), validation.runs.end(),
-                     [&](const ValidatedRun& run) { return run.profile_name != validation.runs.front().profile_name; });
-}
-
-bool any_host_bound(const Validation& validation) {
-  return std::any_of(validation.runs.begin(), validation.runs.end(),
-                     [](const ValidatedRun& run) { return run.host_bound(); });
-}
-
-/// Of the runs that the host bounds, or of the others.
-TextTable run_table(const Validation& validation, bool host_bound) {
-  TextTable table{{{"run", "", Align::left},
-                   {"measured", "ms"},
-                   {"p25..p75", "ms"},
-                   {"predicted", "ms"},
-                   {"error", "%"},
-                   {"memory error", "%"}},
-                  {}};
-  if (host_bound) table.columns.insert(table.columns.end(), {{"host", "% of step"}, {"p25 to p75", "% of median"}});
-  if (several_profiles(validation)) table.columns.insert(table.columns.begin(), {"profile", "", Align::left});
-  for (const ValidatedRun& run : validation.runs) {
-    if (run.host_bound() != host_bound) continue;
-    const StepTime& time = run.measured.step_time;
-    const bool spread = time.p25_ms && time.p75_ms;
-    const std::optional<double> memory = run.worst_memory_error_percent();
-    std::vector<std::string> cells = {run.name,
-                                      fixed(time.median_ms, 3),
-                                      spread ? fixed(*time.p25_ms, 3) + ".." + fixed(*time.p75_ms, 3) : "-",
-                                      fixed(run.predicted.step_time.median_ms, 3),
-                                      signed_fixed(run.error_percent, 2),
-                                      memory ? signed_fixed(*memory, 2) : "-"};
-    if (host_bound) {
-      cells.push_back(fixed(100 * run.host_share, 0));
-      cells.push_back(spread ? fixed(100 * (*time.p75_ms - *time.p25_ms) / time.median_ms, 1) : "-");
-    }
-    if (several_profiles(validation)) cells.insert(cells.begin(), run.profile_name);
-    table.rows.push_back(std::move(cells));
-  }
-  return table;
-}
-
 std::string strategy_of(const ValidatedRun& run) {
   const RunSpec& spec = run.measured.spec;
   std::string text = to_string(spec.strategy);
@@ -143,59 +97,15 @@ std::string strategy_of(const ValidatedRun& run) {
   return text + ", " + (spec.workers == Workers::one ? "one thread" : "transport " + to_string(spec.transport));
 }
 
-std::vector<std::string> summary_cells(const std::string& group, const std::string& what, const ErrorSummary& summary) {
-  return {group,
-          what,
-          std::to_string(summary.runs),
-          fixed(summary.mean, 2),
-          fixed(summary.median, 2),
-          fixed(summary.max, 2)};
-}
-
-TextTable summary_table(const Validation& validation) {
-  TextTable table{{{"group", "", Align::left},
-                   {"error of", "", Align::left},
-                   {"values", ""},
-                   {"mean", "%"},
-                   {"median", "%"},
-                   {"max", "%"}},
-                  {}};
-  const bool some_host_bound = any_host_bound(validation);
-  const auto add_groups = [&](const std::function<std::string(const ValidatedRun&)>& group_of) {
-    std::map<std::string, std::vector<double>> groups;
-    for (const ValidatedRun& run : validation.runs) {
-      if (!run.host_bound()) groups[group_of(run)].push_back(run.error_percent);
-    }
-    for (const auto& [group, errors] : groups) {
-      if (groups.size() > 1) table.rows.push_back(summary_cells(group, "step time", summarize(errors)));
-    }
-  };
-  add_groups(strategy_of);
-  add_groups([](const ValidatedRun& run) { return "profile " + run.profile_name; });
-  if (some_host_bound) {
-    table.rows.push_back(summary_cells("all that GPUs bound", "step time", validation.step_time(false)));
-    table.rows.push_back(summary_cells("all that the host bounds", "step time", validation.step_time(true)));
-  } else {
-    table.rows.push_back(summary_cells("all runs", "step time", validation.step_time()));
-  }
-  if (validation.memory().runs > 0) table.rows.push_back(summary_cells("all GPUs", "peak memory", validation.memory()));
-  return table;
-}
-
-std::string warnings_text(const Validation& validation) {
-  WarningList predicted, measured;
+/// `group_of` -> errors of the runs that GPUs bound; nothing where all of them are of one group.
+void add_groups(const Validation& validation, std::string (*group_of)(const ValidatedRun&),
+                std::vector<ErrorsOfGroup>& groups) {
+  std::map<std::string, std::vector<double>> errors;
   for (const ValidatedRun& run : validation.runs) {
-    predicted.add(run.name, run.predicted.warnings);
-    measured.add(run.name + ", measured", run.measured.warnings);
+    if (!run.host_bound()) errors[group_of(run)].push_back(run.error_percent);
   }
-  const std::string text = predicted.text(120) + measured.text(120);
-  return text.empty() ? "" : "\n" + text;
-}
-
-std::string legend() {
-  return "error: (predicted - measured median) / measured median; memory error: of the peak memory, that GPU of the "
-         "run\n"
-         "where it is largest. Below: mean, median and maximum of the absolute errors.\n";
+  if (errors.size() < 2) return;
+  for (const auto& [group, of_group] : errors) groups.push_back({group, summarize(of_group)});
 }
 
 }  // namespace
@@ -245,6 +155,13 @@ ErrorSummary Validation::memory() const {
   return summarize(std::move(errors));
 }
 
+std::vector<ErrorsOfGroup> Validation::step_time_by_group() const {
+  std::vector<ErrorsOfGroup> groups;
+  add_groups(*this, strategy_of, groups);
+  add_groups(*this, [](const ValidatedRun& run) { return "profile " + run.profile_name; }, groups);
+  return groups;
+}
+
 Validation validate(const std::vector<std::string>& paths, const std::optional<std::string>& profile) {
   std::map<std::string, CostProfile> profiles;
   Validation validation;
@@ -262,23 +179,6 @@ Validation validate(const std::vector<std::string>& paths, const std::optional<s
     return x != y ? x > y : a.path < b.path;
   });
   return validation;
-}
-
-std::string validation_text(const Validation& validation) {
-  const std::string host_bound =
-      any_host_bound(validation)
-          ? "\nbound by the host, which issues the work (without it the predicted step would be more than " +
-                percent(kHostBoundShare) + " shorter):\n\n" + to_text(run_table(validation, true))
-          : "";
-  const TextTable others = run_table(validation, false);
-  return (others.rows.empty() ? "" : to_text(others)) + host_bound + "\n" + legend() + "\n" +
-         to_text(summary_table(validation)) + warnings_text(validation);
-}
-
-std::string validation_markdown(const Validation& validation) {
-  const TextTable others = run_table(validation, false);
-  return to_markdown(summary_table(validation)) + (others.rows.empty() ? "" : "\n" + to_markdown(others)) +
-         (any_host_bound(validation) ? "\n" + to_markdown(run_table(validation, true)) : "");
 }
 
 nlohmann::ordered_json validation_json(const Validation& validation) {

@@ -1,16 +1,13 @@
 // Measured runs against predictions of the same configurations: how far off the simulator is.
 //
-//   run                    measured  p25..p75          predicted   error
-//                                ms  ms                       ms       %
-//   ----------------------------------------------------------------------
-//   pp-1f1b_gpus4_...        50.034  50.012..50.071       50.871    +1.7
-//   mp_gpus2_...            325.104  ...                 325.511    +0.1
+//   Validation validation = validate({"data/h200x2/runs/mp_gpus2_....json"}, std::nullopt);
+//   validation.step_time()      runs 1, mean 0.1, median 0.1, max 0.1 per cent
 //
 // error = (predicted - measured median) / measured median. Worst first. A run is predicted from its settings and a
 // profile alone: nothing that was measured in the run enters.
 //
-// Runs that the host bounds (sim/predict/host_bound.hpp: what the prediction says, not what was measured) are in a
-// table of their own, beside the spread of their steps: their time depends on a processor and on what else it does.
+// Runs that the host bounds (sim/predict/host_bound.hpp: what the prediction says, not what was measured) are counted
+// apart: their time depends on a processor and on what else it does. Tables: sim/report/validation_text.hpp.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -46,12 +43,19 @@ struct ErrorSummary {
 };
 ErrorSummary summarize(std::vector<double> errors_percent);
 
+struct ErrorsOfGroup {
+  std::string group;  // "pp 1f1b, transport copy"; "profile h100x4"
+  ErrorSummary errors;
+};
+
 struct Validation {
-  std::vector<ValidatedRun>
-      runs;  // those that GPUs bound, then those that the host bounds; of each the worst error first
+  /// Those that GPUs bound, then those that the host bounds; of each the worst error first.
+  std::vector<ValidatedRun> runs;
 
   ErrorSummary step_time() const;  // of all runs
   ErrorSummary step_time(bool host_bound) const;
+  /// Of those that GPUs bound: by strategy, then by profile, where there are several of them.
+  std::vector<ErrorsOfGroup> step_time_by_group() const;
   ErrorSummary memory() const;  // over all GPUs of all runs that say it
 };
 
@@ -60,8 +64,6 @@ struct Validation {
 /// measured, no profile there; what predict() throws, with the run's path.
 Validation validate(const std::vector<std::string>& paths, const std::optional<std::string>& profile);
 
-std::string validation_text(const Validation& validation);
-std::string validation_markdown(const Validation& validation);
 nlohmann::ordered_json validation_json(const Validation& validation);
 
 }  // namespace pdl

@@ -1,11 +1,12 @@
 // pdl-sim compare A.json B.json
-#include "sim/report/compare.hpp"
+#include "sim/report/compare_text.hpp"
 
 #include <iostream>
 #include <memory>
 
 #include "sim/io/error.hpp"
 #include "sim/io/output_file.hpp"
+#include "sim/run/comparison.hpp"
 #include "sim/run/run_json.hpp"
 #include "sim/tool/commands.hpp"
 #include "sim/tool/flags.hpp"

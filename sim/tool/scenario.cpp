@@ -8,7 +8,7 @@
 #include "sim/cost/cost_profile.hpp"
 #include "sim/io/error.hpp"
 #include "sim/io/installation.hpp"
-#include "sim/report/scenario_table.hpp"
+#include "sim/report/scenario_text.hpp"
 #include "sim/study/evaluate_scenario.hpp"
 #include "sim/tool/commands.hpp"
 #include "sim/tool/flags.hpp"
@@ -53,7 +53,7 @@ void print_scenarios(const ScenarioFlags& flags) {
   if (!all && flags.files.empty()) throw InputError("scenario", "no file", "FILE.json..., or --all");
   std::vector<Scenario> scenarios;
   for (const std::string& path : all ? scenario_files(scenarios_folder()) : flags.files)
-    scenarios.push_back(load_scenario(scenario_path(path)));
+    scenarios.push_back(load_scenario(scenario_path(path), scenario_names()));
   const auto given = flags.profile.value();
   std::string text;
   for (const Scenario& scenario : scenarios) {

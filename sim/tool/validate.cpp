@@ -6,6 +6,7 @@
 
 #include "sim/io/error.hpp"
 #include "sim/io/output_file.hpp"
+#include "sim/report/validation_text.hpp"
 #include "sim/tool/commands.hpp"
 #include "sim/tool/flags.hpp"
 

@@ -1,3 +1,4 @@
+// pdl-calibrate as a user runs it, without hardware: the built program, its output, its exit codes.
 #include "calibrate/fit/samples.hpp"
 #include "sim/cost/cost_profile.hpp"
 #include "tests/calibrate/fit/sample_builder.hpp"

@@ -4,6 +4,7 @@
 #include "sim/io/error.hpp"
 #include "sim/predict/host_bound.hpp"
 #include "sim/predict/predict.hpp"
+#include "sim/report/scenario_text.hpp"
 #include "sim/run/measured_facts.hpp"
 #include "sim/run/run_json.hpp"
 #include "sim/run/run_name.hpp"
@@ -48,7 +49,7 @@ class Machine {
         folder_.write("scenario.json", R"({"id": "x", "title": "t", "question": "?", "columns": [)" + columns +
                                            R"(], "answer": ")" + name + R"(", "settings": {)" + kTextbookKeys + ", " +
                                            settings + R"(}, "vary": )" + vary + "}");
-    return evaluate_scenario(load_scenario(path), folder_ / "tiny/profile.json");
+    return evaluate_scenario(load_scenario(path, scenario_names()), folder_ / "tiny/profile.json");
   }
 
   std::string answer(const std::string& name, const std::string& columns, const std::string& settings,
@@ -687,13 +688,13 @@ TEST_CASE("A profile that lacks what a scenario needs is told from a broken file
   const std::string path =
       folder.write("a.json", R"({"id": "x", "title": "t", "columns": ["gpus"], )"
                              R"("settings": {"strategy": "ddp", "gpus": 2, "dim": 64, "depth": 2, "batch": 64}})");
-  CHECK_THROWS_AS(evaluate_scenario(load_scenario(path), folder / "tiny/profile.json"), NotInProfile);
+  CHECK_THROWS_AS(evaluate_scenario(load_scenario(path, scenario_names()), folder / "tiny/profile.json"), NotInProfile);
 }
 
 TEST_CASE("The scenarios of homeworks 1 and 2, and their runs in the matrices that are measured", "[data_parallel]") {
   std::vector<RunSpec> measured;
   for (const char* name : {"validation_data_parallel", "validation_two_gpus", "validation_course_two_gpus"}) {
-    const Scenario matrix = load_scenario(std::string(PDL_SOURCE_DIR "/scenarios/") + name + ".json");
+    const Scenario matrix = load_scenario(std::string(PDL_SOURCE_DIR "/scenarios/") + name + ".json", scenario_names());
     measured.insert(measured.end(), matrix.configurations.begin(), matrix.configurations.end());
   }
   CHECK(measured.size() >= 200);
@@ -708,7 +709,8 @@ TEST_CASE("The scenarios of homeworks 1 and 2, and their runs in the matrices th
                            "hw1_4_dataparallel_ddp", "hw1_5a_artificial_delay", "hw1_5b_batch_size", "hw1_5c_imbalance",
                            "hw2_1_amp_accumulation", "hw2_2_three_codes", "hw2_3_accumulation_sweep"}) {
     INFO(name);
-    const Scenario scenario = load_scenario(std::string(PDL_SOURCE_DIR "/scenarios/") + name + ".json");
+    const Scenario scenario =
+        load_scenario(std::string(PDL_SOURCE_DIR "/scenarios/") + name + ".json", scenario_names());
     CHECK_FALSE(scenario.answer.empty());
     for (const RunSpec& spec : scenario.configurations) {
       INFO(run_name(spec));

@@ -3,6 +3,7 @@
 #include "sim/predict/host_bound.hpp"
 
 #include "sim/predict/predict.hpp"
+#include "sim/report/validation_text.hpp"
 #include "sim/run/run_json.hpp"
 #include "sim/run/run_name.hpp"
 #include "sim/study/validate.hpp"

@@ -2,7 +2,8 @@
 #include <filesystem>
 
 #include "sim/course/answers.hpp"
-#include "sim/report/scenario_table.hpp"
+#include "sim/report/scenario_columns.hpp"
+#include "sim/report/scenario_text.hpp"
 #include "sim/run/run_json.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/drawn_run.hpp"

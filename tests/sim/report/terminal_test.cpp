@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "sim/predict/predict.hpp"
+#include "sim/run/describe_run.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/drawn_run.hpp"
 #include "tests/support/golden.hpp"
@@ -59,12 +60,6 @@ TEST_CASE("a pipeline has a bubble, outside pipelines the idle share is shown, a
   const std::string pipeline = terminal_view(predict(spec("--gpus 2 --microbatches 1" + times), nullptr), {});
   CHECK_THAT(pipeline, ContainsSubstring("bubble"));
   CHECK(pipeline.find("idle         ") == std::string::npos);
-}
-
-TEST_CASE("layers of GPUs") {
-  RunResult run = drawn_run(2, {{0, "aA"}, {1, "aA"}});
-  run.stages = {{0, 0, 3, 1, 1}, {1, 3, 2, 1, 1}, {0, 5, 1, 1, 1}};
-  CHECK(layers_of_gpus(run) == std::vector<std::string>{"4 (0-2, 5)", "2 (3-4)"});
 }
 
 TEST_CASE("without the chart the table stays") {

@@ -2,6 +2,7 @@
 #include "sim/study/sweep.hpp"
 
 #include "sim/io/error.hpp"
+#include "sim/report/sweep_text.hpp"
 #include "sim/study/sweep_values.hpp"
 #include "tests/support/catch.hpp"
 

@@ -3,6 +3,8 @@
 #include "sim/course/answers.hpp"
 #include "sim/io/error.hpp"
 #include "sim/predict/predict.hpp"
+#include "sim/report/scenario_text.hpp"
+#include "sim/run/communication.hpp"
 #include "sim/run/run_json.hpp"
 #include "sim/run/run_name.hpp"
 #include "sim/study/evaluate_scenario.hpp"
@@ -21,7 +23,7 @@ std::string message(const std::string& text) {
   const TemporaryFolder folder;
   const std::string path = folder.write("a.json", text);
   try {
-    load_scenario(path);
+    load_scenario(path, scenario_names());
   } catch (const InputError& error) {
     const std::string found = error.what();
     return found.starts_with(path) ? "a.json" + found.substr(path.size()) : found;
@@ -37,7 +39,7 @@ std::string scenario(const std::string& keys) {
 std::vector<std::string> configurations(const std::string& keys) {
   const TemporaryFolder folder;
   std::vector<std::string> names;
-  for (const RunSpec& spec : load_scenario(folder.write("a.json", scenario(keys))).configurations)
+  for (const RunSpec& spec : load_scenario(folder.write("a.json", scenario(keys)), scenario_names()).configurations)
     names.push_back(run_name(spec));
   return names;
 }
@@ -72,7 +74,7 @@ std::string golden_of(const TemporaryFolder& folder, const std::string& columns,
   const std::string path = folder.write(
       answer + ".json", R"({"id": "x", "title": "A title", "source": "HW0", "question": "Why?", "columns": [)" +
                             columns + R"(], "answer": ")" + answer + "\", " + keys + "}");
-  ScenarioTable table = evaluate_scenario(load_scenario(path), folder / "tiny/profile.json");
+  ScenarioTable table = evaluate_scenario(load_scenario(path, scenario_names()), folder / "tiny/profile.json");
   for (ScenarioRow& row : table.rows) {
     if (!own_memory) row.predicted.result.peak_memory_bytes = some_memory(row.spec.gpus, 0);
   }
@@ -230,7 +232,7 @@ TEST_CASE("HW3.4: times less than 1 % apart are the same, and what is gained is 
   const std::string path = folder.write(
       "a.json", R"({"id": "x", "title": "t", "question": "?", "columns": ["gpus"], "answer": "more_gpus", )" +
                     std::string(kTiny) + R"(, "vary": {"gpus": [2, 4]}})");
-  ScenarioTable table = evaluate_scenario(load_scenario(path), folder / "tiny/profile.json");
+  ScenarioTable table = evaluate_scenario(load_scenario(path, scenario_names()), folder / "tiny/profile.json");
   const auto answer = [&](double two_ms, double four_ms) {
     table.rows[0].predicted.result.step_time.median_ms = two_ms;
     table.rows[1].predicted.result.step_time.median_ms = four_ms;
@@ -260,7 +262,7 @@ TEST_CASE("HW4: where no GPipe fits, whatever its workers, by memory of one kind
   const std::string path = folder.write(
       "a.json", R"({"id": "x", "title": "t", "question": "?", "columns": ["gpus"], "answer": "pipeline_schedules", )" +
                     settings + rows);
-  ScenarioTable table = evaluate_scenario(load_scenario(path), folder / "tiny/profile.json");
+  ScenarioTable table = evaluate_scenario(load_scenario(path, scenario_names()), folder / "tiny/profile.json");
   const auto answer = [&](std::int64_t gpipe, std::int64_t one_f_one_b, std::int64_t one_thread) {
     const std::int64_t mib[] = {gpipe, one_f_one_b, one_thread};
     for (std::size_t r = 0; r < 3; ++r)
@@ -316,7 +318,7 @@ TEST_CASE("a file under the name of another run is not taken for it") {
   std::filesystem::rename(folder / ("tiny/runs/" + run_name(two) + ".json"),
                           folder / "tiny/runs/mp_gpus3_mlp10x64_batch256_mb1_fp32_sgd_copy_one.json");
   const std::string path = folder.write("a.json", scenario(std::string(kTiny) + R"(, "vary": {"gpus": [3]})"));
-  CHECK_THROWS_WITH(evaluate_scenario(load_scenario(path), folder / "tiny/profile.json"),
+  CHECK_THROWS_WITH(evaluate_scenario(load_scenario(path, scenario_names()), folder / "tiny/profile.json"),
                     ContainsSubstring("on 2 GPUs"));
 }
 
@@ -335,7 +337,7 @@ TEST_CASE("the machine of a scenario: most measured rows, then the largest that 
   add_machine("zz-b", 999998, true);
   add_machine("zz-c", 999999, false);
   const std::string text = scenario(std::string(kTiny) + R"(, "vary": {"gpus": [2, 4]})");
-  const Scenario two = load_scenario(folder.write("a.json", text));
+  const Scenario two = load_scenario(folder.write("a.json", text), scenario_names());
   const auto source = [](const ScenarioTable& table, std::size_t row) {
     return table.rows[row].predicted.result.environment["profile"];
   };
@@ -421,12 +423,12 @@ TEST_CASE("rows of several machines: a table each, the first with all rows, none
 TEST_CASE("every row of an exercise that two GPUs allow is in a matrix that is measured") {
   std::vector<RunSpec> measured;
   for (const std::string& path : scenario_files(PDL_SOURCE_DIR "/scenarios")) {
-    const Scenario matrix = load_scenario(path);
+    const Scenario matrix = load_scenario(path, scenario_names());
     if (matrix.id.starts_with("validation"))
       measured.insert(measured.end(), matrix.configurations.begin(), matrix.configurations.end());
   }
   for (const std::string& path : scenario_files(PDL_SOURCE_DIR "/scenarios")) {
-    for (const RunSpec& spec : load_scenario(path).configurations) {
+    for (const RunSpec& spec : load_scenario(path, scenario_names()).configurations) {
       if (spec.gpus > 2) continue;
       INFO(path << ": " << run_name(spec));
       CHECK(std::any_of(measured.begin(), measured.end(), [&](const RunSpec& other) { return same_run(spec, other); }));
@@ -447,12 +449,12 @@ TEST_CASE("the scenario files of the course load, each with its question and its
   int exercises = 0;
   for (const std::string& path : scenario_files(PDL_SOURCE_DIR "/scenarios")) {
     INFO(path);
-    const Scenario scenario = load_scenario(path);
+    const Scenario scenario = load_scenario(path, scenario_names());
     CHECK(scenario.answer.empty() == scenario.question.empty());
     exercises += scenario.answer.empty() ? 0 : 1;
   }
   CHECK(exercises >= 10);
-  CHECK(load_scenario(PDL_SOURCE_DIR "/scenarios/validation.json").configurations.size() >= 36);
+  CHECK(load_scenario(PDL_SOURCE_DIR "/scenarios/validation.json", scenario_names()).configurations.size() >= 36);
 }
 
 TEST_CASE("one transfer on 2 GPUs, four on 5, in a forward pass") {

@@ -1,6 +1,7 @@
 // Which rows of a sweep are compared with which, where the GPUs vary; what stands where there is nothing to compare
 // with.
 #include "sim/io/error.hpp"
+#include "sim/report/sweep_text.hpp"
 #include "sim/study/sweep.hpp"
 #include "tests/support/catch.hpp"
 

@@ -3,6 +3,7 @@
 #include "sim/study/sweep_values.hpp"
 
 #include "sim/io/error.hpp"
+#include "sim/report/sweep_text.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/tiny_profile.hpp"
 

@@ -5,6 +5,7 @@
 
 #include "sim/io/error.hpp"
 #include "sim/predict/predict.hpp"
+#include "sim/report/validation_text.hpp"
 #include "sim/run/run_json.hpp"
 #include "sim/run/run_name.hpp"
 #include "tests/support/catch.hpp"

@@ -1,4 +1,4 @@
-#include "sim/report/scenario_table.hpp"
+#include "sim/report/scenario_text.hpp"
 
 #include <algorithm>
 #include <array>
@@ -9,9 +9,11 @@
 #include "sim/io/number_text.hpp"
 #include "sim/io/printable_text.hpp"
 #include "sim/io/words.hpp"
-#include "sim/report/terminal.hpp"
+#include "sim/report/common_settings_text.hpp"
+#include "sim/report/scenario_columns.hpp"
 #include "sim/report/text_table.hpp"
 #include "sim/report/warnings.hpp"
+#include "sim/run/describe_run.hpp"
 #include "sim/run/measured_facts.hpp"
 #include "sim/study/common_settings.hpp"
 
@@ -246,41 +248,11 @@ std::string answer_text(const ScenarioTable& table, std::size_t width) {
 
 }  // namespace
 
-bool ScenarioTable::has_measurements() const {
-  return std::any_of(rows.begin(), rows.end(), [](const ScenarioRow& row) { return row.measured.has_value(); });
-}
-
-ScenarioTable measured_rows(ScenarioTable table) {
-  std::erase_if(table.rows, [](const ScenarioRow& row) { return !row.measured; });
-  return table;
-}
-
-std::int32_t most_live(const RunResult& run) {
-  std::int32_t most = 0;
-  for (const LiveActivations& of_gpu : run.live) most = std::max(most, of_gpu.count);
-  return most;
-}
-
-std::size_t baseline_row(const ScenarioTable& table, std::size_t row) {
-  const RunSpec& spec = table.rows[row].spec;
-  const auto same = [&](const ScenarioRow& other) {
-    return other.spec.model_name == spec.model_name && other.spec.depth == spec.depth && other.spec.dim == spec.dim &&
-           other.spec.batch == spec.batch && other.spec.accum == spec.accum && other.spec.delay_ms == spec.delay_ms;
-  };
-  return static_cast<std::size_t>(std::find_if(table.rows.begin(), table.rows.end(), same) - table.rows.begin());
-}
-
-ForwardTransfers forward_transfers(const RunResult& run) {
-  ForwardTransfers transfers;
-  std::size_t next = 0;
-  for (const Span& span : run.timeline.spans) {
-    if (span.kind != TaskKind::send_forward && span.kind != TaskKind::send_backward) continue;
-    const std::int64_t bytes = run.transfer_bytes.at(next++);
-    if (span.kind != TaskKind::send_forward) continue;
-    ++transfers.count;
-    transfers.bytes += bytes;
-  }
-  return transfers;
+ScenarioNames scenario_names() {
+  ScenarioNames names;
+  for (const ScenarioColumn& column : scenario_columns()) names.columns.push_back(column.name);
+  for (const Answer& answer : answers()) names.answers.push_back(answer.name);
+  return names;
 }
 
 std::string scenario_text(const ScenarioTable& table, std::size_t width) {

@@ -1,4 +1,4 @@
-#include "sim/report/compare.hpp"
+#include "sim/report/compare_text.hpp"
 
 #include "sim/predict/predict.hpp"
 #include "tests/support/catch.hpp"
@@ -42,8 +42,6 @@ TEST_CASE("settings that differ are said") {
   const std::string text = compare_text(predicted(), "a", other, "b", style);
   CHECK_THAT(text, ContainsSubstring("differs: gpus is 2 in A, 3 in B"));
   CHECK_THAT(text, ContainsSubstring("differs: microbatches is 2 in A, 1 in B"));
-  const auto json = compare_json(predicted(), "a", other, "b");
-  CHECK(json["settings_that_differ"].size() == 4);  // depth, batch, microbatches, gpus
 }
 
 TEST_CASE("outside pipelines the idle share is compared, under a name of its own") {
@@ -63,15 +61,4 @@ TEST_CASE("outside pipelines the idle share is compared, under a name of its own
              !ContainsSubstring("bubble") && ContainsSubstring("idle share A"));
   // A: 26 ms, of which each computes 12, communicates 8 and is idle 6. B: 20 ms, and nobody is idle.
   CHECK_THAT(text, ContainsSubstring(" 6.000  0.000          23.1  0.0  "));
-}
-
-TEST_CASE("a comparison as JSON") {
-  const auto json = compare_json(predicted(), "p.json", measured(), "m.json");
-  CHECK(json["step_time_ms"]["a"] == 15.0);
-  CHECK(json["step_time_ms"]["b"] == 17.1);
-  CHECK(json["step_time_ms"]["difference_percent"] == Approx(100 * (15 - 17.1) / 17.1));
-  CHECK(json["mean_forward_ms"]["a"] == 2.0);
-  CHECK(json["mean_forward_ms"]["b"] == 2.25);
-  CHECK(json["transfers_bytes"]["a"] == 64);
-  CHECK(json["settings_that_differ"].empty());
 }

@@ -27,7 +27,7 @@ struct Loader {
 const std::vector<Loader> kJsonLoaders = {
     {"model", "m.json", [](const std::string& path) { load_model(path); }},
     {"run", "r.json", [](const std::string& path) { read_run(path); }},
-    {"scenario", "s.json", [](const std::string& path) { load_scenario(path); }},
+    {"scenario", "s.json", [](const std::string& path) { load_scenario(path, {}); }},
     {"profile", "p.json", [](const std::string& path) { load_profile(path); }},
 };
 const Loader kCsvLoader = {"schedule", "c.csv", [](const std::string& path) { load_schedule_csv(path); }};

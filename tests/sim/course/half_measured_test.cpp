@@ -5,7 +5,7 @@
 
 #include "sim/course/answers.hpp"
 #include "sim/predict/predict.hpp"
-#include "sim/report/scenario_table.hpp"
+#include "sim/report/scenario_text.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/drawn_run.hpp"
 #include "tests/support/specs.hpp"

@@ -1,0 +1,50 @@
+// Every column that the table of a scenario may have: its name, head and legend, and what its cells are computed from.
+//
+//   {"throughput", "through-\nput", "samples/s", ..., [](const CellPlace& c) { return c.run().metrics.through...; }}
+//
+// Adding one is a line in scenario_columns.cpp; nothing else is touched.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+
+#include "sim/study/scenario_table.hpp"
+
+namespace pdl {
+
+/// What one cell is computed from. `measured`: of the two runs of its row; `gpu` counts in columns of GPUs only.
+struct CellPlace {
+  const ScenarioTable& table;
+  std::size_t row;
+  bool measured;
+  std::size_t gpu = 0;
+
+  const ScenarioRow& scenario_row() const { return table.rows[row]; }
+  const EvaluatedRun& run() const { return measured ? *scenario_row().measured : scenario_row().predicted; }
+};
+
+struct ScenarioColumn {
+  /// In the file: "step_time_ms". A column of a setting has the name of the setting with '_' for '-' ("no_sync" of
+  /// no-sync), and no other column has such a name: tables of several rows leave it out where all have the same value.
+  std::string name;
+  std::string title;    // "step time"; may be of several lines, "step\ntime"
+  std::string unit;     // "ms"
+  std::string meaning;  // one line for the legend; empty: the title says it
+  bool per_gpu = false;
+  /// One of the three. `text`: what is decided before anything runs. `text_of_run`, `number`: predicted beside
+  /// measured; nothing if unknown.
+  std::string (*text)(const CellPlace&) = nullptr;
+  std::optional<double> (*number)(const CellPlace&) = nullptr;
+  int digits = 2;
+  bool with_error = false;  // also (predicted - measured) / measured, in per cent
+  std::string (*text_of_run)(const CellPlace&) = nullptr;
+  bool measured_only = false;  // no prediction of it; the column is left out where nothing was measured
+  /// Read off the spans of one step. Measured, that is the recorded step: "23.1 r" where it was unlike the median one
+  /// (unusual_recording()).
+  bool of_spans = false;
+};
+
+std::span<const ScenarioColumn> scenario_columns();
+
+}  // namespace pdl

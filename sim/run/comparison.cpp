@@ -1,0 +1,101 @@
+#include "sim/run/comparison.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace pdl {
+namespace {
+
+double duration_ms(std::int64_t ns) {
+  return static_cast<double>(ns) / 1e6;
+}
+
+/// Mean length of the spans of a kind; nothing if there are none.
+std::optional<double> mean_ms(const RunResult& run, TaskKind kind) {
+  double sum = 0;
+  std::int64_t count = 0;
+  for (const Span& span : run.timeline.spans) {
+    if (span.kind != kind) continue;
+    sum += duration_ms(span.end_ns - span.start_ns);
+    ++count;
+  }
+  return count == 0 ? std::nullopt : std::optional(sum / static_cast<double>(count));
+}
+
+constexpr std::array kComparedKinds = {std::pair{TaskKind::forward, "forward"},
+                                       std::pair{TaskKind::backward, "backward"},
+                                       std::pair{TaskKind::backward_input, "input gradient"},
+                                       std::pair{TaskKind::backward_weight, "weight gradient"},
+                                       std::pair{TaskKind::optimizer, "optimizer"},
+                                       std::pair{TaskKind::send_forward, "send forward"},
+                                       std::pair{TaskKind::send_backward, "send backward"},
+                                       std::pair{TaskKind::receive_forward, "receive forward"},
+                                       std::pair{TaskKind::receive_backward, "receive backward"},
+                                       std::pair{TaskKind::all_reduce, "all-reduce"},
+                                       std::pair{TaskKind::broadcast, "broadcast"},
+                                       std::pair{TaskKind::reduce, "reduce"},
+                                       std::pair{TaskKind::scatter, "scatter"},
+                                       std::pair{TaskKind::gather, "gather"},
+                                       std::pair{TaskKind::bucket_copy_in, "copy into buckets"},
+                                       std::pair{TaskKind::bucket_copy_out, "copy out of buckets"},
+                                       std::pair{TaskKind::loss, "loss"},
+                                       std::pair{TaskKind::sleep, "sleep"}};
+
+}  // namespace
+
+std::vector<ComparedQuantity> compared_quantities(const RunResult& a, const RunMetrics& ma, const RunResult& b,
+                                                  const RunMetrics& mb) {
+  std::vector<ComparedQuantity> rows = {
+      {"step_time_ms", "step time", "ms", 3, a.step_time.median_ms, b.step_time.median_ms},
+      {"throughput_samples_per_s", "throughput", "samples/s", 1, ma.throughput_samples_per_s,
+       mb.throughput_samples_per_s},
+      {"bubble_fraction", "bubble", "fraction", 4, ma.bubble_fraction, mb.bubble_fraction},
+      {"idle_fraction", "idle", "fraction", 4, ma.idle_fraction, mb.idle_fraction},
+      {"transfers_count", "transfers", "", 0, static_cast<double>(ma.transfer_count),
+       static_cast<double>(mb.transfer_count)},
+      {"transfers_bytes", "transfers", "bytes", 0, static_cast<double>(ma.transfer_bytes),
+       static_cast<double>(mb.transfer_bytes)},
+      {"parameters", "parameters", "", 0, static_cast<double>(ma.parameters), static_cast<double>(mb.parameters)},
+  };
+  for (const auto& [kind, name] : kComparedKinds) {
+    const auto mean_a = mean_ms(a, kind), mean_b = mean_ms(b, kind);
+    if (mean_a || mean_b)
+      rows.push_back({std::string("mean ") + name, std::string("mean ") + name, "ms", 3, mean_a, mean_b});
+  }
+  return rows;
+}
+
+std::vector<SettingDifference> settings_that_differ(const RunSpec& a, const RunSpec& b) {
+  const auto value = [](const std::vector<SettingValue>& settings, const std::string& name) {
+    const SettingValue* found = find_setting(settings, name);
+    return found ? found->value : std::string("-");
+  };
+  const auto of_a = to_settings(a), of_b = to_settings(b);
+  std::vector<SettingDifference> differences;
+  for (const SettingInfo& info : setting_infos()) {
+    const std::string left = value(of_a, info.name), right = value(of_b, info.name);
+    if (left != right) differences.push_back({info.name, left, right});
+  }
+  return differences;
+}
+
+nlohmann::ordered_json compare_json(const RunResult& a, const std::string& name_a, const RunResult& b,
+                                    const std::string& name_b) {
+  using nlohmann::ordered_json;
+  ordered_json out = {{"a", name_a}, {"b", name_b}, {"a_measured", a.measured}, {"b_measured", b.measured}};
+  out["settings_that_differ"] = ordered_json::array();
+  for (const SettingDifference& d : settings_that_differ(a.spec, b.spec)) {
+    out["settings_that_differ"].push_back({{"name", d.name}, {"a", d.a}, {"b", d.b}});
+  }
+  const auto number = [](const std::optional<double>& value) { return value ? ordered_json(*value) : ordered_json(); };
+  for (ComparedQuantity q : compared_quantities(a, compute_metrics(a), b, compute_metrics(b))) {
+    std::replace(q.key.begin(), q.key.end(), ' ', '_');
+    if (q.key.starts_with("mean_")) q.key += "_ms";
+    const bool known = q.a && q.b && (*q.b != 0 || *q.a == 0);
+    out[q.key] = {{"a", number(q.a)}, {"b", number(q.b)}, {"difference_percent", nullptr}};
+    if (known) out[q.key]["difference_percent"] = *q.b == 0 ? 0.0 : 100 * (*q.a - *q.b) / *q.b;
+  }
+  return out;
+}
+
+}  // namespace pdl

@@ -1,0 +1,45 @@
+// Two runs, number by number: usually the prediction and the measurement of one configuration.
+//
+//   compared_quantities(a, ...)    {"step_time_ms", "step time", "ms", 3, 52.110, 52.034}, {"throughput_samples_per_s", ...
+//   settings_that_differ(...)      {"microbatches", "8", "16"}
+//
+// Runs of different configurations may be compared too. The table that people read: sim/report/compare_text.hpp.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sim/run/metrics.hpp"
+#include "sim/run/run_result.hpp"
+
+namespace pdl {
+
+/// One number of a run, of both runs.
+struct ComparedQuantity {
+  std::string key;    // in JSON
+  std::string title;  // in the table
+  std::string unit;
+  int digits = 3;
+  std::optional<double> a, b;
+};
+
+/// Of the whole run, then the mean length of each kind of task that either has. `ma`, `mb`: their metrics.
+std::vector<ComparedQuantity> compared_quantities(const RunResult& a, const RunMetrics& ma, const RunResult& b,
+                                                  const RunMetrics& mb);
+
+/// "-": the run has no such setting.
+struct SettingDifference {
+  std::string name, a, b;
+};
+
+/// In the order of setting_infos().
+std::vector<SettingDifference> settings_that_differ(const RunSpec& a, const RunSpec& b);
+
+/// {"a": "a.json", "b": "b.json", "settings_that_differ": [...], "step_time_ms": {"a", "b", "difference_percent"}, ...}
+/// `name_a`, `name_b`: what the runs are called, the paths of their files.
+nlohmann::ordered_json compare_json(const RunResult& a, const std::string& name_a, const RunResult& b,
+                                    const std::string& name_b);
+
+}  // namespace pdl

@@ -1,0 +1,62 @@
+#include "sim/run/describe_run.hpp"
+
+#include "sim/io/words.hpp"
+
+namespace pdl {
+namespace {
+
+std::string text_at(const nlohmann::json& object, const char* key, const std::string& otherwise) {
+  if (!object.is_object() || !object.contains(key) || object[key].is_null()) return otherwise;
+  return object[key].is_string() ? object[key].get<std::string>() : object[key].dump();
+}
+
+/// "1 ms", or "1, 1, 2, 1 ms (by stage)".
+std::string describe_costs(const std::vector<double>& by_stage) {
+  std::string text;
+  for (const double ms : by_stage) text += (text.empty() ? "" : ", ") + to_text(ms);
+  return text + (by_stage.size() > 1 ? " ms (by stage)" : " ms");
+}
+
+std::string describe_synthetic(const SyntheticCosts& costs) {
+  const std::string backward = costs.tw_ms ? "input gradient " + describe_costs(costs.tb_ms) + ", weight gradient " +
+                                                 describe_costs(*costs.tw_ms)
+                                           : "backward " + describe_costs(costs.tb_ms);
+  return "synthetic costs: forward " + describe_costs(costs.tf_ms) + ", " + backward + ", transfer " +
+         to_text(costs.tcomm_ms) + " ms, for each stage and micro-batch; nothing else takes time";
+}
+
+}  // namespace
+
+std::string describe_source(const RunResult& run) {
+  if (!run.measured && run.spec.synthetic) return describe_synthetic(*run.spec.synthetic);
+  const nlohmann::json& environment = run.environment;
+  const bool profiled = !run.measured && environment.is_object() && environment.contains("profile");
+  const nlohmann::json& source = profiled ? environment["profile"] : environment;
+  const std::string host = text_at(source, "count", "?") + " x " + text_at(source, "card", "unknown card");
+  const std::string date = text_at(source, "date", "at an unknown date");
+  if (!profiled) return "measured on " + host + ", " + date;
+  const std::string chosen_as = text_at(source, "chosen_as", "");
+  return "costs: profile " + text_at(source, "name", "?") + " (" + host + ", measured " + date + ")" +
+         (chosen_as.empty() ? "" : "; by default: " + chosen_as + " (choose with --profile)");
+}
+
+std::vector<std::string> layer_ranges_of_gpus(const RunResult& run) {
+  std::vector<std::string> ranges(static_cast<std::size_t>(run.spec.gpus));
+  for (const Stage& stage : run.stages) {
+    const std::int32_t last = stage.first_layer + stage.layer_count - 1;
+    std::string& of_gpu = ranges.at(static_cast<std::size_t>(stage.worker));
+    of_gpu += (of_gpu.empty() ? "" : ", ") + std::to_string(stage.first_layer) +
+              (last > stage.first_layer ? "-" + std::to_string(last) : "");
+  }
+  return ranges;
+}
+
+std::vector<std::string> layers_of_gpus(const RunResult& run) {
+  std::vector<std::int64_t> counts(static_cast<std::size_t>(run.spec.gpus), 0);
+  for (const Stage& stage : run.stages) counts.at(static_cast<std::size_t>(stage.worker)) += stage.layer_count;
+  std::vector<std::string> texts = layer_ranges_of_gpus(run);
+  for (std::size_t g = 0; g < counts.size(); ++g) texts[g] = std::to_string(counts[g]) + " (" + texts[g] + ")";
+  return texts;
+}
+
+}  // namespace pdl
