@@ -14,6 +14,7 @@
 #include "sim/io/output_file.hpp"
 #include "sim/io/words.hpp"
 #include "sim/run/metrics.hpp"
+#include "sim/spec/settings.hpp"
 
 namespace pdl {
 namespace {
@@ -210,9 +211,8 @@ std::optional<ordered_json> number_to_json(const std::string& text) {
 // ---- reading
 
 bool has_value_a_stage(const std::string& name) {
-  const auto infos = setting_infos();
-  return std::any_of(infos.begin(), infos.end(),
-                     [&](const SettingInfo& info) { return info.name == name && info.by_stage; });
+  const Setting* row = find_row(name);
+  return row && row->values == Values::cost_by_stage;
 }
 
 std::string number_text(const JsonPlace& place, const char* expected) {
@@ -230,8 +230,9 @@ RunSpec read_spec(const JsonPlace& root) {
   const auto schedule = read_schedule(root);
   const auto of_run = [&] {  // its hosts are known, though one is not written
     RunSpec spec = parse_run_spec(settings, schedule);
-    spec.hosts_given = true;
-    spec.network_given = false;  // every run of several hosts has one
+    spec.given.insert("hosts");
+    for (const char* name : {"network-gb-per-s", "network-latency-us"})  // every run of several hosts has one
+      spec.given.erase(name);
     return spec;
   };
   if (!file_model) return of_run();

@@ -11,6 +11,7 @@
 #include "sim/report/scenario_table.hpp"
 #include "sim/run/run_json.hpp"
 #include "sim/run/run_name.hpp"
+#include "sim/spec/settings.hpp"
 
 namespace pdl {
 namespace {
@@ -20,7 +21,7 @@ const std::array<std::string, 9> kKeys = {"id",   "title",          "source",  "
 
 std::vector<std::string> setting_names() {
   std::vector<std::string> names;
-  for (const SettingInfo& info : setting_infos()) names.push_back(info.name);
+  for (const Setting& setting : all_settings()) names.push_back(setting.name);
   return names;
 }
 

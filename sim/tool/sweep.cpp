@@ -12,6 +12,7 @@
 #include "sim/io/output_file.hpp"
 #include "sim/io/words.hpp"
 #include "sim/report/progress_bar.hpp"
+#include "sim/spec/settings.hpp"
 #include "sim/tool/commands.hpp"
 #include "sim/tool/flags.hpp"
 #include "sim/tool/screen.hpp"
