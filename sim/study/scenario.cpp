@@ -9,8 +9,8 @@
 #include "sim/io/json_place.hpp"
 #include "sim/io/words.hpp"
 #include "sim/report/scenario_table.hpp"
-#include "sim/run/run_json.hpp"
 #include "sim/run/run_name.hpp"
+#include "sim/run/setting_json.hpp"
 #include "sim/spec/settings.hpp"
 
 namespace pdl {
