@@ -24,11 +24,6 @@ std::optional<ordered_json> number_to_json(const std::string& text) {
   return read && to_text(number) == text ? std::optional<ordered_json>(number) : std::nullopt;
 }
 
-bool has_value_a_stage(const std::string& name) {
-  const Setting* row = find_row(name);
-  return row && row->values == Values::cost_by_stage;
-}
-
 std::string number_text(const JsonPlace& place, const char* expected) {
   if (!place.json().is_number()) place.refuse(expected);
   return place.json().is_number_float() ? to_text(place.json().get<double>()) : place.json().dump();

@@ -1,5 +1,5 @@
-// From the user's words to a spec: the rows of the table of settings, the defaults and the cross-checks, in the order in
-// which they need each other, which is the order in which a user is told of mistakes.
+// From the user's words to a spec: the rows of the table of settings, the defaults and the cross-checks, in the order
+// in which they need each other, which is the order in which a user is told of mistakes.
 #include <vector>
 
 #include "sim/io/error.hpp"

@@ -1,6 +1,6 @@
 // What was read from the cells of a schedule's CSV file, and how messages name a cell and an action of it.
 //
-//   refuse_cell(order, 1, 3, "stage 1", "stage 0")   "mine.csv: rank 1, position 3, cell 1B3: found stage 1, expected ..."
+//   refuse_cell(order, 1, 3, "stage 1", "stage 0")   mine.csv: rank 1, position 3, cell 1B3: found stage 1, ...
 //   written_action(order, backward, 0, 2)            "0B2", or in the letters of 2024 "0BW2"
 //
 // Internal to sim/spec: schedule_csv.cpp reads them, schedule_csv_check.cpp checks them.

@@ -27,6 +27,7 @@ const Setting* find_row(const std::string& name) {
 }
 
 std::string help_of(const Setting& setting) {
+  if (!setting.usual_in_help) return setting.help;
   if (!setting.usual_words.empty()) return setting.help + " (" + setting.usual_words + ")";
   return setting.help + (setting.usual.empty() ? "" : " (default " + setting.usual + ")");
 }
@@ -42,6 +43,11 @@ bool is_synthetic_cost(const std::string& name) {
 
 bool is_number(const Setting& setting) {
   return setting.values == Values::whole || setting.values == Values::number || is_synthetic_cost(setting);
+}
+
+bool has_value_a_stage(const std::string& name) {
+  const Setting* row = find_row(name);
+  return row && row->values == Values::cost_by_stage;
 }
 
 std::vector<SettingValue> to_settings(const RunSpec& spec) {

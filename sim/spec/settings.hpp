@@ -33,10 +33,11 @@ enum class Values {
   cost_by_stage,  // the same, or a list of one for every stage
 };
 
-/// Both ends belong to it. Without a largest number: what 64 bits hold.
+/// Both ends belong to it, or all above the least. Without a largest number: what 64 bits hold.
 struct Range {
   double least = 0;
   double largest = std::numeric_limits<double>::infinity();
+  bool above_least = false;
 };
 
 /// When a setting is read, which decides what a user is told first: the settings of a turn after those of all turns
@@ -85,6 +86,7 @@ struct Setting {
   std::string help = {};         // what it is, without its default
   std::string usual = {};        // the value where none is given, if it depends on nothing else: "25"
   std::string usual_words = {};  // the default in the words of the help, where it is more than that value
+  bool usual_in_help = true;
   Values values = Values::text;
   Range range = {};  // of numbers
   Turn turn = Turn::amounts;
@@ -130,5 +132,8 @@ bool is_synthetic_cost(const std::string& name);
 
 /// A setting whose values are numbers: its column stands to the right.
 bool is_number(const Setting& setting);
+
+/// True if a value may be a list: one for every stage. False for what is no setting.
+bool has_value_a_stage(const std::string& name);
 
 }  // namespace pdl

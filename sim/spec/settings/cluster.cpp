@@ -45,7 +45,7 @@ std::vector<Setting> cluster() {
        .usual = "400",
        .usual_words = "default 400: 8 ports of 400 Gb/s",
        .values = Values::number,
-       .range = {0, 1e9},
+       .range = {.least = 0, .largest = 1e9, .above_least = true},
        .turn = Turn::network,
        .read =
            [](const SettingValue& value, const Range& range, RunSpec& spec) {

@@ -1,4 +1,7 @@
 // Rounds of accumulation, the exchange of gradients, hosts that sleep, and the scale of a loss.
+#include <algorithm>
+#include <iterator>
+
 #include "sim/io/error.hpp"
 #include "sim/io/words.hpp"
 #include "sim/spec/settings/rows.hpp"
@@ -43,7 +46,7 @@ std::optional<std::string> straggler_text(const RunSpec& spec) {
   return std::to_string(spec.straggler->rank) + ":" + to_text(spec.straggler->ms);
 }
 
-std::vector<Setting> exchange() {
+std::vector<Setting> rounds() {
   return {
       {.name = "accum",
        .value_name = "K",
@@ -76,12 +79,17 @@ std::vector<Setting> exchange() {
        .asked = Turn::sleeps,
        .in_run_name = [](const RunSpec& spec) { return std::string(spec.no_sync ? "_nosync" : ""); },
        .needs = needs_ddp},
+  };
+}
+
+std::vector<Setting> buckets() {
+  return {
       {.name = "bucket-mb",
        .value_name = "MIB",
        .help = "ddp: size at which a bucket of gradients is full, MiB",
        .usual = "25",
        .values = Values::number,
-       .range = {0, 1e9},
+       .range = {.least = 0, .largest = 1e9, .above_least = true},
        .turn = Turn::buckets,
        .read = [](const SettingValue& value, const Range& range,
                   RunSpec& spec) { spec.bucket_bytes = bytes_of_mib(value, range); },
@@ -100,7 +108,7 @@ std::vector<Setting> exchange() {
        .help = "ddp: the same of the first bucket, MiB",
        .usual = "1",
        .values = Values::number,
-       .range = {0, 1e9},
+       .range = {.least = 0, .largest = 1e9, .above_least = true},
        .turn = Turn::buckets,
        .read = [](const SettingValue& value, const Range& range,
                   RunSpec& spec) { spec.first_bucket_bytes = bytes_of_mib(value, range); },
@@ -192,8 +200,8 @@ std::vector<Setting> sleeps_and_scale() {
 }  // namespace
 
 std::vector<Setting> data_parallel() {
-  std::vector<Setting> rows = exchange();
-  for (Setting& row : sleeps_and_scale()) rows.push_back(std::move(row));
+  std::vector<Setting> rows;
+  for (auto* part : {rounds, buckets, sleeps_and_scale}) std::ranges::move(part(), std::back_inserter(rows));
   return rows;
 }
 

@@ -26,6 +26,8 @@ std::vector<Setting> model() {
       {.name = "model",
        .value_name = "mlp|FILE.json",
        .help = "the model: a stack of Linear+ReLU blocks (--depth, --dim), or a file of layers (docs/formats-model.md)",
+       .usual = "mlp",
+       .usual_in_help = false,
        .turn = Turn::model,
        .read = [](const SettingValue& value, const Range&, RunSpec& spec) { spec.model_name = value.value; },
        .write = [](const RunSpec& spec) { return std::optional(spec.model_name); },
