@@ -36,7 +36,7 @@ std::int64_t hosts_of_profile(const CostProfile& profile, const std::string& tra
 }
 
 RunSpec on_hosts_of_profile(const RunSpec& spec, const CostProfile& profile) {
-  if (spec.strategy != Strategy::ddp || spec.synthetic || spec.hosts_given) return spec;
+  if (spec.strategy != Strategy::ddp || spec.synthetic || spec.given.contains("hosts")) return spec;
   RunSpec on_hosts = spec;
   on_hosts.hosts = hosts_of_profile(profile, to_string(spec.transport), spec.gpus);
   return on_hosts;
@@ -48,7 +48,7 @@ std::string hosts_notice(const RunSpec& spec, const CostProfile& profile) {
     return "all " + std::to_string(spec.gpus) + " GPUs are taken to be on one host; the hosts of profile " +
            profile.name + " have " + std::to_string(*gpus_a_host) + " GPUs each";
   }
-  if (spec.hosts == 1 || spec.hosts_given) return "";
+  if (spec.hosts == 1 || spec.given.contains("hosts")) return "";
   return "hosts " + std::to_string(spec.hosts) + ": of " + std::to_string(spec.gpus / spec.hosts) +
          " GPUs each, as the hosts of profile " + profile.name + " (--hosts says otherwise)";
 }

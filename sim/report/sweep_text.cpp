@@ -9,6 +9,7 @@
 #include "sim/report/common_settings_text.hpp"
 #include "sim/report/text_table.hpp"
 #include "sim/report/warnings.hpp"
+#include "sim/spec/settings.hpp"
 #include "sim/study/sweep_values.hpp"
 #include "sim/study/sweep_words.hpp"
 
@@ -107,7 +108,7 @@ std::string table_text(const Sweep& sweep) {
   const std::vector<std::string> words = differing_words(sweep);
   for (const std::string& name : words) {
     table.columns.push_back(
-        {name, is_synthetic_cost(name) ? "ms" : "", is_number_setting(name) ? Align::right : Align::left});
+        {name, is_synthetic_cost(name) ? "ms" : "", is_number(*find_row(name)) ? Align::right : Align::left});
   }
   const std::vector<ResultColumn> columns = result_columns(sweep);
   for (const ResultColumn& column : columns) table.columns.push_back(column.head);

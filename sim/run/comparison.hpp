@@ -34,7 +34,7 @@ struct SettingDifference {
   std::string name, a, b;
 };
 
-/// In the order of setting_infos().
+/// In the order of all_settings().
 std::vector<SettingDifference> settings_that_differ(const RunSpec& a, const RunSpec& b);
 
 /// {"a": "a.json", "b": "b.json", "settings_that_differ": [...], "step_time_ms": {"a", "b", "difference_percent"}, ...}

@@ -1,119 +1,27 @@
-// The JSON of a run: how it is written, and the settings in it. The rest is read by run_json_read.cpp, which goes
-// through the keys in the same order.
+// Reads the JSON of a run: run_from_json() and read_run() of run_json.hpp. What writes it: run_json_write.cpp.
 #include "sim/run/run_json.hpp"
 
-#include <algorithm>
-#include <array>
-#include <charconv>
+#include <cmath>
+#include <cstdint>
+#include <memory>
 #include <optional>
-#include <ostream>
+#include <string>
+#include <vector>
 
+#include "sim/cost/environment.hpp"
+#include "sim/io/error.hpp"
 #include "sim/io/json_place.hpp"
-#include "sim/io/output_file.hpp"
 #include "sim/io/words.hpp"
-#include "sim/run/metrics.hpp"
+#include "sim/run/setting_json.hpp"
+#include "sim/run/span_kinds.hpp"
 
 namespace pdl {
 namespace {
 
-using nlohmann::json;
-using nlohmann::ordered_json;
-
-// In the order of TaskKind.
-constexpr std::array<const char*, kTaskKinds> kKinds = {
-    "forward",      "backward",      "backward_input",  "backward_weight",  "recompute",       "optimizer",
-    "send_forward", "send_backward", "receive_forward", "receive_backward", "all_reduce",      "broadcast",
-    "reduce",       "scatter",       "gather",          "bucket_copy_in",   "bucket_copy_out", "loss",
-    "sleep"};
-
-double to_ms(std::int64_t ns) {
-  return static_cast<double>(ns) / 1e6;
-}
-double to_us(std::int64_t ns) {
-  return static_cast<double>(ns) / 1e3;
-}
-
-ordered_json config_to_json(const RunSpec& spec) {
-  ordered_json config = ordered_json::object();
-  for (const SettingValue& setting : to_settings(spec)) config[setting.name] = setting_to_json(setting);
-  return config;
-}
-
-ordered_json model_to_json(const RunSpec& spec, std::int64_t count) {
-  ordered_json model = {{"parameters", count}};
-  if (spec.model_name != "mlp") {
-    for (const Layer& layer : spec.model.layers) {
-      model["layers"].push_back({{"kind", "linear_relu"}, {"in", layer.in_features}, {"out", layer.out_features}});
-    }
-  }
-  return model;
-}
-
-ordered_json gpu_to_json(const GpuMetrics& gpu, const RunResult& run, std::size_t index) {
-  ordered_json out;
-  out["layers"] = gpu.layers;
-  out["busy_ms"] = to_ms(gpu.busy_ns);
-  out["comm_ms"] = to_ms(gpu.comm_ns);
-  out["idle_ms"] = to_ms(gpu.idle_ns);
-  out["bubble_fraction"] = gpu.bubble_fraction;
-  out["peak_memory_bytes"] =
-      run.peak_memory_bytes.empty() ? ordered_json() : ordered_json(run.peak_memory_bytes[index]);
-  if (!run.live.empty()) {
-    out["live_activations"] = run.live[index].count;
-    out["live_activation_bytes"] = run.live[index].bytes;
-  }
-  out["ops"] = gpu.ops;
-  return out;
-}
-
-ordered_json stage_to_json(const Stage& stage) {
-  return {{"gpu", stage.worker},
-          {"first_layer", stage.first_layer},
-          {"layer_count", stage.layer_count},
-          {"replica", stage.replica},
-          {"slots", stage.slots},
-          {"live_microbatches", stage.live_microbatches}};
-}
-
-ordered_json span_to_json(const RunResult& run, const Span& span, bool with_stage) {
-  ordered_json out = {{"name", span_name(run, span, with_stage)},
-                      {"kind", kind_word(span.kind)},
-                      {"worker", span.worker},
-                      {"stage", span.stage},
-                      {"microbatch", span.microbatch},
-                      {"stream", to_string(span.stream)},
-                      {"start_us", to_us(span.start_ns)},
-                      {"end_us", to_us(span.end_ns)}};
-  if (span.part > 0) out["part"] = span.part;
-  return out;
-}
-
-ordered_json step_time_to_json(const StepTime& time) {
-  ordered_json out = {{"median", time.median_ms}};
-  if (time.p25_ms) out["p25"] = *time.p25_ms;
-  if (time.p75_ms) out["p75"] = *time.p75_ms;
-  if (time.n) out["n"] = *time.n;
-  return out;
-}
-
-ordered_json step_to_json(const MeasuredStep& step) {
-  ordered_json out = {{"step_time_ms", step.step_time_ms}};
-  if (step.loss) out["loss"] = *step.loss;
-  if (step.warmup) out["warmup"] = true;
-  return out;
-}
-
-/// The rows of a schedule's file, so that the run can be read without it.
-ordered_json schedule_to_json(const ScheduleFile& file) {
-  ordered_json rows = ordered_json::array();
-  std::string text = to_csv(file);
-  for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = text.find('\n', begin);
-    rows.push_back(text.substr(begin, end - begin));
-    begin = end == std::string::npos ? text.size() : end + 1;
-  }
-  return rows;
-}
+constexpr double kLargestMs = 1e13;
+constexpr double kLargestUs = 1e16;
+constexpr double kLargestLoss = 1e38;  // of a float
+constexpr std::int64_t kLargestBytes = std::int64_t{1} << 62;
 
 std::shared_ptr<const ScheduleFile> read_schedule(const JsonPlace& root) {
   if (!root.has("schedule_rows")) return nullptr;
@@ -122,97 +30,6 @@ std::shared_ptr<const ScheduleFile> read_schedule(const JsonPlace& root) {
   for (std::size_t r = 0; r < rows.size(); ++r) text += rows.at(r).text() + "\n";
   return std::make_shared<ScheduleFile>(parse_schedule_csv(text, rows.name()));
 }
-
-/// Everything but the spans, which may be millions: "spans" is an empty list here.
-ordered_json without_spans(const RunResult& run) {
-  const RunMetrics metrics = compute_metrics(run);
-  ordered_json out;
-  out["config"] = config_to_json(run.spec);
-  if (run.spec.schedule_file) out["schedule_rows"] = schedule_to_json(*run.spec.schedule_file);
-  out["measured"] = run.measured;
-  out["step_time_ms"] = step_time_to_json(run.step_time);
-  for (const MeasuredStep& step : run.steps) out["steps"].push_back(step_to_json(step));
-  if (run.bound_ms) out["bound_ms"] = *run.bound_ms;
-  out["throughput_samples_per_s"] = metrics.throughput_samples_per_s;
-  out["bubble_fraction"] = metrics.bubble_fraction;
-  out["idle_fraction"] = metrics.idle_fraction;
-  out["model"] = model_to_json(run.spec, metrics.parameters);
-  out["transfers"] = {{"count", metrics.transfer_count}, {"bytes", metrics.transfer_bytes}};
-  out["transfers"]["each_bytes"] = run.transfer_bytes;
-  out["collectives"] = {{"count", metrics.collective_count}, {"bytes", metrics.collective_bytes}};
-  if (!run.collective_bytes.empty()) out["collectives"]["each_bytes"] = run.collective_bytes;
-  out["gpus"] = ordered_json::array();
-  for (std::size_t g = 0; g < metrics.gpus.size(); ++g) out["gpus"].push_back(gpu_to_json(metrics.gpus[g], run, g));
-  out["stages"] = ordered_json::array();
-  for (const Stage& stage : run.stages) out["stages"].push_back(stage_to_json(stage));
-  if (run.replica_rows.size() > 1) out["replica_rows"] = run.replica_rows;
-  out["microbatch_rows"] = run.microbatch_rows;
-  out["timeline_step_us"] = to_us(run.timeline.step_ns);
-  out["spans"] = ordered_json::array();
-  out["warnings"] = run.warnings;
-  out["environment"] = run.environment;
-  out["extra"] = run.extra;
-  return out;
-}
-
-/// A name that is no UTF-8 has replacement characters.
-std::string line_of(const ordered_json& value) {
-  return value.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
-}
-
-/// A list of objects has one line each, everything else a line of its own: small files, readable diffs.
-void write_list(std::ostream& out, const ordered_json& list) {
-  for (std::size_t i = 0; i < list.size(); ++i) out << (i == 0 ? "\n  " : ",\n  ") << line_of(list[i]);
-}
-
-void write_json_lines(std::ostream& out, const RunResult& run) {
-  const ordered_json document = without_spans(run);
-  const std::vector<bool> several = holds_several_stages(run);
-  bool first = true;
-  for (const auto& [key, value] : document.items()) {
-    out << (first ? "{\n" : ",\n") << " " << line_of(key) << ": ";
-    first = false;
-    if (key == "gpus" || key == "stages" || key == "steps" || key == "schedule_rows") {
-      out << "[";
-      write_list(out, value);
-      out << "]";
-    } else if (key == "spans") {
-      out << "[";
-      for (std::size_t i = 0; i < run.timeline.spans.size(); ++i) {
-        const Span& span = run.timeline.spans[i];
-        out << (i == 0 ? "\n  " : ",\n  ")
-            << line_of(span_to_json(run, span, several[static_cast<std::size_t>(span.worker)]));
-      }
-      out << "]";
-    } else {
-      out << line_of(value);
-    }
-  }
-  out << "\n}\n";
-}
-
-/// None if the text is not exactly what a number prints as.
-std::optional<ordered_json> number_to_json(const std::string& text) {
-  const char* end = text.data() + text.size();
-  std::int64_t whole = 0;
-  if (std::from_chars(text.data(), end, whole).ptr == end && std::to_string(whole) == text) return whole;
-  double number = 0;
-  const bool read = std::from_chars(text.data(), end, number).ptr == end && std::isfinite(number);
-  return read && to_text(number) == text ? std::optional<ordered_json>(number) : std::nullopt;
-}
-
-bool has_value_a_stage(const std::string& name) {
-  const auto infos = setting_infos();
-  return std::any_of(infos.begin(), infos.end(),
-                     [&](const SettingInfo& info) { return info.name == name && info.by_stage; });
-}
-
-std::string number_text(const JsonPlace& place, const char* expected) {
-  if (!place.json().is_number()) place.refuse(expected);
-  return place.json().is_number_float() ? to_text(place.json().get<double>()) : place.json().dump();
-}
-
-}  // namespace
 
 RunSpec read_spec(const JsonPlace& root) {
   const JsonPlace config = root.at("config").object();
@@ -224,8 +41,9 @@ RunSpec read_spec(const JsonPlace& root) {
   const auto schedule = read_schedule(root);
   const auto of_run = [&] {  // its hosts are known, though one is not written
     RunSpec spec = parse_run_spec(settings, schedule);
-    spec.hosts_given = true;
-    spec.network_given = false;  // every run of several hosts has one
+    spec.given.insert("hosts");
+    for (const char* name : {"network-gb-per-s", "network-latency-us"})  // every run of several hosts has one
+      spec.given.erase(name);
     return spec;
   };
   if (!file_model) return of_run();
@@ -240,40 +58,237 @@ RunSpec read_spec(const JsonPlace& root) {
   return spec;
 }
 
-ordered_json setting_to_json(const SettingValue& setting) {
-  const std::vector<std::string> parts = split_at(setting.value, ',');
-  if (parts.size() == 1 || !has_value_a_stage(setting.name))
-    return number_to_json(setting.value).value_or(setting.value);
-  ordered_json list = ordered_json::array();
-  for (const std::string& part : parts) list.push_back(number_to_json(part).value_or(part));
-  return list;
+StepTime read_step_time(const JsonPlace& place) {
+  StepTime time;
+  time.median_ms = place.at("median").number(0, kLargestMs);
+  if (time.median_ms == 0) place.at("median").refuse("a time above 0");
+  if (place.has("p25")) time.p25_ms = place.at("p25").number(0, time.median_ms);
+  if (place.has("p75")) time.p75_ms = place.at("p75").number(time.median_ms, kLargestMs);
+  if (place.has("n")) time.n = place.at("n").whole(1, INT64_MAX);
+  return time;
 }
 
-SettingValue read_setting(const std::string& name, const JsonPlace& place) {
-  if (place.json().is_string()) return {name, place.text(), place.name()};
-  if (!place.json().is_array() || !has_value_a_stage(name))
-    return {name, number_text(place, "text or a number"), place.name()};
-  std::string text;
-  for (std::size_t i = 0; i < place.size(); ++i) text += (i == 0 ? "" : ",") + number_text(place.at(i), "a number");
-  if (text.empty()) place.refuse("at least one number");
-  return {name, text, place.name()};
-}
-
-std::string kind_word(TaskKind kind) {
-  return kKinds[static_cast<std::size_t>(kind)];
-}
-
-nlohmann::ordered_json to_json(const RunResult& run) {
-  ordered_json out = without_spans(run);
-  const std::vector<bool> several = holds_several_stages(run);
-  for (const Span& span : run.timeline.spans) {
-    out["spans"].push_back(span_to_json(run, span, several[static_cast<std::size_t>(span.worker)]));
+/// Warm-up steps are the first ones.
+std::vector<MeasuredStep> read_steps(const JsonPlace& root, bool measured) {
+  std::vector<MeasuredStep> steps;
+  if (!root.has("steps")) return steps;
+  if (!measured) root.at("steps").refuse("none: a predicted run has no steps that were measured");
+  const JsonPlace list = root.at("steps").array();
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    const JsonPlace in = list.at(i);
+    MeasuredStep step{in.at("step_time_ms").number(0, kLargestMs), std::nullopt, false};
+    if (step.step_time_ms == 0) in.at("step_time_ms").refuse("a time above 0");
+    if (in.has("loss")) step.loss = in.at("loss").number(-kLargestLoss, kLargestLoss);
+    if (in.has("warmup")) step.warmup = in.at("warmup").boolean();
+    if (step.warmup && !steps.empty() && !steps.back().warmup)
+      in.at("warmup").refuse("false: a step before it is not of the warm-up");
+    steps.push_back(step);
   }
-  return out;
+  return steps;
 }
 
-void write_run(const RunResult& run, const std::string& path) {
-  write_output(path, [&](std::ostream& out) { write_json_lines(out, run); });
+std::vector<Stage> read_stages(const JsonPlace& place, const RunSpec& spec) {
+  const std::int64_t depth = static_cast<std::int64_t>(spec.model.layers.size());
+  std::vector<Stage> stages;
+  std::int64_t next_layer = 0;
+  for (std::size_t i = 0; i < place.array().size(); ++i) {
+    const JsonPlace in = place.at(i);
+    Stage stage;
+    if (in.has("replica")) {
+      const std::int64_t now = stages.empty() ? 0 : stages.back().replica;
+      stage.replica = static_cast<std::int32_t>(in.at("replica").whole(now, now + (next_layer == depth ? 1 : 0)));
+      if (stage.replica > now) next_layer = 0;
+    }
+    stage.worker = static_cast<std::int32_t>(in.at("gpu").whole(0, spec.gpus - 1));
+    stage.first_layer = static_cast<std::int32_t>(in.at("first_layer").whole(next_layer, next_layer));
+    stage.layer_count = static_cast<std::int32_t>(in.at("layer_count").whole(1, depth - next_layer));
+    stage.slots = static_cast<std::int32_t>(in.at("slots").whole(1, INT32_MAX));
+    stage.live_microbatches = static_cast<std::int32_t>(in.at("live_microbatches").whole(0, INT32_MAX));
+    next_layer += stage.layer_count;
+    stages.push_back(stage);
+  }
+  if (next_layer != depth) {
+    throw InputError(place.name(), std::to_string(next_layer) + " layers in all",
+                     std::to_string(depth) + ", the depth");
+  }
+  if (stages.back().replica + 1 != replica_count(spec)) {
+    throw InputError(place.name(), std::to_string(stages.back().replica + 1) + " replicas",
+                     std::to_string(replica_count(spec)) + ", as in config");
+  }
+  return stages;
+}
+
+/// Samples that add up to `sum`, each at least `least`.
+std::vector<std::int64_t> read_rows(const JsonPlace& place, std::int64_t sum, std::int64_t least, const char* what) {
+  std::vector<std::int64_t> rows;
+  std::int64_t left = sum;
+  for (std::size_t i = 0; i < place.array().size(); ++i) {
+    rows.push_back(place.at(i).whole(least, left));
+    left -= rows.back();
+  }
+  if (left != 0)
+    throw InputError(place.name(), std::to_string(sum - left) + " samples in all", std::to_string(sum) + ", " + what);
+  return rows;
+}
+
+std::vector<std::int64_t> read_replica_rows(const JsonPlace& root, const RunSpec& spec) {
+  if (replica_count(spec) == 1) return {spec.batch};
+  const JsonPlace place = root.at("replica_rows");
+  const std::vector<std::int64_t> rows = read_rows(place, spec.batch, 0, "the batch");
+  if (static_cast<std::int64_t>(rows.size()) != replica_count(spec)) {
+    throw InputError(place.name(), std::to_string(rows.size()) + " replicas",
+                     std::to_string(replica_count(spec)) + ", as in config");
+  }
+  return rows;
+}
+
+/// Transfers or collectives.
+std::vector<std::int64_t> read_bytes(const JsonPlace& place) {
+  if (!place.has("each_bytes")) {  // none
+    place.at("count").whole(0, 0);
+    place.at("bytes").whole(0, 0);
+    return {};
+  }
+  const JsonPlace each = place.at("each_bytes").array();
+  std::vector<std::int64_t> bytes;
+  std::int64_t sum = 0;
+  for (std::size_t i = 0; i < each.size(); ++i) {
+    bytes.push_back(each.at(i).whole(0, kLargestBytes - sum));
+    sum += bytes.back();
+  }
+  const auto count = static_cast<std::int64_t>(bytes.size());
+  place.at("count").whole(count, count);
+  place.at("bytes").whole(sum, sum);
+  return bytes;
+}
+
+std::vector<std::int64_t> read_memory(const JsonPlace& gpus, const RunSpec& spec) {
+  if (static_cast<std::int64_t>(gpus.array().size()) != spec.gpus) {
+    throw InputError(gpus.name(), std::to_string(gpus.size()) + " GPUs", std::to_string(spec.gpus) + ", as in config");
+  }
+  std::vector<std::int64_t> bytes;
+  for (std::size_t g = 0; g < gpus.size(); ++g) {
+    const JsonPlace peak = gpus.at(g).at("peak_memory_bytes");
+    if (!peak.json().is_null()) bytes.push_back(peak.whole(0, kLargestBytes));
+  }
+  if (!bytes.empty() && bytes.size() != gpus.size()) {
+    throw InputError(gpus.name(), "peak_memory_bytes of " + std::to_string(bytes.size()) + " GPUs only",
+                     "that of every GPU or of none");
+  }
+  return bytes;
+}
+
+std::vector<LiveActivations> read_live(const JsonPlace& gpus) {
+  std::vector<LiveActivations> live;
+  for (std::size_t g = 0; g < gpus.array().size(); ++g) {
+    const JsonPlace gpu = gpus.at(g);
+    if (!gpu.has("live_activations")) return {};
+    live.push_back({static_cast<std::int32_t>(gpu.at("live_activations").whole(0, INT32_MAX)),
+                    gpu.at("live_activation_bytes").whole(0, kLargestBytes)});
+  }
+  return live;
+}
+
+TaskKind read_kind(const JsonPlace& place) {
+  const std::string text = place.text();
+  for (std::size_t k = 0; k < kSpanKinds.size(); ++k) {
+    if (text == kSpanKinds[k]) return static_cast<TaskKind>(k);
+  }
+  place.refuse("forward, backward, optimizer, send_forward, ... (docs/formats-run.md)");
+}
+
+StreamRole read_stream(const JsonPlace& place) {
+  const std::string text = place.text();
+  for (int role = 0; role <= static_cast<int>(StreamRole::none); ++role) {
+    if (text == to_string(static_cast<StreamRole>(role))) return static_cast<StreamRole>(role);
+  }
+  place.refuse("compute, send forward, ... (docs/formats-run.md)");
+}
+
+std::int64_t read_us(const JsonPlace& place, std::int64_t least_ns, std::int64_t largest_ns) {
+  return std::llround(place.number(static_cast<double>(least_ns) / 1e3, static_cast<double>(largest_ns) / 1e3) * 1e3);
+}
+
+/// The recorded step of a measured run is one of its steps. On a busy host it may be several times their median; not in
+/// another unit.
+void check_recorded_step(const JsonPlace& root, const RunResult& run, double recorded_ms) {
+  constexpr double kFar = 300;
+  const double median_ms = run.step_time.median_ms;
+  if (!run.measured || (recorded_ms < kFar * median_ms && median_ms < kFar * recorded_ms)) return;
+  root.at("timeline_step_us")
+      .refuse("a step of some " + to_text(median_ms) + " ms, as step_time_ms.median has it (another unit?)");
+}
+
+/// What reports read of a measured run's `extra`.
+void check_extra(const JsonPlace& extra) {
+  if (extra.has("skipped_steps")) extra.at("skipped_steps").whole(0, INT64_MAX);
+  for (std::size_t i = 0; extra.has("warmup_ms") && i < extra.at("warmup_ms").array().size(); ++i)
+    extra.at("warmup_ms").at(i).number(0, kLargestMs);
+}
+
+Timeline read_timeline(const JsonPlace& root, const RunResult& run) {
+  Timeline timeline;
+  timeline.workers = static_cast<std::int32_t>(run.spec.gpus);
+  timeline.stages = static_cast<std::int32_t>(run.stages.size());
+  timeline.step_ns = std::llround(root.at("timeline_step_us").number(0, kLargestUs) * 1e3);
+  if (timeline.step_ns == 0) root.at("timeline_step_us").refuse("a time above 0");
+  check_recorded_step(root, run, static_cast<double>(timeline.step_ns) / 1e6);
+  const JsonPlace spans = root.at("spans").array();
+  if (spans.size() == 0) spans.refuse("at least one span");
+  for (std::size_t i = 0; i < spans.size(); ++i) {
+    const JsonPlace in = spans.at(i);
+    Span span;
+    span.kind = read_kind(in.at("kind"));
+    span.stream = read_stream(in.at("stream"));
+    span.worker = static_cast<std::int32_t>(in.at("worker").whole(0, timeline.workers - 1));
+    span.stage = static_cast<std::int32_t>(in.at("stage").whole(0, timeline.stages - 1));
+    span.microbatch = static_cast<std::int32_t>(
+        in.at("microbatch").whole(-1, static_cast<std::int64_t>(run.microbatch_rows.size()) - 1));
+    if (in.has("part")) span.part = static_cast<std::uint16_t>(in.at("part").whole(0, UINT16_MAX));
+    span.start_ns = read_us(in.at("start_us"), 0, timeline.step_ns);
+    span.end_ns = read_us(in.at("end_us"), span.start_ns, timeline.step_ns);
+    timeline.spans.push_back(span);
+  }
+  return timeline;
+}
+
+std::vector<std::string> read_warnings(const JsonPlace& place) {
+  std::vector<std::string> warnings;
+  for (std::size_t i = 0; i < place.array().size(); ++i) warnings.push_back(place.at(i).text());
+  return warnings;
+}
+
+}  // namespace
+
+RunResult run_from_json(const nlohmann::json& document, const std::string& place) {
+  const JsonPlace root(document, place);
+  root.object();
+  RunResult run;
+  run.spec = read_spec(root);
+  run.measured = root.at("measured").boolean();
+  run.step_time = read_step_time(root.at("step_time_ms"));
+  run.steps = read_steps(root, run.measured);
+  if (root.has("bound_ms")) run.bound_ms = root.at("bound_ms").number(0, kLargestMs);
+  run.stages = read_stages(root.at("stages"), run.spec);
+  run.replica_rows = read_replica_rows(root, run.spec);
+  const bool plain = run.replica_rows.size() == 1 && run.spec.accum == 1;
+  run.microbatch_rows = read_rows(root.at("microbatch_rows"), run.replica_rows.front() * run.spec.accum, 1,
+                                  plain ? "the batch" : "those of the first replica in all rounds");
+  run.transfer_bytes = read_bytes(root.at("transfers"));
+  run.collective_bytes = read_bytes(root.at("collectives"));
+  run.peak_memory_bytes = read_memory(root.at("gpus"), run.spec);
+  run.live = read_live(root.at("gpus"));
+  run.timeline = read_timeline(root, run);
+  run.warnings = read_warnings(root.at("warnings"));
+  run.environment = root.at("environment").json();
+  if (run.environment.is_object()) read_environment(root.at("environment"));  // others say nothing of a machine
+  run.extra = root.at("extra").json();
+  if (run.measured) check_extra(root.at("extra"));
+  return run;
+}
+
+RunResult read_run(const std::string& path) {
+  return run_from_json(read_json_file(path), path);
 }
 
 }  // namespace pdl

@@ -27,20 +27,6 @@
 
 namespace pdl {
 
-/// The value of a setting: a number where the text is exactly what the number prints as, a list of numbers where it is
-/// a value a stage; text otherwise.
-nlohmann::ordered_json setting_to_json(const SettingValue& setting);
-
-/// A setting as JSON has it: text, a number, or where a setting has a value a stage, a list of numbers ("tf":
-/// [1, 1, 2, 1]). Throws InputError with the place.
-SettingValue read_setting(const std::string& name, const JsonPlace& place);
-
-/// The settings of a whole run: of its keys config, model and schedule. Throws InputError with the place.
-RunSpec read_spec(const JsonPlace& root);
-
-/// "forward", "send_backward": the kind of a span, one word.
-std::string kind_word(TaskKind kind);
-
 /// Keys in the order above.
 nlohmann::ordered_json to_json(const RunResult& run);
 

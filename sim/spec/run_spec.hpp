@@ -4,14 +4,15 @@
 //   RunSpec spec = parse_run_spec(words);
 //   to_settings(spec)  // every word with its value, defaults filled in; parsed again they are the same spec
 //
+// Which settings there are, their texts and ranges: sim/spec/settings.hpp.
 // A spec holds no costs and no hardware. Times given by the user (--tf ...) are milliseconds here and in the spec,
 // integer nanoseconds from the plan on.
 #pragma once
 
 #include <cstdint>
-#include <initializer_list>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -48,9 +49,6 @@ struct SyntheticCosts {
   double tcomm_ms = 0.0;
 };
 
-/// The settings that give them; any of them is beside a profile a contradiction.
-inline constexpr std::initializer_list<const char*> kSyntheticCostSettings = {"tf", "tb", "tw", "tcomm"};
-bool is_synthetic_cost(const std::string& setting);
 inline constexpr double kLargestSyntheticCostMs = 1e9;
 
 /// The value of a stage, from 0: one of a list of one is that of every stage.
@@ -87,7 +85,6 @@ struct RunSpec {
   Dtype dtype = Dtype::fp32;
   Optimizer optimizer = Optimizer::sgd;
   Transport transport = Transport::copy;
-  bool transport_given = false;  // by the user: not for on_cpu() to choose
   PointToPoint p2p = PointToPoint::eager;
   Workers workers = Workers::thread;
   std::int64_t accum =
@@ -106,11 +103,11 @@ struct RunSpec {
   std::int64_t repeat = 1;  // which of several measurements with equal settings
   /// Equal shares of the GPUs, joined by a network of so many bytes per second a host and such a latency.
   std::int64_t hosts = 1;
-  bool hosts_given = false;       // by the user, or by a run: not for on_hosts_of_profile() to choose
-  bool network_given = false;     // by the user: said where a measured cluster makes it useless
   double network_gb_per_s = 400;  // 8 ports of 400 Gb/s, one a GPU: DGX H100 and H200, AWS p5, Azure ND H100 v5
   double network_latency_us = 0;  // beyond what NCCL's tuning.cc has for a message between hosts, 2.7 to 14 us
   std::optional<SyntheticCosts> synthetic;
+  /// Names of the settings that were given: what they are is not for the simulator to choose.
+  std::set<std::string> given;
 };
 
 /// One word of the user: `--gpus 5`, or "gpus": 5 in a scenario. `place` is what an error message names.
@@ -122,16 +119,6 @@ struct SettingValue {
 
 /// nullptr if it is not there.
 const SettingValue* find_setting(std::span<const SettingValue> values, const std::string& name);
-
-/// The words there are, for command lines and help.
-struct SettingInfo {
-  std::string name;
-  std::string value_name;  // "N", "mlp|FILE.json"
-  std::string help;
-  bool is_switch = false;  // alone it means 1
-  bool by_stage = false;   // takes a list: a value a stage
-};
-std::span<const SettingInfo> setting_infos();
 
 /// What the field knows by this value of a setting and this simulator does not: not_modelled("strategy", "tp") is
 /// "tensor parallelism is not modelled yet". Empty: nothing is known of it.
@@ -165,6 +152,9 @@ std::int64_t pipeline_workers(const RunSpec& spec);
 /// True for the strategies whose program is data parallel alone: dp and ddp.
 bool is_data_parallel(const RunSpec& spec);
 
+/// Of the messages between stages: copies are eager, NCCL's and Gloo's wait for each other.
+PointToPoint point_to_point_of(Transport transport);
+
 /// As it runs on CPU where nothing was said of the transport: DDP's gradients by Gloo, since NCCL needs GPUs.
 RunSpec on_cpu(RunSpec spec);
 
@@ -174,7 +164,7 @@ ScheduleShape shape_of(const RunSpec& spec, std::int64_t microbatches);
 /// Of one replica: pipeline_workers x chunks
 std::int64_t stage_count(const RunSpec& spec);
 
-/// Every setting of the spec, in the order of setting_infos(). Synthetic costs only where they were given.
+/// Every setting of the spec, in the order of all_settings(). Synthetic costs only where they were given.
 std::vector<SettingValue> to_settings(const RunSpec& spec);
 
 /// One line for people: "mlp 20 x 8192, batch 2048 in 8 micro-batches, fp32, sgd; pp gpipe on 5 GPUs, copy".

@@ -1,24 +1,20 @@
-// What reading a spec's words is made of: the words of each enumeration, the words that a user gave. Internal to
-// sim/spec: the parsers of run_spec.cpp and data_parallel_words.cpp.
+// The words of each enumeration of a spec, and what is said of a word that is none of them.
+//
+//   parse_word(kDtypes, {"dtype", "tf32", "--dtype"})   Dtype::tf32
+//   any_of(kOptimizers)                                 "sgd|adam"
+//
+// Internal to sim/spec: the rows of the table of settings.
 #pragma once
 
 #include <algorithm>
 #include <array>
-#include <initializer_list>
-#include <map>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "sim/io/error.hpp"
-#include "sim/io/words.hpp"
 #include "sim/spec/run_spec.hpp"
 
 namespace pdl::setting_words {
-
-inline constexpr std::int64_t kMillion = 1'000'000;
-/// Of accumulation: each round is planned by itself (a million of them took minutes and 7.5 GB).
-inline constexpr std::int64_t kMostRounds = 10'000;
 
 template <typename Enum>
 struct Word {
@@ -45,6 +41,14 @@ std::string text_of(const std::array<Word<Enum>, N>& words, Enum value) {
   return std::find_if(words.begin(), words.end(), [&](const auto& word) { return word.value == value; })->text;
 }
 
+/// "sgd|adam", for help texts.
+template <typename Enum, std::size_t N>
+std::string any_of(const std::array<Word<Enum>, N>& words) {
+  std::string text;
+  for (const auto& word : words) text += (text.empty() ? "" : "|") + std::string(word.text);
+  return text;
+}
+
 /// "--strategy: found tp, expected single, mp, pp, dp or ddp (tensor parallelism is not modelled yet)", or with the
 /// known word that it is a slip of.
 [[noreturn]] void refuse_word(const SettingValue& setting, std::span<const std::string> known,
@@ -59,24 +63,5 @@ Enum parse_word(const std::array<Word<Enum>, N>& words, const SettingValue& sett
   }
   refuse_word(setting, known);
 }
-
-/// The words given, by name.
-using Given = std::map<std::string, SettingValue>;
-
-/// Throws InputError: an unknown word, a word given twice.
-Given collect(std::span<const SettingValue> values);
-
-/// nullptr if it was not given.
-const SettingValue* find(const Given& given, const char* name);
-
-/// The place of the first of these words that was given; where none was, the first word itself. For refusals of values
-/// that may come from any of several words, or from a default.
-std::string place_of(const Given& given, std::initializer_list<const char*> names);
-
-/// A whole number from 1 on, if it was given.
-void read_whole(const Given& given, const char* name, std::int64_t& into, std::int64_t largest);
-
-/// Throws WithoutMeaning if the word is given and `fits` is false.
-void only_with(const Given& given, const char* name, bool fits, const std::string& with);
 
 }  // namespace pdl::setting_words

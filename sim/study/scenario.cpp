@@ -7,8 +7,9 @@
 #include "sim/io/error.hpp"
 #include "sim/io/json_place.hpp"
 #include "sim/io/words.hpp"
-#include "sim/run/run_json.hpp"
 #include "sim/run/run_name.hpp"
+#include "sim/run/setting_json.hpp"
+#include "sim/spec/settings.hpp"
 
 namespace pdl {
 namespace {
@@ -18,7 +19,7 @@ const std::array<std::string, 9> kKeys = {"id",   "title",          "source",  "
 
 std::vector<std::string> setting_names() {
   std::vector<std::string> names;
-  for (const SettingInfo& info : setting_infos()) names.push_back(info.name);
+  for (const Setting& setting : all_settings()) names.push_back(setting.name);
   return names;
 }
 

@@ -10,7 +10,7 @@
 //
 // Words and values are those of the command line; the times of stages may be a list of numbers ("tf": [1, 1, 2, 1]; in
 // `vary`, where a list is one of values: [[1, 1, 2, 1], [2, 2, 1, 1]]). Words of `vary` and `configurations` replace
-// those of `settings`. The combinations are in the order of setting_infos(): its first word varies slowest. `vary` may
+// those of `settings`. The combinations are in the order of all_settings(): its first word varies slowest. `vary` may
 // also be a list of such objects, each with its own combinations. A scenario holds no times: tables and answers are
 // computed.
 #pragma once

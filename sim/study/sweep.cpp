@@ -16,6 +16,7 @@
 #include "sim/run/communication.hpp"
 #include "sim/run/describe_run.hpp"
 #include "sim/run/metrics.hpp"
+#include "sim/spec/settings.hpp"
 #include "sim/study/sweep_scaling.hpp"
 #include "sim/study/sweep_values.hpp"
 
@@ -116,7 +117,8 @@ Sweep rows_to_predict(std::span<const SettingValue> given, const SweepOptions& o
 std::string source_of_all(const std::vector<std::string>& sources, const std::vector<std::string>& varying) {
   const auto first = std::find_if(sources.begin(), sources.end(), [](const std::string& s) { return !s.empty(); });
   if (first == sources.end()) return "";
-  const bool vary = std::any_of(varying.begin(), varying.end(), is_synthetic_cost);
+  const bool vary =
+      std::any_of(varying.begin(), varying.end(), [](const std::string& name) { return is_synthetic_cost(name); });
   const bool differ =
       std::any_of(first, sources.end(), [&](const std::string& s) { return !s.empty() && s != *first; });
   return vary || differ ? first->substr(0, first->find(':')) + ": other ones for each row" : *first;

@@ -12,7 +12,7 @@
 // A value may be a list and, where it is a number, a range:
 //   4,8          each of them             2:8        2 3 4 5 6 7 8
 //   2:8:2        2 4 6 8                  1024:8192:x2   1024 2048 4096 8192
-// so a path with a comma in it cannot be given here. The combinations are in the order of setting_infos(): its first
+// so a path with a comma in it cannot be given here. The combinations are in the order of all_settings(): its first
 // word varies slowest, whatever the order on the command line.
 //
 // Where the GPUs vary, each row that has others to compare with has its speed-up and efficiency against the fewest of
@@ -64,7 +64,7 @@ struct ScalingResult {
 };
 
 struct SweepRow {
-  /// A value for each word of the user that means something here, in the order of setting_infos().
+  /// A value for each word of the user that means something here, in the order of all_settings().
   std::vector<SettingValue> given;
   std::vector<SettingValue> settings;  // all of them, defaults filled in; empty if they are refused
   std::optional<SweepResult> result;   // nothing: see refusal

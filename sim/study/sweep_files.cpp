@@ -3,7 +3,7 @@
 
 #include "sim/io/number_text.hpp"
 #include "sim/io/words.hpp"
-#include "sim/run/run_json.hpp"
+#include "sim/run/setting_json.hpp"
 #include "sim/study/sweep.hpp"
 #include "sim/study/sweep_words.hpp"
 

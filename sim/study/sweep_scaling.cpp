@@ -6,6 +6,7 @@
 #include "sim/io/error.hpp"
 #include "sim/io/words.hpp"
 #include "sim/run/speedup.hpp"
+#include "sim/spec/settings.hpp"
 
 namespace pdl {
 namespace {
@@ -21,7 +22,7 @@ std::int64_t whole_of(const SweepRow& row, const std::string& name) {
   return value ? parse_whole(value->place, value->value, 1, kLargestNumber) : 1;
 }
 
-/// As read_gpus (sim/spec/data_parallel_words.cpp) has it.
+/// As fill_in_gpus (sim/spec/defaults.hpp) has it.
 std::int64_t gpus_of(const SweepRow& row) {
   if (find_setting(row.given, "gpus")) return whole_of(row, "gpus");
   return std::min(kLargestNumber, whole_of(row, "pp") * whole_of(row, "dp"));
@@ -51,15 +52,11 @@ std::string key_of(const SweepRow& row, const std::string& follows) {
   return key;
 }
 
-/// In the place that setting_infos() has for it.
+/// In the place that all_settings() has for it.
 void set_batch(SweepRow& row, std::int64_t batch) {
   const SettingValue value{"batch", std::to_string(batch),
                            find_setting(row.given, "batch") ? find_setting(row.given, "batch")->place : "--batch"};
-  const auto place_of = [](const std::string& name) {
-    const auto infos = setting_infos();
-    return std::find_if(infos.begin(), infos.end(), [&](const SettingInfo& info) { return info.name == name; }) -
-           infos.begin();
-  };
+  const auto place_of = [](const std::string& name) { return find_row(name) - all_settings().data(); };
   std::erase_if(row.given, [](const SettingValue& setting) { return setting.name == "batch"; });
   const auto after = std::find_if(row.given.begin(), row.given.end(),
                                   [&](const SettingValue& s) { return place_of(s.name) > place_of("batch"); });

@@ -1,35 +1,22 @@
 #include "sim/study/sweep_values.hpp"
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <cmath>
 #include <map>
 #include <optional>
 #include <set>
-#include <utility>
 
 #include "sim/io/error.hpp"
 #include "sim/io/words.hpp"
+#include "sim/spec/settings.hpp"
 
 namespace pdl {
 namespace {
 
 constexpr std::size_t kMostConfigurations = 100'000;
 constexpr std::int64_t kLargestWhole = 1'000'000'000;
-constexpr char kBetweenStages = '/';  // times of the stages of one value, 1/1/2/1: a comma is between values
 constexpr const char* kRangeForms = "FROM:TO, FROM:TO:STEP or FROM:TO:xFACTOR";
-constexpr std::array kWholeSettings = {"depth", "dim", "batch",  "microbatches", "gpus",
-                                       "pp",    "dp",  "chunks", "accum",        "hosts"};
-/// Numbers with a fraction whose values are listed, not given as a range.
-constexpr std::array kOtherNumbers = {"bucket-mb", "first-bucket-mb", "delay-ms",         "loss-scale",
-                                      "seed",      "repeat",          "network-gb-per-s", "network-latency-us"};
-
-template <std::size_t N>
-bool is_one_of(const std::array<const char*, N>& names, const std::string& name) {
-  return std::find(names.begin(), names.end(), name) != names.end();
-}
-
 /// Values of a range of numbers. `whole`: none of them has a fraction.
 std::vector<std::string> range_values(const SettingValue& given, const std::string& range, bool whole) {
   const std::vector<std::string> parts = split_at(range, ':');
@@ -57,28 +44,10 @@ std::vector<std::string> range_values(const SettingValue& given, const std::stri
   return values;
 }
 
-/// The words that a setting has no meaning without, with values that suit any value of it.
-std::vector<std::pair<const char*, std::string>> needed_beside(const SettingValue& value) {
-  const std::string& name = value.name;
-  const std::size_t stages = split_at(value.value, kBetweenStages).size();
-  if (is_synthetic_cost(name) && stages > 1) return {{"gpus", std::to_string(stages)}};
-  if (name == "chunks") return {{"schedule", "interleaved"}};
-  if (name == "loss-scale") return {{"dtype", "amp-fp16"}};
-  if (name == "hosts") return {{"strategy", "ddp"}, {"gpus", value.value}, {"batch", value.value}};
-  if (name.starts_with("network-")) return {{"strategy", "ddp"}, {"gpus", "2"}, {"hosts", "2"}};
-  if (name == "no-sync" || name.find("bucket-") != std::string::npos) return {{"strategy", "ddp"}};
-  if (name == "straggler") {
-    constexpr std::int64_t kMostRanks = 1'000'000;
-    const std::string rank = value.value.substr(0, value.value.find(':'));
-    return {{"strategy", "ddp"}, {"gpus", std::to_string(parse_whole(value.place, rank, 0, kMostRanks - 1) + 1)}};
-  }
-  return {};
-}
-
 /// A number as it is shortest, so that "25" and "25.0" are one value; a straggler's both, those of all stages; other
 /// text as it is.
 std::string same_value(const std::string& text) {
-  for (const char separator : {':', kBetweenStages}) {
+  for (const char separator : {':', '/'}) {
     const std::size_t at = text.find(separator);
     if (at != std::string::npos) return same_value(text.substr(0, at)) + separator + same_value(text.substr(at + 1));
   }
@@ -87,18 +56,14 @@ std::string same_value(const std::string& text) {
   return error == std::errc() && end == text.data() + text.size() ? to_text(number) : text;
 }
 
-/// These are refused beside synthetic costs.
-bool needs_measured_costs(const std::string& name) {
-  return name == "hosts" || name.starts_with("network-");
-}
-
 /// Refuses a value that is wrong whatever is given beside it: it is tried with all else as simple as can be.
-void check_alone(const SettingValue& value) {
+void check_alone(const Setting& setting, const SettingValue& value) {
   std::vector<SettingValue> values = {value};
   for (const char* name : {"tf", "tb"}) {
-    if (value.name != name && !needs_measured_costs(value.name)) values.push_back({name, "1", name});
+    if (value.name != name && setting.beside_synthetic_costs) values.push_back({name, "1", name});
   }
-  for (const auto& [name, beside] : needed_beside(value)) values.push_back({name, beside, value.place});
+  for (const auto& [name, beside] : setting.needs ? setting.needs(value) : Needs())
+    values.push_back({name, beside, value.place});
   parse_run_spec(values);
 }
 
@@ -155,12 +120,9 @@ void leave_out_words_without_meaning(std::vector<std::vector<SettingValue>>& row
 
 }  // namespace
 
-bool is_number_setting(const std::string& name) {
-  return is_one_of(kWholeSettings, name) || is_synthetic_cost(name) || is_one_of(kOtherNumbers, name);
-}
-
 std::vector<SettingValue> expand_setting(const SettingValue& given) {
-  const bool whole = is_one_of(kWholeSettings, given.name), cost = is_synthetic_cost(given.name);
+  const Setting* row = find_row(given.name);
+  const bool whole = row && row->values == Values::whole, cost = row && is_synthetic_cost(*row);
   std::vector<SettingValue> values;
   for (const std::string& item : split_at(given.value, ',')) {
     if (item.empty())
@@ -189,12 +151,12 @@ Combinations combine_settings(std::span<const SettingValue> given) {
   Combinations result;
   std::vector<std::vector<SettingValue>>& all = result.rows;
   all = {{}};
-  for (const SettingInfo& info : setting_infos()) {
+  for (const Setting& row : all_settings()) {
     for (const SettingValue& setting : given) {
-      if (setting.name != info.name) continue;
+      if (setting.name != row.name) continue;
       const std::vector<SettingValue> values = expand_setting(setting);
-      for (const SettingValue& value : values) check_alone(value);
-      if (values.size() > 1) result.varying.push_back(info.name);
+      for (const SettingValue& value : values) check_alone(row, value);
+      if (values.size() > 1) result.varying.push_back(row.name);
       if (all.size() * values.size() > kMostConfigurations) {
         throw InputError(setting.place, std::to_string(all.size() * values.size()) + " configurations",
                          "at most " + std::to_string(kMostConfigurations));

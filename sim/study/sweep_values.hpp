@@ -22,16 +22,13 @@ std::vector<SettingValue> expand_setting(const SettingValue& given);
 struct Combinations {
   std::vector<std::string> varying;  // the words with more than one value
   std::vector<std::vector<SettingValue>>
-      rows;  // one value for each word that means something in the row, in the order of setting_infos()
+      rows;  // one value for each word that means something in the row, in the order of all_settings()
 };
 
-/// The first word of setting_infos() varies slowest. A word is left out of rows in which it has no meaning
+/// The first word of all_settings() varies slowest. A word is left out of rows in which it has no meaning
 /// (WithoutMeaning: buckets without ddp, a network on one host), so that they can stand beside others; rows that are
 /// then the same are one. Throws InputError for values that no configuration could have (an unknown schedule, 0 GPUs),
 /// for a word that has no meaning in any row, and for more than 100,000 combinations.
 Combinations combine_settings(std::span<const SettingValue> given);
-
-/// A setting whose values are numbers: it takes ranges, and its column stands to the right.
-bool is_number_setting(const std::string& name);
 
 }  // namespace pdl

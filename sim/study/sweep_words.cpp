@@ -2,41 +2,37 @@
 
 #include <algorithm>
 
+#include "sim/spec/settings.hpp"
+
 namespace pdl {
 namespace {
 
 /// Words that to_settings() leaves out where they say nothing special: of a pipeline, what they are then.
-std::string left_out(const SweepRow& row, const std::string& name) {
+std::string left_out(const SweepRow& row, const Setting& setting) {
   const SettingValue* strategy = find_setting(row.settings, "strategy");
-  if (!strategy || strategy->value != "pp") return "-";
-  if (name == "pp") return find_setting(row.settings, "gpus")->value;
-  if (name == "dp") return "1";
-  if (name == "overlap-steps") return "0";
-  return "-";
+  if (!strategy || strategy->value != "pp" || !setting.left_out) return "-";
+  return setting.left_out(row.settings);
 }
 
 template <typename Wanted>
 std::vector<std::string> words_where(Wanted wanted) {
   std::vector<std::string> words;
-  for (const SettingInfo& info : setting_infos()) {
-    if (wanted(info.name)) words.push_back(info.name);
+  for (const Setting& setting : all_settings()) {
+    if (wanted(setting.name)) words.push_back(setting.name);
   }
   return words;
-}
-
-/// Only pipelines have a schedule and chunks. `--schedule naive` may be given beside mp, whose order that is.
-bool is_of_pipelines(const std::string& name) {
-  return name == "schedule" || name == "chunks";
 }
 
 }  // namespace
 
 std::string word_of(const SweepRow& row, const std::string& name) {
   const SettingValue* strategy = find_setting(row.settings, "strategy");
-  if (strategy && strategy->value != "pp" && is_of_pipelines(name)) return "-";
+  const Setting& setting = *find_row(name);
+  // `--schedule naive` may be given beside mp, whose order that is.
+  if (strategy && strategy->value != "pp" && setting.of_pipelines) return "-";
   if (const SettingValue* given = find_setting(row.given, name)) return given->value;
   if (const SettingValue* own = find_setting(row.settings, name)) return own->value;
-  return left_out(row, name);
+  return left_out(row, setting);
 }
 
 std::vector<std::string> differing_words(const Sweep& sweep) {

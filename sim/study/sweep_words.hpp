@@ -16,7 +16,7 @@ namespace pdl {
 /// refused before it had it.
 std::string word_of(const SweepRow& row, const std::string& name);
 
-/// The words with more than one value, in the order of setting_infos(): those that were varied, and those whose value
+/// The words with more than one value, in the order of all_settings(): those that were varied, and those whose value
 /// differs between rows, refused ones left aside.
 std::vector<std::string> differing_words(const Sweep& sweep);
 

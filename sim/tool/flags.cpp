@@ -4,6 +4,7 @@
 
 #include "sim/io/error.hpp"
 #include "sim/io/words.hpp"
+#include "sim/spec/settings.hpp"
 
 namespace pdl {
 namespace {
@@ -61,9 +62,9 @@ std::optional<std::string> OnceFlag::value() const {
 }
 
 SettingFlags::SettingFlags(CLI::App& app, const std::string& more_values) {
-  for (const SettingInfo& info : setting_infos()) {
-    flags_.push_back(
-        std::make_unique<OnceFlag>(app, "--" + info.name, info.value_name + more_values, info.help, info.is_switch));
+  for (const Setting& setting : all_settings()) {
+    flags_.push_back(std::make_unique<OnceFlag>(app, "--" + setting.name, setting.value_name + more_values,
+                                                help_of(setting), setting.values == Values::on_off));
   }
 }
 

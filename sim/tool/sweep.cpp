@@ -13,6 +13,7 @@
 #include "sim/io/words.hpp"
 #include "sim/report/progress_bar.hpp"
 #include "sim/report/sweep_text.hpp"
+#include "sim/spec/settings.hpp"
 #include "sim/tool/commands.hpp"
 #include "sim/tool/flags.hpp"
 #include "sim/tool/screen.hpp"

@@ -2,6 +2,7 @@
 #include "sim/spec/schedule.hpp"
 
 #include "sim/io/error.hpp"
+#include "sim/spec/settings.hpp"
 #include "sim/spec/split.hpp"
 #include "tests/sim/spec/surviving_settings.hpp"
 #include "tests/support/catch.hpp"
@@ -99,9 +100,9 @@ TEST_CASE("every word there is, given differently from its default, is among the
       given.insert(name);
     }
   }
-  for (const SettingInfo& info : setting_infos()) {
-    INFO("a word that this test does not give: " << info.name);
-    CHECK(given.contains(info.name));
+  for (const Setting& setting : all_settings()) {
+    INFO("a word that this test does not give: " << setting.name);
+    CHECK(given.contains(setting.name));
   }
 }
 
@@ -218,12 +219,7 @@ TEST_CASE("a word that means nothing beside the others is named, so that it can 
 }
 
 TEST_CASE("the help names the defaults that the words have") {
-  const auto help = [](const std::string& name) {
-    for (const SettingInfo& info : setting_infos()) {
-      if (info.name == name) return info.help;
-    }
-    return std::string();
-  };
+  const auto help = [](const std::string& name) { return help_of(*find_row(name)); };
   for (const char* flags : {"--gpus 2", "--strategy ddp --gpus 2"}) {
     const RunSpec usual = spec(flags);
     const std::string of = usual.strategy == Strategy::ddp ? "ddp: " : "default ";

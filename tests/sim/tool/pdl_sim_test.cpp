@@ -4,6 +4,7 @@
 
 #include "sim/cost/cost_profile.hpp"
 #include "sim/spec/run_spec.hpp"
+#include "sim/spec/settings.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/process.hpp"
 #include "tests/support/tiny_profile.hpp"
@@ -299,7 +300,7 @@ TEST_CASE("help is complete and is no error") {
   const TemporaryFolder folder;
   const Process help = sim("--help", folder);
   CHECK(help.exit_code == 0);
-  for (const SettingInfo& info : setting_infos()) CHECK_THAT(help.out, ContainsSubstring("--" + info.name + " "));
+  for (const Setting& setting : all_settings()) CHECK_THAT(help.out, ContainsSubstring("--" + setting.name + " "));
   for (const char* word :
        {"--profile", "--json", "--gantt", "compare", "validate", "scenario", "profiles", "Exit codes", "Examples"}) {
     CHECK_THAT(help.out, ContainsSubstring(word));
