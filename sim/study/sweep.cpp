@@ -9,9 +9,9 @@
 #include <set>
 #include <thread>
 
+#include "sim/cost/hosts_of_profile.hpp"
 #include "sim/io/error.hpp"
 #include "sim/io/words.hpp"
-#include "sim/predict/host_bound.hpp"
 #include "sim/predict/predict.hpp"
 #include "sim/report/terminal.hpp"
 #include "sim/run/communication.hpp"
@@ -46,13 +46,11 @@ SweepResult result_of(const RunResult& run) {
 void evaluate(const CostProfile* profile, const std::optional<std::int64_t>& memory_limit_bytes, SweepRow& row,
               std::string& source) {
   try {
-    RunSpec spec = parse_run_spec(row.given);
-    if (profile && profile->host_description.device == "cpu") spec = on_cpu(std::move(spec));
-    row.settings = to_settings(spec);
+    const RunSpec spec = parse_run_spec(row.given);
+    row.settings = to_settings(profile ? on_device_of(spec, profile->host_description) : spec);
     // Named schedules above the limit are shown; the search for one is told of it.
     const bool searched = spec.schedule == kAutoSchedule;
-    const auto limit_bytes = searched ? memory_limit_bytes : std::nullopt;
-    const RunResult run = predict_and_judge_host(plan_of(spec, profile, limit_bytes), profile, limit_bytes);
+    const RunResult run = predict(spec, profile, {.memory_limit_bytes = searched ? memory_limit_bytes : std::nullopt});
     row.settings = to_settings(run.spec);  // a search decides chunks and overlap
     row.result = result_of(run);
     source = describe_source(run);

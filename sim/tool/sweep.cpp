@@ -11,6 +11,7 @@
 #include "sim/io/number_text.hpp"
 #include "sim/io/output_file.hpp"
 #include "sim/io/words.hpp"
+#include "sim/predict/predict.hpp"
 #include "sim/report/progress_bar.hpp"
 #include "sim/tool/commands.hpp"
 #include "sim/tool/flags.hpp"
@@ -41,14 +42,9 @@ struct SweepFlags {
 /// Nothing if the user gives costs.
 std::optional<CostProfile> costs_of(const SweepFlags& flags, const std::vector<SettingValue>& given,
                                     const SweepOptions& options) {
-  const auto profile = flags.profile.value();
   const bool synthetic =
       std::any_of(given.begin(), given.end(), [](const SettingValue& s) { return is_synthetic_cost(s.name); });
-  if (synthetic && profile) {
-    throw InputError("--profile", *profile + " beside synthetic costs", "either a profile or --tf and --tb");
-  }
-  if (synthetic) return std::nullopt;
-  return profile ? load_profile(*profile) : load_default_profile(specs_of_sweep(given, options));
+  return choose_costs(synthetic, flags.profile.value(), [&] { return specs_of_sweep(given, options); });
 }
 
 SweepOptions options_of(const SweepFlags& flags) {
