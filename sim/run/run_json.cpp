@@ -6,7 +6,7 @@
 #include <charconv>
 #include <cmath>
 #include <optional>
-#include <ostream>
+#include <sstream>
 
 #include "sim/cost/environment.hpp"
 #include "sim/io/error.hpp"
@@ -83,7 +83,7 @@ ordered_json stage_to_json(const Stage& stage) {
 
 ordered_json span_to_json(const RunResult& run, const Span& span, bool with_stage) {
   ordered_json out = {{"name", span_name(run, span, with_stage)},
-                      {"kind", kKinds[static_cast<std::size_t>(span.kind)]},
+                      {"kind", kind_word(span.kind)},
                       {"worker", span.worker},
                       {"stage", span.stage},
                       {"microbatch", span.microbatch},
@@ -501,6 +501,16 @@ RunResult run_from_json(const nlohmann::json& document, const std::string& place
   run.extra = root.at("extra").json();
   if (run.measured) check_extra(root.at("extra"));
   return run;
+}
+
+std::string kind_word(TaskKind kind) {
+  return kKinds[static_cast<std::size_t>(kind)];
+}
+
+std::string run_text(const RunResult& run) {
+  std::ostringstream text;
+  write_json_lines(text, run);
+  return std::move(text).str();
 }
 
 void write_run(const RunResult& run, const std::string& path) {

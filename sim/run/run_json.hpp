@@ -27,6 +27,9 @@
 
 namespace pdl {
 
+/// "forward", "send_backward", ...: the kind of a span.
+std::string kind_word(TaskKind kind);
+
 /// The value of a setting: a number where the text is exactly what the number prints as, a list of numbers where it is
 /// a value a stage; text otherwise.
 nlohmann::ordered_json setting_to_json(const SettingValue& setting);
@@ -42,6 +45,9 @@ nlohmann::ordered_json to_json(const RunResult& run);
 /// InputError with the path inside the JSON: "a.json: gpus[1].layers: found \"x\", expected ...". What can be computed
 /// from the rest (metrics) is read over, not trusted.
 RunResult run_from_json(const nlohmann::json& json, const std::string& place);
+
+/// The text of the file: an object of a list a line, everything else a line of its own.
+std::string run_text(const RunResult& run);
 
 /// Writes the file whole (a temporary file in the same folder, renamed) or not at all. "-": standard output.
 /// Throws InputError if it cannot be written.

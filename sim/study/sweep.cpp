@@ -158,6 +158,13 @@ std::vector<RunSpec> specs_of_sweep(std::span<const SettingValue> given, const S
   return specs;
 }
 
+std::optional<CostProfile> costs_of_sweep(std::span<const SettingValue> given, const SweepOptions& options,
+                                          const std::optional<std::string>& profile) {
+  const bool synthetic =
+      std::any_of(given.begin(), given.end(), [](const SettingValue& s) { return is_synthetic_cost(s.name); });
+  return choose_costs(synthetic, profile, [&] { return specs_of_sweep(given, options); });
+}
+
 Sweep run_sweep(std::span<const SettingValue> given, const CostProfile* profile, const SweepOptions& options) {
   Sweep sweep = rows_to_predict(given, options);
   std::vector<std::string> sources(sweep.rows.size());

@@ -11,7 +11,6 @@
 #include "sim/io/number_text.hpp"
 #include "sim/io/output_file.hpp"
 #include "sim/io/words.hpp"
-#include "sim/predict/predict.hpp"
 #include "sim/report/progress_bar.hpp"
 #include "sim/tool/commands.hpp"
 #include "sim/tool/flags.hpp"
@@ -39,21 +38,10 @@ struct SweepFlags {
   SettingFlags settings;
 };
 
-/// Nothing if the user gives costs.
-std::optional<CostProfile> costs_of(const SweepFlags& flags, const std::vector<SettingValue>& given,
-                                    const SweepOptions& options) {
-  const bool synthetic =
-      std::any_of(given.begin(), given.end(), [](const SettingValue& s) { return is_synthetic_cost(s.name); });
-  return choose_costs(synthetic, flags.profile.value(), [&] { return specs_of_sweep(given, options); });
-}
-
 SweepOptions options_of(const SweepFlags& flags) {
   SweepOptions options;
   if (const auto memory = flags.memory.value()) options.memory_limit_bytes = parse_bytes("--memory", *memory);
-  if (const auto scaling = flags.scaling.value()) {
-    if (*scaling != "strong" && *scaling != "weak") throw InputError("--scaling", *scaling, "strong or weak");
-    options.scaling = *scaling == "strong" ? Scaling::strong : Scaling::weak;
-  }
+  if (const auto scaling = flags.scaling.value()) options.scaling = parse_scaling("--scaling", *scaling);
   const auto threads = flags.threads.value();
   options.threads = threads ? parse_whole("--threads", *threads, 1, kMostThreads)
                             : std::max<std::int64_t>(1, std::thread::hardware_concurrency());
@@ -88,7 +76,7 @@ void sweep_as_asked(const SweepFlags& flags) {
     throw InputError("--csv", *csv + ", the file of --json too", "a file of its own");
   const std::vector<SettingValue> given = flags.settings.given();
   SweepOptions options = options_of(flags);
-  const std::optional<CostProfile> costs = costs_of(flags, given, options);
+  const std::optional<CostProfile> costs = costs_of_sweep(given, options, flags.profile.value());
   Sweep sweep;
   {
     ProgressBar bar;
