@@ -52,7 +52,11 @@ class InstallTest(unittest.TestCase):
 
     def test_all_that_belongs_there_and_nothing_else(self):
         files = [path.relative_to(self.installed) for path in self.installed.rglob("*") if path.is_file()]
-        self.assertEqual({path.parts[0] for path in files}, {"bin", "share"})
+        self.assertEqual({path.parts[0] for path in files}, {"bin", "share", "include", "lib"})
+        self.assertEqual({str(path) for path in files if path.parts[0] in ("include", "lib")},
+                         {"include/pdl/pdl.hpp", "include/pdl/sim/io/error.hpp", "lib/libpdl.a",
+                          *(f"lib/cmake/pdl/pdl{name}.cmake" for name in
+                            ("Config", "ConfigVersion", "Targets", "Targets-release"))})
         for wanted in ("bin/pdl-sim", "share/pdl/data/h100x4/profile.json", "share/pdl/scenarios/hw3_4_more_gpus.json",
                        "share/doc/pdl/README.md", "share/doc/pdl/LICENSE", "share/doc/pdl/docs/design.md"):
             self.assertIn(pathlib.Path(wanted), files)
@@ -75,6 +79,35 @@ class InstallTest(unittest.TestCase):
         here = self.said(self.installed / "bin" / "pdl-sim", *words)
         self.assertIn("costs: profile ", here)
         self.assertEqual(here, self.said(os.path.abspath(os.path.join(ARGUMENTS.build, "pdl-sim")), *words))
+
+    def test_a_project_that_finds_the_library_predicts_the_main_example(self):
+        build = self.folder / "a build"
+        here = pathlib.Path(__file__).resolve().parent / "install_project"
+        for words in (["-S", here, "-B", build, f"-DCMAKE_PREFIX_PATH={self.installed}", "-DCMAKE_BUILD_TYPE=Release"],
+                      ["--build", build]):
+            done = subprocess.run([ARGUMENTS.cmake, *words], env=ENVIRONMENT, text=True, capture_output=True)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        words = ("--gpus", "5", "--depth", "20", "--schedule", "gpipe", "--json", "-")
+        said = self.said(build / "finds_pdl")
+        self.assertEqual(said, self.said(self.installed / "bin" / "pdl-sim", *words))
+        # From the files of this installation, and no others.
+        data = self.share / "data"
+        self.addCleanup((self.folder / "away").rename, data)
+        data.rename(self.folder / "away")
+        shutil.copytree(self.folder / "away" / "h200x2", data / "h200x2", ignore=shutil.ignore_patterns("runs*"))
+        self.addCleanup(shutil.rmtree, data)
+        self.assertIn('"name":"h200x2"', self.said(build / "finds_pdl"))
+
+    def test_the_library_names_no_other_library_and_no_place(self):
+        for path in (self.installed / "include").rglob("*.hpp"):
+            for line in path.read_text(encoding="utf-8").splitlines():
+                if line.startswith("#include"):
+                    self.assertRegex(line, r'^#include (<[a-z_]+>|"sim/io/error.hpp")$')
+        for path in (self.installed / "lib" / "cmake").rglob("*.cmake"):
+            text = path.read_text(encoding="utf-8")
+            self.assertNotRegex(text, r"(?i)boost|eigen|nlohmann|cli11", path)
+            self.assertNotIn(str(pathlib.Path(__file__).resolve().parent.parent), text, path)
+            self.assertNotIn("first place", text, path)
 
     def test_profiles_and_scenarios_are_those_of_the_installation(self):
         place = self.folder / "changed"

@@ -35,6 +35,10 @@ std::int64_t hosts_of_profile(const CostProfile& profile, const std::string& tra
       "at most " + of_a_host + ", a multiple of " + of_a_host + ", or --hosts H with an equal share for each host");
 }
 
+RunSpec on_device_of(const RunSpec& spec, const Environment& host) {
+  return host.device == "cpu" ? on_cpu(spec) : spec;
+}
+
 RunSpec on_hosts_of_profile(const RunSpec& spec, const CostProfile& profile) {
   if (spec.strategy != Strategy::ddp || spec.synthetic || spec.given.contains("hosts")) return spec;
   RunSpec on_hosts = spec;

@@ -22,6 +22,9 @@ namespace pdl {
 /// that names both numbers and --hosts if there are more GPUs than a host of the profile has, and no multiple of that.
 std::int64_t hosts_of_profile(const CostProfile& profile, const std::string& transport, std::int64_t gpus);
 
+/// The spec as it is, but on_cpu() where the host that was measured has no GPUs ("cpu").
+RunSpec on_device_of(const RunSpec& spec, const Environment& host);
+
 /// The spec as it is, but for DDP without hosts of the user's (RunSpec::given) and without textbook costs: that
 /// one on hosts_of_profile().
 RunSpec on_hosts_of_profile(const RunSpec& spec, const CostProfile& profile);

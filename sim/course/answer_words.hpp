@@ -36,7 +36,7 @@ Side side_of(const Range& rows) {
   return std::all_of(rows.begin(), rows.end(), measured) ? Side::measured : Side::predicted;
 }
 
-/// The host that issues the step bounds it, as its prediction says (predict_and_judge_host()): its times are noise of
+/// The host that issues the step bounds it, as its prediction says (predict()): its times are noise of
 /// the host, and tasks have waits for the host inside.
 bool is_host_bound(const ScenarioRow& row);
 

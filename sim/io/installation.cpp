@@ -13,21 +13,34 @@ fs::path program_folder() {
   return fs::read_symlink("/proc/self/exe", unknown).parent_path();
 }
 
+/// That was set; empty: none. A function's, so that it is there before any other static of the program.
+fs::path& set_folder() {
+  static fs::path folder;
+  return folder;
+}
+
 }  // namespace
 
+std::string project_version() {
+  return PDL_VERSION;
+}
+
+void set_bundled_folder(const std::string& folder) {
+  set_folder() = folder;
+}
+
 std::string version_text(const std::string& program) {
-  return program + " " PDL_VERSION;
+  return program + " " + project_version();
 }
 
 std::string bundled_folder(const std::string& name) {
   const fs::path program = program_folder();
   std::error_code ignored;
-  if (!program.empty()) {
-    const fs::path installed = program.parent_path() / "share" / "pdl" / name;
-    if (fs::is_directory(installed, ignored)) return installed.string();
+  for (const fs::path& place :
+       {set_folder(), program.empty() ? program : program.parent_path() / "share" / "pdl", fs::path(PDL_SOURCE_DIR)}) {
+    if (!place.empty() && fs::is_directory(place / name, ignored)) return (place / name).string();
   }
-  const fs::path source = fs::path(PDL_SOURCE_DIR) / name;
-  return fs::is_directory(source, ignored) ? source.string() : "";
+  return "";
 }
 
 }  // namespace pdl

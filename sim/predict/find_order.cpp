@@ -3,11 +3,10 @@
 #include <algorithm>
 #include <set>
 
-#include "sim/engine/run.hpp"
 #include "sim/io/error.hpp"
 #include "sim/io/number_text.hpp"
 #include "sim/predict/auto_schedule.hpp"
-#include "sim/predict/predict.hpp"
+#include "sim/predict/step_of_plan.hpp"
 
 namespace pdl {
 namespace {
@@ -143,7 +142,7 @@ class Search {
   std::optional<std::int64_t> judge(const CandidateOrder& candidate) {
     try {
       const RunSpec spec = with_order(spec_, candidate);
-      const PlannedStep step = plan_step(make_plan(spec), profile_);
+      const StepOfPlan step = step_of_plan(make_plan(spec), profile_);
       const std::int64_t bytes = *std::max_element(step.peak_memory_bytes.begin(), step.peak_memory_bytes.end());
       least_memory_bytes_ = least_memory_bytes_ == 0 ? bytes : std::min(least_memory_bytes_, bytes);
       if (memory_limit_bytes_ && bytes > *memory_limit_bytes_) return std::nullopt;

@@ -3,20 +3,13 @@
 #include <algorithm>
 
 #include "sim/io/words.hpp"
-#include "sim/predict/predict.hpp"
+#include "sim/predict/step_of_plan.hpp"
 
 namespace pdl {
 namespace {
 
 double step_of(const Plan& plan, const PricedWork& priced) {
-  return static_cast<double>(step_ns(run_step(plan, priced), steps_overlap(plan.spec)));
-}
-
-std::string host_bound_text() {
-  return std::string(kHostBoundWarning) + ": where it is slow, more than " + to_text(100 * kHostBoundShare) +
-         " % of the step is the time that it takes to issue the work, not work of the GPUs. Such steps vary from run "
-         "to run, and predictions of them are off by tens of per cent, those of DataParallel's threads by more than "
-         "half (docs/accuracy.md)";
+  return static_cast<double>(step_ns(run_plan(plan, priced), steps_overlap(plan.spec)));
 }
 
 }  // namespace
@@ -43,11 +36,11 @@ double host_share(const Plan& plan, const CostProfile& profile) {
   return std::max(0.0, 1 - step_of(plan, without_host(plan, priced)) / step_of(plan, priced));
 }
 
-RunResult predict_and_judge_host(const Plan& plan, const CostProfile* profile,
-                                 std::optional<std::int64_t> memory_limit_bytes) {
-  RunResult run = predict(plan, profile, memory_limit_bytes);
-  if (!plan.spec.synthetic && host_share(plan, *profile) > kHostBoundShare) run.warnings.push_back(host_bound_text());
-  return run;
+std::string host_bound_warning() {
+  return std::string(kHostBoundWarning) + ": where it is slow, more than " + to_text(100 * kHostBoundShare) +
+         " % of the step is the time that it takes to issue the work, not work of the GPUs. Such steps vary from run "
+         "to run, and predictions of them are off by tens of per cent, those of DataParallel's threads by more than "
+         "half (docs/accuracy.md)";
 }
 
 }  // namespace pdl

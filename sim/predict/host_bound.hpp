@@ -12,13 +12,11 @@
 // what else the host does. Example: 2 layers of 1024 wide on 4 GPUs, whose kernels are shorter than their launches.
 #pragma once
 
-#include <cstdint>
-#include <optional>
+#include <string>
 
 #include "sim/cost/cost_profile.hpp"
 #include "sim/cost/price.hpp"
 #include "sim/plan/plan.hpp"
-#include "sim/run/run_result.hpp"
 
 namespace pdl {
 
@@ -29,11 +27,10 @@ inline constexpr const char* kHostBoundWarning = "bound by the host";
 /// The same costs without the host's.
 PricedWork without_host(const Plan& plan, PricedWork priced);
 
-/// Of a plan by the profile. 0 on a profile of device "cpu": there the host is what computes. Throws as predict().
+/// Of a plan by the profile. 0 on a profile of device "cpu": there the host is what computes. Throws as step_of_plan().
 double host_share(const Plan& plan, const CostProfile& profile);
 
-/// predict(), with a warning where the step is host-bound. `profile`: nullptr if costs are synthetic.
-RunResult predict_and_judge_host(const Plan& plan, const CostProfile* profile,
-                                 std::optional<std::int64_t> memory_limit_bytes = std::nullopt);
+/// Of a prediction whose share is above kHostBoundShare; begins with kHostBoundWarning.
+std::string host_bound_warning();
 
 }  // namespace pdl

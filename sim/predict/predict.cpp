@@ -4,30 +4,16 @@
 #include <stdexcept>
 
 #include "sim/cost/hosts_of_profile.hpp"
-#include "sim/cost/price.hpp"
-#include "sim/engine/host_delays.hpp"
 #include "sim/engine/run.hpp"
 #include "sim/io/error.hpp"
 #include "sim/io/number_text.hpp"
 #include "sim/io/words.hpp"
-#include "sim/memory/memory.hpp"
 #include "sim/predict/find_order.hpp"
+#include "sim/predict/host_bound.hpp"
+#include "sim/predict/step_of_plan.hpp"
 
 namespace pdl {
 namespace {
-
-std::optional<std::int64_t> workspace_bytes(const CostProfile& profile, const char* name, const char* implementation) {
-  for (const MemoryConstant& constant : profile.memory) {
-    if (constant.key.name == name && constant.key.implementation == implementation) return constant.bytes;
-  }
-  return std::nullopt;
-}
-
-WorkspaceBytes workspaces(const CostProfile& profile) {
-  const std::int64_t pipeline = workspace_bytes(profile, "workspace", "pipeline").value_or(0);
-  return {pipeline, workspace_bytes(profile, "workspace_split", "pipeline").value_or(pipeline),
-          workspace_bytes(profile, "workspace", "autograd").value_or(0), profile.host_description.multiprocessors};
-}
 
 nlohmann::json describe_profile(const CostProfile& profile) {
   const Environment& host = profile.host_description;
@@ -57,68 +43,51 @@ double bound_ms(const Plan& plan, const PricedWork& priced) {
          1e6;
 }
 
+std::string loss_scale_warning(double loss_scale) {
+  return "loss-scale " + to_text(loss_scale) +
+         ": steps that GradScaler skips are not predicted; this is a step that it does not skip, "
+         "the same for every scale";
+}
+
+/// On the device and the hosts of the profile, with an order.
+RunSpec planned_spec(const RunSpec& asked, const CostProfile* profile, const PredictOptions& options) {
+  RunSpec spec = asked.synthetic ? asked : on_device_of(asked, profile->host_description);
+  if (needs_search(spec)) return with_found_order(spec, profile, options.memory_limit_bytes);
+  return spec.synthetic ? spec : on_hosts_of_profile(spec, *profile);
+}
+
+void check_capacity(const RunResult& result, const CostProfile* profile, const PredictOptions& options) {
+  if (options.memory_limit_bytes) {
+    check_capacity(result, *options.memory_limit_bytes, "--memory allows");
+  } else if (!result.spec.synthetic) {
+    check_capacity(result, profile->host_description.memory_capacity_bytes, "its card has");
+  }
+}
+
+void judge_host(const Plan& plan, const CostProfile& profile, const PredictOptions& options, RunResult& result) {
+  result.host_share = host_share(plan, profile);
+  if (options.warn_where_host_bound && *result.host_share > kHostBoundShare) {
+    result.warnings.push_back(host_bound_warning());
+  }
+}
+
 }  // namespace
 
-PricedWork price_plan(const Plan& plan, const CostProfile* profile) {
+RunResult predict(const RunSpec& asked, const CostProfile* profile, const PredictOptions& options) {
+  if (!asked.synthetic && !profile) throw std::logic_error("a prediction needs a profile or synthetic costs");
+  const Plan plan = make_plan(planned_spec(asked, profile, options));
   const RunSpec& spec = plan.spec;
-  return spec.synthetic ? PricedWork{.costs = price_synthetic(plan, *spec.synthetic)} : price(plan, *profile);
-}
-
-Timeline run_step(const Plan& plan, const PricedWork& priced) {
-  const auto timeline_of = [&](const std::vector<std::int64_t>& delays_ns) {
-    Timeline timeline = make_timeline(plan.graph, static_cast<std::int32_t>(plan.stages.size()),
-                                      run(plan.graph, priced.costs, &priced.shared, delays_ns));
-    timeline.step_ns += priced.step_overhead_ns;
-    return timeline;
-  };
-  Timeline timeline = timeline_of({});
-  // How long a host waits at the end of a step is known once there is a step, which the delays make longer. They hang
-  // on it by less than a tenth (a pause ten times as long doubles them), so the second time they are right to a
-  // hundredth.
-  for (int pass = 0; pass < 2 && !priced.pauses.empty(); ++pass) {
-    timeline = timeline_of(host_delays_ns(plan.graph, priced.costs, priced.pauses, timeline.step_ns));
-  }
-  return timeline;
-}
-
-PlannedStep plan_step(const Plan& plan, const CostProfile* profile) {
-  PlannedStep step;
-  step.priced = price_plan(plan, profile);
-  step.timeline = run_step(plan, step.priced);
-  step.peak_memory_bytes = predict_memory_bytes(plan, plan.spec.synthetic ? WorkspaceBytes{} : workspaces(*profile));
-  return step;
-}
-
-Plan plan_of(const RunSpec& spec, const CostProfile* profile, std::optional<std::int64_t> memory_limit_bytes) {
-  if (!spec.synthetic && !profile) throw std::logic_error("a prediction needs a profile or synthetic costs");
-  if (needs_search(spec)) return make_plan(with_found_order(spec, profile, memory_limit_bytes));
-  return make_plan(spec.synthetic ? spec : on_hosts_of_profile(spec, *profile));
-}
-
-RunResult predict(const RunSpec& spec, const CostProfile* profile, std::optional<std::int64_t> memory_limit_bytes) {
-  return predict(plan_of(spec, profile, memory_limit_bytes), profile, memory_limit_bytes);
-}
-
-RunResult predict(const Plan& plan, const CostProfile* profile, std::optional<std::int64_t> memory_limit_bytes) {
-  const RunSpec& spec = plan.spec;
-  if (!spec.synthetic && !profile) throw std::logic_error("a prediction needs a profile or synthetic costs");
   RunResult result = begin_result(plan);
-  PlannedStep step = plan_step(plan, profile);
+  StepOfPlan step = step_of_plan(plan, profile);
   result.warnings.insert(result.warnings.end(), step.priced.warnings.begin(), step.priced.warnings.end());
-  if (spec.loss_scale != RunSpec().loss_scale) {
-    result.warnings.push_back("loss-scale " + to_text(spec.loss_scale) +
-                              ": steps that GradScaler skips are not predicted; this is a step that it does not skip, "
-                              "the same for every scale");
-  }
+  if (spec.loss_scale != RunSpec().loss_scale) result.warnings.push_back(loss_scale_warning(spec.loss_scale));
   result.timeline = std::move(step.timeline);
   result.step_time.median_ms = static_cast<double>(step_ns(result.timeline, steps_overlap(spec))) / 1e6;
   result.bound_ms = bound_ms(plan, step.priced);
   result.peak_memory_bytes = std::move(step.peak_memory_bytes);
-  if (!spec.synthetic) {
-    result.environment = describe_profile(*profile);
-    if (!memory_limit_bytes) check_capacity(result, profile->host_description.memory_capacity_bytes, "its card has");
-  }
-  if (memory_limit_bytes) check_capacity(result, *memory_limit_bytes, "--memory allows");
+  if (!spec.synthetic) result.environment = describe_profile(*profile);
+  check_capacity(result, profile, options);
+  if (!spec.synthetic) judge_host(plan, *profile, options, result);
   return result;
 }
 

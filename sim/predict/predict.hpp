@@ -1,49 +1,48 @@
-// The whole prediction: plan -> price -> run -> timeline -> memory.
+// The one recipe of a prediction: spec -> device and hosts of the profile -> order -> plan -> price -> run -> memory ->
+// what the host has to do with it.
 //
-//   const CostProfile profile = load_profile("h100x4");
-//   RunResult predicted = predict(spec, &profile);       // or predict(spec, nullptr) for a spec with synthetic costs
+//   const RunSpec spec = parse_run_spec(words);                          // --gpus 4 --strategy ddp
+//   const auto costs = choose_costs(spec.synthetic.has_value(), std::nullopt, [&] { return std::vector{spec}; });
+//   RunResult run = predict(spec, costs ? &*costs : nullptr);            // what pdl-sim prints, to the byte
+//   run.step_time.median_ms, run.peak_memory_bytes, run.host_share, run.warnings
 //
-// Step time: the last end of a task, and the overhead of a step as a whole that the profile has.
+// Command line, sweep, scenario, validate and the library (sim/library) predict by this function alone. Below it:
+// find_order.hpp and host_bound.hpp, both over step_of_plan.hpp. Step time: the last end of a task, and the overhead of
+// a step as a whole that the profile has.
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "sim/cost/cost_profile.hpp"
-#include "sim/cost/price.hpp"
 #include "sim/run/run_result.hpp"
 
 namespace pdl {
 
-/// A run that needs more than `memory_limit_bytes` on a GPU is refused (CannotRun). For schedule "auto" the order is
-/// searched for first, among those that need no more (default: what the profile's cards have). `profile` is not used
-/// (and may be nullptr) if the spec has synthetic costs. Throws InputError as make_plan and price; CannotRun for a
-/// deadlock, and if a GPU would need more memory than the profile's cards have.
-RunResult predict(const RunSpec& spec, const CostProfile* profile,
-                  std::optional<std::int64_t> memory_limit_bytes = std::nullopt);
-
-/// The plan of a spec; for schedule "auto" after the search for an order among those that need no more than
-/// `memory_limit_bytes`, as predict() does; where no hosts were given on those of the profile
-/// (sim/cost/hosts_of_profile.hpp). Throws InputError as make_plan and on_hosts_of_profile; CannotRun if no order needs
-/// so little.
-Plan plan_of(const RunSpec& spec, const CostProfile* profile,
-             std::optional<std::int64_t> memory_limit_bytes = std::nullopt);
-
-/// Of a plan that is there already: the same prediction as that of its spec, with the same errors but those of plans.
-RunResult predict(const Plan& plan, const CostProfile* profile,
-                  std::optional<std::int64_t> memory_limit_bytes = std::nullopt);
-
-/// By the spec's synthetic costs, or else by the profile.
-PricedWork price_plan(const Plan& plan, const CostProfile* profile);
-
-/// When its tasks run at those costs, and the overhead of the step after them.
-Timeline run_step(const Plan& plan, const PricedWork& priced);
-
-/// What one plan costs and when its tasks run.
-struct PlannedStep {
-  PricedWork priced;
-  Timeline timeline;
-  std::vector<std::int64_t> peak_memory_bytes;
+struct PredictOptions {
+  /// The most that a GPU may need, in bytes. A run that needs more is refused, and schedule "auto" is searched among
+  /// the orders that need no more. Default: what the profile's card has; no limit if that is not known, or if costs are
+  /// synthetic.
+  std::optional<std::int64_t> memory_limit_bytes = std::nullopt;
+  /// Default: a step whose host share is above kHostBoundShare has a warning that says so. false: only
+  /// RunResult::host_share tells, for tables that keep such runs apart.
+  bool warn_where_host_bound = true;
 };
-PlannedStep plan_step(const Plan& plan, const CostProfile* profile);
+
+/// `profile` is not used (and may be nullptr) if the spec has synthetic costs. The result's spec is the one that was
+/// planned: on a profile of device "cpu" as on_cpu() has it, on the hosts of the profile where the user gave none
+/// (sim/cost/hosts_of_profile.hpp), for schedule "auto" with the order that was found. Throws InputError as make_plan,
+/// price and on_hosts_of_profile; CannotRun for a deadlock, and if a GPU needs more memory than it may.
+RunResult predict(const RunSpec& spec, const CostProfile* profile, const PredictOptions& options = {});
+
+/// Of what is predicted together, a table or one run: nothing where the user gives the costs (`synthetic`); else the
+/// profile of that name or path (load_profile); where none is named, the one that can price most of the specs
+/// (load_default_profile), which are asked for only then. Throws InputError: a profile beside synthetic costs, and as
+/// those two.
+std::optional<CostProfile> choose_costs(bool synthetic, const std::optional<std::string>& profile,
+                                        const std::function<std::vector<RunSpec>()>& specs);
 
 }  // namespace pdl

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <array>
 
+#include "sim/run/metrics.hpp"
+#include "sim/spec/settings.hpp"
+
 namespace pdl {
 namespace {
 

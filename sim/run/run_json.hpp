@@ -35,6 +35,9 @@ nlohmann::ordered_json to_json(const RunResult& run);
 /// from the rest (metrics) is read over, not trusted.
 RunResult run_from_json(const nlohmann::json& json, const std::string& place);
 
+/// The text of the file: an object of a list a line, everything else a line of its own.
+std::string run_text(const RunResult& run);
+
 /// Writes the file whole (a temporary file in the same folder, renamed) or not at all. "-": standard output.
 /// Throws InputError if it cannot be written.
 void write_run(const RunResult& run, const std::string& path);

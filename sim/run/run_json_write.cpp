@@ -1,6 +1,7 @@
 // Writes the JSON of a run: to_json() and write_run() of run_json.hpp. What reads it goes through the keys in the same
 // order (run_json.cpp).
 #include <ostream>
+#include <sstream>
 
 #include "sim/io/output_file.hpp"
 #include "sim/run/metrics.hpp"
@@ -179,6 +180,12 @@ nlohmann::ordered_json to_json(const RunResult& run) {
     out["spans"].push_back(span_to_json(run, span, several[static_cast<std::size_t>(span.worker)]));
   }
   return out;
+}
+
+std::string run_text(const RunResult& run) {
+  std::ostringstream text;
+  write_json_lines(text, run);
+  return std::move(text).str();
 }
 
 void write_run(const RunResult& run, const std::string& path) {

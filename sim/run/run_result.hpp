@@ -48,6 +48,9 @@ struct RunResult {
   /// Predicted runs: the step of the same order with its compute costs alone, no transfers, no host, no optimizer: what
   /// the schedule itself costs.
   std::optional<double> bound_ms;
+  /// Predictions by a profile: the share of the step that a host which took no time would save
+  /// (sim/predict/host_bound.hpp). Not in the JSON, whose warnings say where it is large.
+  std::optional<double> host_share;
   std::vector<std::string> warnings;
   nlohmann::json environment;  // measured: card, count, versions, clocks, date, command; predicted: the profile's name
   nlohmann::json extra;        // further measured facts, e.g. {"losses": [...], "recording": {...}}; null if none

@@ -5,8 +5,8 @@
 #include <filesystem>
 
 #include "sim/cost/cost_profile.hpp"
+#include "sim/cost/hosts_of_profile.hpp"
 #include "sim/io/error.hpp"
-#include "sim/predict/host_bound.hpp"
 #include "sim/predict/predict.hpp"
 #include "sim/run/measured_facts.hpp"
 #include "sim/run/run_json.hpp"
@@ -18,8 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 
 Scenario run_on(Scenario scenario, const Environment& host) {
-  if (host.device != "cpu") return scenario;
-  for (RunSpec& spec : scenario.configurations) spec = on_cpu(std::move(spec));
+  for (RunSpec& spec : scenario.configurations) spec = on_device_of(spec, host);
   return scenario;
 }
 
@@ -62,8 +61,7 @@ ScenarioTable evaluate(const Scenario& scenario, const CostProfile& costs, Measu
   for (std::size_t i = 0; i < scenario.configurations.size(); ++i) {
     const RunSpec& spec = scenario.configurations[i];
     try {
-      const Plan plan = plan_of(spec, &costs);
-      table.rows.push_back({spec, evaluated(predict_and_judge_host(plan, &costs)), std::move(measured[i])});
+      table.rows.push_back({spec, evaluated(predict(spec, &costs)), std::move(measured[i])});
       ScenarioRow& row = table.rows.back();
       const std::string other_card =
           row.measured ? other_card_text(row.measured->result.environment, costs.environment) : "";

@@ -9,9 +9,9 @@
 #include <set>
 #include <thread>
 
+#include "sim/cost/hosts_of_profile.hpp"
 #include "sim/io/error.hpp"
 #include "sim/io/words.hpp"
-#include "sim/predict/host_bound.hpp"
 #include "sim/predict/predict.hpp"
 #include "sim/run/communication.hpp"
 #include "sim/run/describe_run.hpp"
@@ -47,13 +47,11 @@ SweepResult result_of(const RunResult& run) {
 void evaluate(const CostProfile* profile, const std::optional<std::int64_t>& memory_limit_bytes, SweepRow& row,
               std::string& source) {
   try {
-    RunSpec spec = parse_run_spec(row.given);
-    if (profile && profile->host_description.device == "cpu") spec = on_cpu(std::move(spec));
-    row.settings = to_settings(spec);
+    const RunSpec spec = parse_run_spec(row.given);
+    row.settings = to_settings(profile ? on_device_of(spec, profile->host_description) : spec);
     // Named schedules above the limit are shown; the search for one is told of it.
     const bool searched = spec.schedule == kAutoSchedule;
-    const auto limit_bytes = searched ? memory_limit_bytes : std::nullopt;
-    const RunResult run = predict_and_judge_host(plan_of(spec, profile, limit_bytes), profile, limit_bytes);
+    const RunResult run = predict(spec, profile, {.memory_limit_bytes = searched ? memory_limit_bytes : std::nullopt});
     row.settings = to_settings(run.spec);  // a search decides chunks and overlap
     row.result = result_of(run);
     source = describe_source(run);
@@ -160,6 +158,13 @@ std::vector<RunSpec> specs_of_sweep(std::span<const SettingValue> given, const S
     }
   }
   return specs;
+}
+
+std::optional<CostProfile> costs_of_sweep(std::span<const SettingValue> given, const SweepOptions& options,
+                                          const std::optional<std::string>& profile) {
+  const bool synthetic =
+      std::any_of(given.begin(), given.end(), [](const SettingValue& s) { return is_synthetic_cost(s.name); });
+  return choose_costs(synthetic, profile, [&] { return specs_of_sweep(given, options); });
 }
 
 Sweep run_sweep(std::span<const SettingValue> given, const CostProfile* profile, const SweepOptions& options) {

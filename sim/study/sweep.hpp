@@ -55,6 +55,8 @@ struct SweepResult {
 /// What is held while the GPUs vary: the global batch, or the batch a GPU.
 enum class Scaling { strong, weak };
 std::string to_string(Scaling scaling);
+/// Throws InputError with the place: neither "strong" nor "weak".
+Scaling parse_scaling(const std::string& place, const std::string& word);
 
 /// Against the row with the fewest GPUs that can run and does the same work (sim/study/sweep_scaling.hpp).
 struct ScalingResult {
@@ -102,6 +104,10 @@ struct SweepOptions {
 /// What run_sweep() will predict, for the choice of a profile: without the rows that are refused whatever it is. Throws
 /// as run_sweep().
 std::vector<RunSpec> specs_of_sweep(std::span<const SettingValue> given, const SweepOptions& options);
+
+/// The costs of all rows, as choose_costs() has it; nothing where the user gives them. Throws as that and as run_sweep().
+std::optional<CostProfile> costs_of_sweep(std::span<const SettingValue> given, const SweepOptions& options,
+                                          const std::optional<std::string>& profile);
 
 /// `profile`: nullptr if costs are synthetic. The same result for any number of threads. Throws InputError for values
 /// that no configuration could have (an unknown schedule, 0 GPUs), for more than 100,000 configurations, and as

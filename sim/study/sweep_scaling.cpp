@@ -146,4 +146,9 @@ std::string to_string(Scaling scaling) {
   return scaling == Scaling::strong ? "strong" : "weak";
 }
 
+Scaling parse_scaling(const std::string& place, const std::string& word) {
+  if (word != "strong" && word != "weak") throw InputError(place, word, "strong or weak");
+  return word == "strong" ? Scaling::strong : Scaling::weak;
+}
+
 }  // namespace pdl

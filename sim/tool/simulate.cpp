@@ -5,7 +5,6 @@
 #include "sim/io/error.hpp"
 #include "sim/io/output_file.hpp"
 #include "sim/io/words.hpp"
-#include "sim/predict/host_bound.hpp"
 #include "sim/predict/predict.hpp"
 #include "sim/report/terminal.hpp"
 #include "sim/run/run_json.hpp"
@@ -28,15 +27,10 @@ std::optional<std::int64_t> memory_limit(const SimulateFlags& flags) {
 }
 
 RunResult predict_as_asked(const SimulateFlags& flags) {
-  RunSpec spec = parse_run_spec(flags.settings->given());
-  const auto profile = flags.profile->value();
-  if (!spec.synthetic) {
-    const CostProfile costs = profile ? load_profile(*profile) : load_default_profile({&spec, 1});
-    if (costs.host_description.device == "cpu") spec = on_cpu(std::move(spec));
-    return predict_and_judge_host(plan_of(spec, &costs, memory_limit(flags)), &costs, memory_limit(flags));
-  }
-  if (profile) throw InputError("--profile", *profile + " beside synthetic costs", "either a profile or --tf and --tb");
-  return predict(spec, nullptr, memory_limit(flags));
+  const RunSpec spec = parse_run_spec(flags.settings->given());
+  const auto costs =
+      choose_costs(spec.synthetic.has_value(), flags.profile->value(), [&] { return std::vector{spec}; });
+  return predict(spec, costs ? &*costs : nullptr, {.memory_limit_bytes = memory_limit(flags)});
 }
 
 /// The file that was read, blank cells where they were, or the order of the schedule.

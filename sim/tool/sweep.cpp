@@ -40,26 +40,10 @@ struct SweepFlags {
   SettingFlags settings;
 };
 
-/// Nothing if the user gives costs.
-std::optional<CostProfile> costs_of(const SweepFlags& flags, const std::vector<SettingValue>& given,
-                                    const SweepOptions& options) {
-  const auto profile = flags.profile.value();
-  const bool synthetic =
-      std::any_of(given.begin(), given.end(), [](const SettingValue& s) { return is_synthetic_cost(s.name); });
-  if (synthetic && profile) {
-    throw InputError("--profile", *profile + " beside synthetic costs", "either a profile or --tf and --tb");
-  }
-  if (synthetic) return std::nullopt;
-  return profile ? load_profile(*profile) : load_default_profile(specs_of_sweep(given, options));
-}
-
 SweepOptions options_of(const SweepFlags& flags) {
   SweepOptions options;
   if (const auto memory = flags.memory.value()) options.memory_limit_bytes = parse_bytes("--memory", *memory);
-  if (const auto scaling = flags.scaling.value()) {
-    if (*scaling != "strong" && *scaling != "weak") throw InputError("--scaling", *scaling, "strong or weak");
-    options.scaling = *scaling == "strong" ? Scaling::strong : Scaling::weak;
-  }
+  if (const auto scaling = flags.scaling.value()) options.scaling = parse_scaling("--scaling", *scaling);
   const auto threads = flags.threads.value();
   options.threads = threads ? parse_whole("--threads", *threads, 1, kMostThreads)
                             : std::max<std::int64_t>(1, std::thread::hardware_concurrency());
@@ -94,7 +78,7 @@ void sweep_as_asked(const SweepFlags& flags) {
     throw InputError("--csv", *csv + ", the file of --json too", "a file of its own");
   const std::vector<SettingValue> given = flags.settings.given();
   SweepOptions options = options_of(flags);
-  const std::optional<CostProfile> costs = costs_of(flags, given, options);
+  const std::optional<CostProfile> costs = costs_of_sweep(given, options, flags.profile.value());
   Sweep sweep;
   {
     ProgressBar bar;

@@ -205,7 +205,7 @@ TEST_CASE("The warning of a prediction is what tells that the host bounds a row"
   }
   const RunSpec small = spec("--dim 64 --depth 1 --batch 256 --microbatches 1");
   ScenarioRow row;
-  row.predicted.result = predict_and_judge_host(make_plan(small), &slow);
+  row.predicted.result = predict(small, &slow);
   CHECK(is_host_bound(row));
   std::erase_if(row.predicted.result.warnings,
                 [](const std::string& warning) { return warning.starts_with("bound by the host"); });

@@ -90,10 +90,11 @@ TEST_CASE("auto keeps to the memory limit, or says that nothing does") {
   const auto most = [](const RunResult& run) {
     return *std::max_element(run.peak_memory_bytes.begin(), run.peak_memory_bytes.end());
   };
-  const RunResult limited = predict(spec(words), nullptr, most(free) - 1);
+  const RunResult limited = predict(spec(words), nullptr, {.memory_limit_bytes = most(free) - 1});
   CHECK(most(limited) < most(free));
   CHECK(limited.step_time.median_ms >= free.step_time.median_ms);
-  CHECK_THROWS_WITH(predict(spec(words), nullptr, 1000), ContainsSubstring("out of memory: no order"));
+  CHECK_THROWS_WITH(predict(spec(words), nullptr, {.memory_limit_bytes = 1000}),
+                    ContainsSubstring("out of memory: no order"));
 }
 
 TEST_CASE("auto finds the same order every time, and its CSV is that order") {

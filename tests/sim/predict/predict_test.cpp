@@ -46,8 +46,8 @@ TEST_CASE("more memory than the card has: the plan cannot run") {
   profile.host_description.memory_capacity_bytes = 100'000;
   CHECK_THROWS_WITH(predict(small, &profile), ContainsSubstring("out of memory: GPU 0 needs"));
   CHECK_THROWS_AS(predict(small, &profile), CannotRun);
-  CHECK_NOTHROW(predict(small, &profile, 1 << 30));    // a limit that was given is the limit
-  profile.host_description.memory_capacity_bytes = 0;  // not known
+  CHECK_NOTHROW(predict(small, &profile, {.memory_limit_bytes = 1 << 30}));  // a limit that was given is the limit
+  profile.host_description.memory_capacity_bytes = 0;                        // not known
   CHECK_NOTHROW(predict(small, &profile));
 }
 

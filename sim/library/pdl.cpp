@@ -1,0 +1,168 @@
+#include "sim/library/pdl.hpp"
+
+#include <algorithm>
+#include <thread>
+
+#include "sim/cost/cost_profile.hpp"
+#include "sim/io/installation.hpp"
+#include "sim/io/words.hpp"
+#include "sim/predict/predict.hpp"
+#include "sim/run/metrics.hpp"
+#include "sim/run/run_json.hpp"
+#include "sim/run/span_kinds.hpp"
+#include "sim/study/sweep.hpp"
+
+namespace pdl {
+namespace {
+
+std::vector<SettingValue> given_words(const Settings& settings) {
+  std::vector<SettingValue> words;
+  for (const Setting& setting : settings) words.push_back({setting.name, setting.value, setting.name});
+  return words;
+}
+
+Settings plain(const std::vector<SettingValue>& words) {
+  Settings settings;
+  for (const SettingValue& word : words) settings.push_back({word.name, word.value});
+  return settings;
+}
+
+std::optional<std::string> unless_empty(const std::string& text) {
+  return text.empty() ? std::nullopt : std::optional(text);
+}
+
+std::optional<std::int64_t> memory_limit(const std::string& memory) {
+  return memory.empty() ? std::nullopt : std::optional(parse_bytes("memory", memory));
+}
+
+double to_ms(std::int64_t ns) {
+  return static_cast<double>(ns) / 1e6;
+}
+
+std::vector<GpuPrediction> gpus_of(const RunResult& run, const RunMetrics& metrics) {
+  std::vector<GpuPrediction> gpus;
+  for (std::size_t g = 0; g < metrics.gpus.size(); ++g) {
+    const GpuMetrics& gpu = metrics.gpus[g];
+    gpus.push_back({gpu.layers, to_ms(gpu.busy_ns), to_ms(gpu.comm_ns), to_ms(gpu.idle_ns), gpu.bubble_fraction,
+                    run.peak_memory_bytes[g], run.live[g].count, run.live[g].bytes});
+  }
+  return gpus;
+}
+
+Prediction prediction_of(RunResult predicted) {
+  const RunMetrics metrics = compute_metrics(predicted);
+  Prediction out;
+  out.settings = plain(to_settings(predicted.spec));
+  if (!predicted.spec.synthetic) out.profile = predicted.environment["profile"]["name"].get<std::string>();
+  out.step_time_ms = predicted.step_time.median_ms;
+  out.bound_ms = predicted.bound_ms;
+  out.throughput_samples_per_s = metrics.throughput_samples_per_s;
+  out.bubble_fraction = metrics.bubble_fraction;
+  out.idle_fraction = metrics.idle_fraction;
+  out.host_share = predicted.host_share;
+  out.parameters = metrics.parameters;
+  out.peak_memory_bytes = *std::max_element(predicted.peak_memory_bytes.begin(), predicted.peak_memory_bytes.end());
+  out.transfers = {metrics.transfer_count, metrics.transfer_bytes};
+  out.collectives = {metrics.collective_count, metrics.collective_bytes};
+  out.gpus = gpus_of(predicted, metrics);
+  out.warnings = predicted.warnings;
+  out.run = std::make_shared<const RunResult>(std::move(predicted));
+  return out;
+}
+
+SweepOptions sweep_options(const TableOptions& options) {
+  SweepOptions sweep;
+  sweep.memory_limit_bytes = memory_limit(options.memory);
+  if (!options.scaling.empty()) sweep.scaling = parse_scaling("scaling", options.scaling);
+  sweep.threads = options.threads > 0 ? options.threads : std::max(1U, std::thread::hardware_concurrency());
+  return sweep;
+}
+
+PredictedRow predicted_row(const Sweep& sweep, const SweepRow& row) {
+  PredictedRow out;
+  out.settings = plain(row.settings.empty() ? row.given : row.settings);
+  out.refused = row.refusal;
+  if (!row.result) return out;
+  const SweepResult& result = *row.result;
+  out.step_time_ms = result.step_time_ms;
+  out.bound_ms = result.bound_ms;
+  out.throughput_samples_per_s = result.throughput_samples_per_s;
+  if (row.scaling) {
+    out.speedup = row.scaling->speedup;
+    out.efficiency = row.scaling->efficiency;
+  }
+  out.exposed_communication_fraction = result.exposed_communication_fraction;
+  out.bubble_fraction = result.bubble_fraction;
+  out.idle_fraction = result.idle_fraction;
+  out.peak_memory_bytes = result.peak_memory_bytes;
+  out.live_activations = result.live_activations;
+  out.live_activation_bytes = result.live_activation_bytes;
+  out.steps_overlap = result.steps_overlap;
+  out.within_memory_limit = sweep.can_win(row);
+  out.warnings = result.warnings;
+  return out;
+}
+
+}  // namespace
+
+SpanColumns Prediction::spans() const {
+  const std::vector<bool> several = holds_several_stages(*run);
+  SpanColumns columns;
+  for (const Span& span : run->timeline.spans) {
+    columns.name.push_back(span_name(*run, span, several[static_cast<std::size_t>(span.worker)]));
+    columns.kind.push_back(kSpanKinds[static_cast<std::size_t>(span.kind)]);
+    columns.worker.push_back(span.worker);
+    columns.stage.push_back(span.stage);
+    columns.microbatch.push_back(span.microbatch);
+    columns.stream.push_back(to_string(span.stream));
+    columns.start_us.push_back(static_cast<double>(span.start_ns) / 1e3);
+    columns.end_us.push_back(static_cast<double>(span.end_ns) / 1e3);
+  }
+  return columns;
+}
+
+std::string Prediction::json() const {
+  return run_text(*run);
+}
+
+Prediction predict(const Settings& settings, const PredictionOptions& options) {
+  const RunSpec spec = parse_run_spec(given_words(settings));
+  const auto costs =
+      choose_costs(spec.synthetic.has_value(), unless_empty(options.profile), [&] { return std::vector{spec}; });
+  return prediction_of(predict(spec, costs ? &*costs : nullptr, {.memory_limit_bytes = memory_limit(options.memory)}));
+}
+
+PredictedTable predict_all(const Settings& settings, const TableOptions& options) {
+  const std::vector<SettingValue> given = given_words(settings);
+  const SweepOptions how = sweep_options(options);
+  const auto costs = costs_of_sweep(given, how, unless_empty(options.profile));
+  const Sweep sweep = run_sweep(given, costs ? &*costs : nullptr, how);
+  PredictedTable table{sweep.varying, {}, sweep.fastest(), sweep.least_memory()};
+  for (const SweepRow& row : sweep.rows) table.rows.push_back(predicted_row(sweep, row));
+  return table;
+}
+
+std::vector<KnownProfile> known_profiles() {
+  std::vector<KnownProfile> known;
+  for (const ProfileSummary& profile : list_profiles()) {
+    const Environment& host = profile.environment;
+    known.push_back({profile.name, profile.path, host.device, host.card, host.count, host.date, profile.error});
+  }
+  return known;
+}
+
+std::vector<KnownSetting> known_settings() {
+  std::vector<KnownSetting> known;
+  for (const SettingInfo& info : setting_infos()) known.push_back({info.name, info.value_name, info.help});
+  return known;
+}
+
+std::string version() {
+  return project_version();
+}
+
+void set_files_folder(const std::string& folder) {
+  set_bundled_folder(folder);
+}
+
+}  // namespace pdl

@@ -1,0 +1,36 @@
+// The step of one plan: what its tasks cost, when they run, what memory they need.
+//
+//   StepOfPlan step = step_of_plan(make_plan(spec), &profile);
+//   step.timeline.step_ns, step.peak_memory_bytes[0]
+//
+// What the search for an order (find_order.hpp), the judgement of the host (host_bound.hpp) and predict() are built on.
+// Units: nanoseconds, bytes. Not here: which order, which hosts, whether the memory is there (predict.hpp).
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "sim/cost/cost_profile.hpp"
+#include "sim/cost/price.hpp"
+#include "sim/plan/plan.hpp"
+#include "sim/timeline/timeline.hpp"
+
+namespace pdl {
+
+struct StepOfPlan {
+  PricedWork priced;
+  Timeline timeline;
+  std::vector<std::int64_t> peak_memory_bytes;  // one a GPU
+};
+
+/// By the spec's synthetic costs, or else by the profile, which then must be there. Throws InputError as price();
+/// CannotRun for a deadlock.
+StepOfPlan step_of_plan(const Plan& plan, const CostProfile* profile);
+
+/// The first part of it: what the plan's work costs.
+PricedWork price_plan(const Plan& plan, const CostProfile* profile);
+
+/// The second: when the plan's tasks run at those costs, and the overhead of the step after them.
+Timeline run_plan(const Plan& plan, const PricedWork& priced);
+
+}  // namespace pdl
