@@ -59,7 +59,7 @@ class Pricer {
   Pricer(const Plan& plan, const CostProfile& profile, double host_quantile)
       : plan_(plan),
         profile_(profile),
-        dtype_(to_string(plan.spec.dtype)),
+        dtype_(plan.spec.dtype),
         host_quantile_(host_quantile),
         layers_(profile, dtype_, notices_, host_quantile),
         transfers_(profile, to_string(plan.spec.transport), notices_),
@@ -304,7 +304,7 @@ class Pricer {
     }
     if (!found) throw InputError("profile " + profile_.name, "no measurement of the loss", "at least one");
     if (unlike(found->key) > 0)
-      notices_.say_substitute(profile_.name, "loss " + implementation + " " + dtype_, describe(found->key));
+      notices_.say_substitute(profile_.name, "loss " + implementation + " " + to_string(dtype_), describe(found->key));
     return at_size(*found, elements);
   }
 
@@ -398,7 +398,7 @@ class Pricer {
 
   const Plan& plan_;
   const CostProfile& profile_;
-  std::string dtype_;
+  Dtype dtype_;
   Notices notices_;
   double host_quantile_;
   LayerTimes layers_;
