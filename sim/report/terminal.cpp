@@ -123,7 +123,7 @@ std::vector<std::string> layers_of_gpus(const RunResult& run) {
   std::vector<std::int64_t> counts(static_cast<std::size_t>(run.spec.gpus), 0);
   std::vector<std::string> ranges(counts.size());
   for (const Stage& stage : run.stages) {
-    const auto gpu = static_cast<std::size_t>(stage.worker);
+    const auto gpu = static_cast<std::size_t>(only_worker(stage));
     counts[gpu] += stage.layer_count;
     const std::int32_t last = stage.first_layer + stage.layer_count - 1;
     ranges[gpu] += (ranges[gpu].empty() ? "" : ", ") + std::to_string(stage.first_layer) +

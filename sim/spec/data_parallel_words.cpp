@@ -1,5 +1,7 @@
 #include "sim/spec/data_parallel_words.hpp"
 
+#include "sim/spec/mesh.hpp"
+
 namespace pdl::setting_words {
 namespace {
 

@@ -1,5 +1,6 @@
 // A spec back in words: for files, for other programs, for people.
 #include "sim/io/words.hpp"
+#include "sim/spec/mesh.hpp"
 #include "sim/spec/run_spec.hpp"
 
 namespace pdl {

@@ -467,9 +467,9 @@ TEST_CASE("hosts that nobody gave are those that the profile was measured on, an
        {"--strategy pp --pp 2 --dp 4", "--strategy dp --gpus 8", "--strategy mp --gpus 8"}) {
     INFO(program);
     const RunSpec eight = spec(program + " --depth 8 --dim 64 --batch 32");
-    CHECK(hosts_notice(eight, profile) == "all 8" + text);
-    CHECK(hosts_notice(eight, DataParallelProfile().done()).empty());
+    CHECK(hosts_notice(make_plan(eight), profile) == "all 8" + text);
+    CHECK(hosts_notice(make_plan(eight), DataParallelProfile().done()).empty());
   }
-  CHECK(hosts_notice(spec("--strategy mp --depth 8 --gpus 4"), profile).empty());
-  CHECK(hosts_notice(spec(flags + "8 --hosts 1"), profile).empty());
+  CHECK(hosts_notice(make_plan(spec("--strategy mp --depth 8 --gpus 4")), profile).empty());
+  CHECK(hosts_notice(make_plan(spec(flags + "8 --hosts 1")), profile).empty());
 }
