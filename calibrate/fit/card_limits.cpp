@@ -30,7 +30,7 @@ const std::vector<Row>& rows() {
 /// 157e12 and 2.5e15; 8 TB/s; 900 GB/s).
 CardLimits beyond_any_card() {
   return {"any card",
-          {{"fp32", 5e14}, {"tf32", 1e16}, {"amp-fp16", 1e16}, {"amp-bf16", 1e16}},
+          {{Dtype::fp32, 5e14}, {Dtype::tf32, 1e16}, {Dtype::amp_fp16, 1e16}, {Dtype::amp_bf16, 1e16}},
           4e13,
           4e12,
           /*known=*/false};
@@ -53,10 +53,10 @@ bool contains_word(const std::string& text, const std::string& word) {
 std::optional<CardLimits> limits_of(const Environment& environment) {
   for (const Row& row : rows()) {
     if (!contains_word(environment.card, row.name)) continue;
-    CardLimits limits{row.name, {{"fp32", row.fp32}}, row.memory_bytes_per_s, row.link_bytes_per_s};
-    if (row.tf32 > 0) limits.flops_per_s["tf32"] = row.tf32;
-    if (row.fp16 > 0) limits.flops_per_s["amp-fp16"] = row.fp16;
-    if (row.bf16 > 0) limits.flops_per_s["amp-bf16"] = row.bf16;
+    CardLimits limits{row.name, {{Dtype::fp32, row.fp32}}, row.memory_bytes_per_s, row.link_bytes_per_s};
+    if (row.tf32 > 0) limits.flops_per_s[Dtype::tf32] = row.tf32;
+    if (row.fp16 > 0) limits.flops_per_s[Dtype::amp_fp16] = row.fp16;
+    if (row.bf16 > 0) limits.flops_per_s[Dtype::amp_bf16] = row.bf16;
     return limits;
   }
   CardLimits limits{environment.card.empty() ? "this card" : environment.card, environment.peak_flops_per_s, 0, 0};

@@ -1,6 +1,6 @@
 // What a card cannot exceed: measurements that do were not synchronised, or are labelled wrongly.
 //
-//   limits_of({.card = "NVIDIA H100 80GB HBM3"})->flops_per_s.at("fp32")   // 66.9e12
+//   limits_of({.card = "NVIDIA H100 80GB HBM3"})->flops_per_s.at(Dtype::fp32)   // 66.9e12
 //
 // Sources, all dense and at boost clock:
 //   H100, H200, GH200   NVIDIA H100 Tensor Core GPU Architecture (whitepaper), table 2, SXM5; memory and NVLink: data
@@ -15,15 +15,16 @@
 #include <string>
 
 #include "sim/cost/environment.hpp"
+#include "sim/model/dtype.hpp"
 
 namespace pdl {
 
 struct CardLimits {
-  std::string card;                           // as named in messages
-  std::map<std::string, double> flops_per_s;  // by dtype of a run; absent: not known
-  double memory_bytes_per_s = 0;              // 0: not known
-  double link_bytes_per_s = 0;                // to one other card, one direction; 0: not known
-  bool known = true;                          // of this card; false: of no card at all
+  std::string card;                     // as named in messages
+  std::map<Dtype, double> flops_per_s;  // absent: not known
+  double memory_bytes_per_s = 0;        // 0: not known
+  double link_bytes_per_s = 0;          // to one other card, one direction; 0: not known
+  bool known = true;                    // of this card; false: of no card at all
 };
 
 /// By the name of the card; for a card that is not in the table, what the environment says of its peak; for a GPU of

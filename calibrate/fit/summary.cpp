@@ -17,8 +17,8 @@ struct Row {
 /// What shares a row: the probe and how it was done, whatever the shape or the pair of workers.
 std::string row_name(const MeasuredKey& key) {
   std::string name(to_string(key.probe));
-  for (const std::string* word : {&key.implementation, &key.optimizer, &key.transport, &key.dtype, &key.name}) {
-    if (!word->empty()) name += " " + *word;
+  for (const std::string& word : {key.implementation, key.optimizer, key.transport, dtype_word(key), key.name}) {
+    if (!word.empty()) name += " " + word;
   }
   if (key.probe == Probe::collective || key.probe == Probe::pause) name += " " + key.operation;
   if (key.bidirectional) name += " both ways";

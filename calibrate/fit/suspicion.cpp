@@ -63,9 +63,9 @@ double least_share(const std::string& operation, std::int64_t ranks) {
 std::optional<Rate> rate(const MeasuredKey& key, double time_ns, const CardLimits& limits) {
   const double seconds = time_ns / 1e9;
   const double size = static_cast<double>(key.size);
-  if (key.probe == Probe::layer && limits.flops_per_s.contains(key.dtype)) {
-    return Rate{layer_flops(key) / seconds, limits.flops_per_s.at(key.dtype), "FLOP/s",
-                "the peak of " + limits.card + " (" + key.dtype + ")"};
+  if (key.probe == Probe::layer && key.dtype && limits.flops_per_s.contains(*key.dtype)) {
+    return Rate{layer_flops(key) / seconds, limits.flops_per_s.at(*key.dtype), "FLOP/s",
+                "the peak of " + limits.card + " (" + dtype_word(key) + ")"};
   }
   if (key.probe == Probe::transfer && key.transport != "gloo" && limits.link_bytes_per_s > 0) {
     return Rate{size / seconds, limits.link_bytes_per_s, "B/s", "what a link of " + limits.card + " carries one way"};

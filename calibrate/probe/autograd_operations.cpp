@@ -38,12 +38,11 @@ void AutogradOperations::Kept::backward(bool accumulate) {
   output.backward(output_gradient, /*retain_graph=*/true);
 }
 
-AutogradOperations::AutogradOperations(std::int64_t dim, std::int64_t rows, const std::string& dtype,
-                                       c10::Device device, const RuntimeOptions& runtime)
+AutogradOperations::AutogradOperations(std::int64_t dim, std::int64_t rows, Dtype dtype, c10::Device device,
+                                       const RuntimeOptions& runtime)
     : dim_(dim),
       rows_(rows),
-      dtype_word_(dtype),
-      dtype_(dtype_of(dtype)),
+      dtype_(dtype),
       device_(device),
       first_(keep(1, false, runtime)),
       middle_(keep(kMiddleLayers, true, runtime)) {
@@ -65,7 +64,7 @@ void AutogradOperations::loss() {
 
 std::vector<ComputeOperation> AutogradOperations::layers_and_loss() {
   const auto key = [&](const char* operation, bool accumulate, bool input_gradient) {
-    MeasuredKey layer = layer_key(dim_, rows_, dtype_word_, operation, accumulate, input_gradient);
+    MeasuredKey layer = layer_key(dim_, rows_, dtype_, operation, accumulate, input_gradient);
     layer.implementation = "autograd";
     return layer;
   };
@@ -82,7 +81,7 @@ std::vector<ComputeOperation> AutogradOperations::layers_and_loss() {
   MeasuredKey loss;
   loss.probe = Probe::loss;
   loss.implementation = "autograd";
-  loss.dtype = dtype_word_;
+  loss.dtype = dtype_;
   loss.size = rows_ * dim_;
   list.push_back({loss, 1, [this] { this->loss(); }});
   return list;

@@ -22,7 +22,7 @@ namespace pdl {
 /// Layers dim x dim, micro-batches of `rows` samples, on the current stream of `device`.
 class AutogradOperations {
  public:
-  AutogradOperations(std::int64_t dim, std::int64_t rows, const std::string& dtype, c10::Device device,
+  AutogradOperations(std::int64_t dim, std::int64_t rows, Dtype dtype, c10::Device device,
                      const RuntimeOptions& runtime);
   std::vector<ComputeOperation> layers_and_loss();
 
@@ -37,7 +37,6 @@ class AutogradOperations {
   void loss();
 
   std::int64_t dim_, rows_;
-  std::string dtype_word_;
   Dtype dtype_;
   c10::Device device_;
   Kept first_, middle_;

@@ -6,7 +6,6 @@
 #include <tuple>
 
 #include "sim/io/error.hpp"
-#include "sim/io/words.hpp"
 
 namespace pdl {
 namespace {
@@ -34,17 +33,8 @@ Plan probe_plan(std::int64_t dim, std::int64_t rows, int layers, const std::stri
   return make_plan(parse_run_spec(settings));
 }
 
-Dtype dtype_of(const std::string& word) {
-  std::vector<std::string> known;
-  for (const Dtype dtype : {Dtype::fp32, Dtype::tf32, Dtype::amp_fp16, Dtype::amp_bf16}) {
-    if (to_string(dtype) == word) return dtype;
-    known.push_back(to_string(dtype));
-  }
-  throw InputError("--dtypes", word, list_words(known));
-}
-
-MeasuredKey layer_key(std::int64_t dim, std::int64_t rows, const std::string& dtype, const char* operation,
-                      bool accumulate, bool input_gradient) {
+MeasuredKey layer_key(std::int64_t dim, std::int64_t rows, Dtype dtype, const char* operation, bool accumulate,
+                      bool input_gradient) {
   MeasuredKey key;
   key.probe = Probe::layer;
   key.implementation = "pipeline";
@@ -67,8 +57,8 @@ MeasuredKey optimizer_key(const char* implementation, const std::string& optimiz
   return key;
 }
 
-PipelineOperations::PipelineOperations(std::int64_t dim, std::int64_t rows, const std::string& dtype,
-                                       c10::Device device, const RuntimeOptions& runtime)
+PipelineOperations::PipelineOperations(std::int64_t dim, std::int64_t rows, Dtype dtype, c10::Device device,
+                                       const RuntimeOptions& runtime)
     : dim_(dim),
       rows_(rows),
       dtype_(dtype),

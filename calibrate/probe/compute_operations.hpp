@@ -26,12 +26,9 @@ struct ComputeOperation {
 /// Three stages of `layers` layers each, two micro-batches of `rows` samples.
 Plan probe_plan(std::int64_t dim, std::int64_t rows, int layers, const std::string& optimizer);
 
-/// Throws InputError for a word that is none.
-Dtype dtype_of(const std::string& word);
-
 /// Key of a layer of the pipeline program.
-MeasuredKey layer_key(std::int64_t dim, std::int64_t rows, const std::string& dtype, const char* operation,
-                      bool accumulate, bool input_gradient);
+MeasuredKey layer_key(std::int64_t dim, std::int64_t rows, Dtype dtype, const char* operation, bool accumulate,
+                      bool input_gradient);
 
 MeasuredKey optimizer_key(const char* implementation, const std::string& optimizer,
                           const std::vector<at::Tensor>& parameters);
@@ -40,13 +37,13 @@ MeasuredKey optimizer_key(const char* implementation, const std::string& optimiz
 /// LibTorch has been set up for (runtime/device/devices.hpp).
 class PipelineOperations {
  public:
-  PipelineOperations(std::int64_t dim, std::int64_t rows, const std::string& dtype, c10::Device device,
+  PipelineOperations(std::int64_t dim, std::int64_t rows, Dtype dtype, c10::Device device,
                      const RuntimeOptions& runtime);
   std::vector<ComputeOperation> layers_and_loss();
 
  private:
   std::int64_t dim_, rows_;
-  std::string dtype_;
+  Dtype dtype_;
   std::unique_ptr<PipelineStage> first_, first_long_, middle_, middle_short_, last_;
 };
 

@@ -84,7 +84,8 @@ void probe_reducer(const RuntimeOptions& runtime, const Collect& collect) {
     std::vector<double> issue = issue_times(*group, device, kLayers * (SmallStep::kDim + 1) * SmallStep::kDim);
     const double issue_us = median({issue.begin() + kWarmup, issue.end()});
     collect(issue_sample(runtime, std::move(issue), 1));
-    SmallStep without(kLayers, device, runtime, "fp32", nullptr), with(kLayers, device, runtime, "fp32", group);
+    SmallStep without(kLayers, device, runtime, Dtype::fp32, nullptr),
+        with(kLayers, device, runtime, Dtype::fp32, group);
     std::vector<double> plain, reduced;
     for (int i = 0; i < kWarmup + kMeasurements; ++i) {
       plain.push_back(backward_us(without, device));

@@ -112,14 +112,14 @@ void probe_workspaces(const RuntimeOptions& runtime, const Collect& collect) {
     return c10::cuda::CUDACachingAllocator::getDeviceStats(device)
         .allocated_bytes[static_cast<std::size_t>(StatType::AGGREGATE)];
   };
-  struct Program {
+  struct Measured {
     const char* name;
     const char* workers;
     const char* schedule;
   };
-  for (const Program& kind : {Program{"workspace", "thread", "gpipe"},
-                              {"workspace_split", "thread", "zb-h1"},
-                              {"workspace", "one", "gpipe"}}) {
+  for (const Measured& kind : {Measured{"workspace", "thread", "gpipe"},
+                               {"workspace_split", "thread", "zb-h1"},
+                               {"workspace", "one", "gpipe"}}) {
     const std::vector<SettingValue> settings = {{"depth", "4", "depth"},
                                                 {"dim", "512", "dim"},
                                                 {"batch", "512", "batch"},
@@ -127,7 +127,7 @@ void probe_workspaces(const RuntimeOptions& runtime, const Collect& collect) {
                                                 {"schedule", kind.schedule, "schedule"},
                                                 {"workers", kind.workers, "workers"}};
     const Plan plan = make_plan(parse_run_spec(settings));
-    const bool pipeline = plan.spec.workers != Workers::one;
+    const bool pipeline = plan.parallel.program == Program::pipeline;
     c10::cuda::CUDACachingAllocator::resetPeakStats(device);
     const std::int64_t before = allocated().current;
     const std::unique_ptr<StepProgram> program =

@@ -32,7 +32,7 @@ constexpr double kSustainedSeconds = 0.06;
 /// What is probed in one go: layers of one width with one data type; or buckets.
 struct Pass {
   std::string name;
-  std::string dtype;
+  Dtype dtype = Dtype::fp32;
   std::vector<std::int64_t> dims;           // one; none: buckets alone
   std::vector<std::int64_t> pipeline_rows;  // of PipelineStage; none: no such stages
   std::vector<std::int64_t> rows;           // of the modules under autograd
@@ -64,17 +64,17 @@ double share_of(Dtype dtype) {
 }
 
 /// All but the width.
-Pass pass_of(const ProbeOptions& options, const std::string& dtype) {
+Pass pass_of(const ProbeOptions& options, Dtype dtype) {
   Pass pass;
   pass.dtype = dtype;
   pass.rows = options.rows;
-  if (!is_amp(dtype_of(dtype))) {
+  if (!is_amp(dtype)) {
     std::copy_if(options.rows.begin(), options.rows.end(), std::back_inserter(pass.pipeline_rows),
                  [&](std::int64_t rows) { return rows >= options.least_pipeline_rows; });
   } else {
     pass.launches_a_layer = kLaunchesALayerAmp;
   }
-  if (dtype != "fp32" && options.device == "cuda") {
+  if (dtype != Dtype::fp32 && options.device == "cuda") {
     pass.seconds = 0.03;
     pass.sustained_seconds = kSustainedSeconds;
   }
@@ -84,14 +84,14 @@ Pass pass_of(const ProbeOptions& options, const std::string& dtype) {
 /// Optimizers and buckets do not depend on the data type: with the first one, and last.
 std::vector<Pass> passes_of(const ProbeOptions& options) {
   std::vector<Pass> passes;
-  for (const std::string& dtype : options.dtypes) {
-    for (const std::int64_t dim : dtype == "fp32" ? options.dims : options.tensor_core_dims) {
+  for (const Dtype dtype : options.dtypes) {
+    for (const std::int64_t dim : dtype == Dtype::fp32 ? options.dims : options.tensor_core_dims) {
       Pass pass = pass_of(options, dtype);
-      pass.name = "compute " + dtype + " " + std::to_string(dim);
+      pass.name = "compute " + to_string(dtype) + " " + std::to_string(dim);
       pass.dims = {dim};
       if (dtype == options.dtypes.front()) pass.optimizers = options.optimizers;
       pass.share = 0;
-      for (const std::int64_t rows : pass.rows) pass.share += share_of(dtype_of(dtype)) * seconds_of(dim, rows);
+      for (const std::int64_t rows : pass.rows) pass.share += share_of(dtype) * seconds_of(dim, rows);
       passes.push_back(std::move(pass));
     }
   }
@@ -136,8 +136,8 @@ void for_each_operation(const Pass& pass, const RuntimeOptions& runtime, c10::De
   };
   for (const std::int64_t dim : pass.dims) {
     for (const std::int64_t rows : pass.rows) {
-      visit_shape(done / total, "layers " + pass.dtype + " " + std::to_string(dim) + " x " + std::to_string(dim) +
-                                    ", " + std::to_string(rows) + " rows");
+      visit_shape(done / total, "layers " + to_string(pass.dtype) + " " + std::to_string(dim) + " x " +
+                                    std::to_string(dim) + ", " + std::to_string(rows) + " rows");
       if (std::find(pass.pipeline_rows.begin(), pass.pipeline_rows.end(), rows) != pass.pipeline_rows.end()) {
         const c10::InferenceMode without_autograd;
         PipelineOperations pipeline(dim, rows, pass.dtype, device, runtime);
@@ -250,7 +250,7 @@ void trace_device(const Pass& pass, const RuntimeOptions& runtime, std::vector<S
 /// On all devices at the same time.
 std::vector<Sample> probe_pass(const Pass& pass, int workers, const RuntimeOptions& runtime, const Progress& progress,
                                const Pace& pace) {
-  set_up_libtorch(dtype_of(pass.dtype), runtime.device);
+  set_up_libtorch(pass.dtype, runtime.device);
   std::vector<std::vector<Sample>> of_workers(static_cast<std::size_t>(workers));
   on_rank_threads(workers, pass.name + " on its GPU", [&](int worker) {
     const Progress report = [&](double fraction, const std::string& what) {

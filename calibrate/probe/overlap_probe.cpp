@@ -33,12 +33,12 @@ constexpr int kMostCalls = 300;
 
 struct Shape {
   std::int64_t dim, rows;  // rows 0: copies of dim x dim numbers instead of a layer
-  const char* dtype;
+  Dtype dtype;
 };
 
-constexpr Shape kShapes[] = {{8192, 0, "fp32"},    {8192, 16, "fp32"},      {8192, 64, "fp32"},
-                             {4096, 64, "fp32"},   {4096, 512, "fp32"},     {8192, 512, "fp32"},
-                             {8192, 2048, "fp32"}, {4096, 512, "amp-bf16"}, {8192, 2048, "amp-bf16"}};
+constexpr Shape kShapes[] = {{8192, 0, Dtype::fp32},    {8192, 16, Dtype::fp32},      {8192, 64, Dtype::fp32},
+                             {4096, 64, Dtype::fp32},   {4096, 512, Dtype::fp32},     {8192, 512, Dtype::fp32},
+                             {8192, 2048, Dtype::fp32}, {4096, 512, Dtype::amp_bf16}, {8192, 2048, Dtype::amp_bf16}};
 
 /// Work that one stream does again and again, with an event after each.
 struct Track {
@@ -66,7 +66,7 @@ struct Gpu {
     message = at::zeros({kMessages[2] / 4}, at::TensorOptions().dtype(at::kFloat).device(compute.stream.device()));
   }
   void take(const Shape& shape) {
-    const auto type = is_amp(dtype_of(shape.dtype)) ? at::kBFloat16 : at::kFloat;
+    const auto type = is_amp(shape.dtype) ? at::kBFloat16 : at::kFloat;
     const auto options = at::TensorOptions().dtype(at::kFloat).device(compute.stream.device());
     input = at::randn({shape.rows, shape.dim}, options).relu_().to(type);
     weight = (at::randn({shape.dim, shape.dim}, options) / std::sqrt(static_cast<double>(shape.dim))).to(type);
@@ -211,8 +211,8 @@ void probe_overlap(const ProbeOptions& options, const RuntimeOptions& runtime, c
     OverlapGroup group(gpus, {devices.begin(), devices.begin() + ranks});
     for (const Shape& shape : kShapes) {
       if (std::find(options.dtypes.begin(), options.dtypes.end(), shape.dtype) == options.dtypes.end()) continue;
-      progress(ranks > 2 ? 0.5 : 0, "all_reduce of " + std::to_string(ranks) + " beside " + shape.dtype + " " +
-                                        std::to_string(shape.dim) + ", " + std::to_string(shape.rows) + " rows");
+      progress(ranks > 2 ? 0.5 : 0, "all_reduce of " + std::to_string(ranks) + " beside " + to_string(shape.dtype) +
+                                        " " + std::to_string(shape.dim) + ", " + std::to_string(shape.rows) + " rows");
       for (int rank = 0; rank < ranks; ++rank) {
         gpus[static_cast<std::size_t>(rank)]->take(shape);
         torch::cuda::synchronize(devices[static_cast<std::size_t>(rank)]);

@@ -47,7 +47,7 @@ std::int64_t rounded_ns(double us) {
 
 class PauseProbe {
  public:
-  PauseProbe(c10::Device device, const RuntimeOptions& runtime, const std::string& dtype)
+  PauseProbe(c10::Device device, const RuntimeOptions& runtime, Dtype dtype)
       : device_(device), dtype_(dtype), step_(kLayers, device, runtime, dtype, nullptr) {}
 
   void run(const Collect& collect) {
@@ -151,7 +151,7 @@ class PauseProbe {
   }
 
   c10::Device device_;
-  std::string dtype_;
+  Dtype dtype_;
   SmallStep step_;
   std::map<MeasuredKey, std::vector<double>> values_;
 };
@@ -164,8 +164,8 @@ void probe_pauses(const ProbeOptions& options, const RuntimeOptions& runtime, co
   const OnDevice on_device(device);
   for (std::size_t d = 0; d < options.dtypes.size(); ++d) {
     progress(static_cast<double>(d) / static_cast<double>(options.dtypes.size()),
-             "host after pauses, " + options.dtypes[d]);
-    if (options.dtypes[d] != "tf32")
+             "host after pauses, " + to_string(options.dtypes[d]));
+    if (options.dtypes[d] != Dtype::tf32)
       PauseProbe(device, runtime, options.dtypes[d]).run(collect);  // tf32 is fp32 to a host
   }
 }

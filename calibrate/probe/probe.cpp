@@ -50,15 +50,14 @@ ProbeOptions resolve(ProbeOptions options) {
   set(options.dims, cuda ? Numbers{1024, 2048, 4096, 8192} : Numbers{64, 128, 256, 512});
   set(options.rows, cuda ? Numbers{8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096} : Numbers{4, 8, 16, 32, 64});
   if (options.tensor_core_dims.empty()) options.tensor_core_dims = options.dims;
-  set(options.dtypes,
-      cuda ? std::vector<std::string>{"fp32", "tf32", "amp-fp16", "amp-bf16"} : std::vector<std::string>{"fp32"});
+  set(options.dtypes, cuda ? std::vector<Dtype>(kAllDtypes.begin(), kAllDtypes.end()) : std::vector{Dtype::fp32});
   set(options.optimizers, std::vector<std::string>{"sgd", "adam"});
   set(options.transports, cuda ? std::vector<std::string>{"copy", "nccl"} : std::vector<std::string>{"copy", "gloo"});
   for (std::size_t i = 0; i < options.dtypes.size(); ++i) {
-    if (dtype_of(options.dtypes[i]) == Dtype::tf32 && !cuda)
+    if (options.dtypes[i] == Dtype::tf32 && !cuda)
       throw InputError("--dtypes", "tf32 on CPU", "fp32: TF32 is a format of GPUs");
     if (std::count(options.dtypes.begin(), options.dtypes.end(), options.dtypes[i]) > 1)
-      throw InputError("--dtypes", options.dtypes[i] + " twice", "each once");
+      throw InputError("--dtypes", to_string(options.dtypes[i]) + " twice", "each once");
   }
   for (const std::string& transport : options.transports) {
     if (transport != "copy" && transport != (cuda ? "nccl" : "gloo")) {
@@ -73,10 +72,12 @@ ProbeOptions resolve(ProbeOptions options) {
 
 /// What must be as it was where a calibration goes on.
 nlohmann::json settings_of(const ProbeOptions& options) {
+  std::vector<std::string> dtypes;
+  for (const Dtype dtype : options.dtypes) dtypes.push_back(to_string(dtype));
   return {{"gpus", options.gpus},
           {"dims", options.dims},
           {"rows", options.rows},
-          {"dtypes", options.dtypes},
+          {"dtypes", dtypes},
           {"tensor_core_dims", options.tensor_core_dims},
           {"least_pipeline_rows", options.least_pipeline_rows},
           {"optimizers", options.optimizers},

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "calibrate/fit/samples.hpp"
+#include "sim/model/dtype.hpp"
 
 namespace pdl {
 
@@ -25,7 +26,7 @@ struct ProbeOptions {
   /// Empty lists: what suits the device, chosen by the probe.
   std::vector<std::int64_t> dims;   // width of square layers
   std::vector<std::int64_t> rows;   // samples of a micro-batch
-  std::vector<std::string> dtypes;  // fp32, tf32, amp-fp16, amp-bf16; the pipeline's stages have the first two only
+  std::vector<Dtype> dtypes;        // the pipeline's stages have fp32 and tf32 only
   /// Of all but fp32; empty: 1024, 4096, 8192 where `dims` is left open, else `dims`.
   std::vector<std::int64_t> tensor_core_dims;
   /// Fewer only in the one-thread programs; 0: 32 on CUDA where `rows` is left open.

@@ -27,8 +27,8 @@ class SmallStep {
   static constexpr std::int64_t kDim = 64;
   static constexpr std::int64_t kRows = 8;
 
-  /// `group`: of one rank; null: no Reducer. Throws InputError for a dtype that is none.
-  SmallStep(int layers, c10::Device device, const RuntimeOptions& runtime, const std::string& dtype,
+  /// `group`: of one rank; null: no Reducer.
+  SmallStep(int layers, c10::Device device, const RuntimeOptions& runtime, Dtype dtype,
             const c10::intrusive_ptr<c10d::ProcessGroup>& group);
 
   /// Gradients become none.

@@ -41,6 +41,7 @@ constexpr const char* kFooter =
 
 struct CommandLine {
   ProbeOptions probe;
+  std::vector<std::string> dtypes;
   std::string out;
   std::string samples;
   std::string from;
@@ -82,7 +83,7 @@ void add_flags(CLI::App& app, CommandLine& line) {
   app.add_option("--rows", line.probe.rows, "samples of a micro-batch, separated by commas")
       ->type_name("N")
       ->delimiter(',');
-  app.add_option("--dtypes", line.probe.dtypes,
+  app.add_option("--dtypes", line.dtypes,
                  "fp32, tf32, amp-fp16, amp-bf16, separated by commas [all on GPUs, fp32 on CPU]")
       ->type_name("WORD")
       ->delimiter(',');
@@ -99,6 +100,13 @@ void add_flags(CLI::App& app, CommandLine& line) {
   app.add_option("--wait-limit", line.wait_limit_s, "ends (exit code 3) where nothing has moved for so long [120]")
       ->type_name("S");
   app.add_option("--seed", line.probe.seed, "of weights and data [0]")->type_name("N");
+}
+
+Dtype dtype_of(const std::string& word) {
+  if (const std::optional<Dtype> dtype = find_dtype(word)) return *dtype;
+  std::vector<std::string> known;
+  for (const Dtype dtype : kAllDtypes) known.push_back(to_string(dtype));
+  throw InputError("--dtypes", word, list_words(known));
 }
 
 [[noreturn]] void refuse_unknown(const CLI::App& app) {
@@ -311,6 +319,7 @@ void run_command_line(int argc, char** argv) {
   line.probe.command = "pdl-calibrate";
   for (int i = 1; i < argc; ++i) line.probe.command += " " + std::string(argv[i]);
   check(app, line);
+  for (const std::string& word : line.dtypes) line.probe.dtypes.push_back(dtype_of(word));
   check_writable("--out", line.out);
   check_writable("--samples", line.samples);
 

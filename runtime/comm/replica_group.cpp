@@ -2,17 +2,16 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 
 namespace pdl {
 
 std::vector<ReplicaGroup> replica_groups(const TaskGraph& graph) {
-  std::map<int, std::set<int>> workers;
+  std::map<int, const WorkerGroup*> workers;
   for (const Task& task : graph.tasks) {
-    if (task.kind == TaskKind::all_reduce) workers[task.part].insert(task.worker);
+    if (task.kind == TaskKind::all_reduce) workers[task.part] = &worker_group_of(graph, graph.works[task.work]);
   }
   std::vector<ReplicaGroup> groups;
-  for (const auto& [number, of_group] : workers) groups.push_back({number, {of_group.begin(), of_group.end()}});
+  for (const auto& [number, of_group] : workers) groups.push_back({number, *of_group});
   return groups;
 }
 

@@ -10,8 +10,8 @@
 namespace pdl {
 
 struct ReplicaGroup {
-  int number = 0;            // the stage within its replica: Task::part
-  std::vector<int> workers;  // ascending: a worker's place is its rank
+  int number = 0;       // the stage within its replica: Task::part
+  WorkerGroup workers;  // the plan's; a worker's place is its rank
 };
 
 /// Those of the graph's all-reduces, by number.

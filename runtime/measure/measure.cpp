@@ -60,7 +60,7 @@ class Stopwatch {
  private:
   static bool holds_a_last_stage(const Plan& plan, const RuntimeOptions& options) {
     for (std::size_t s = 0; s < plan.stages.size(); ++s) {
-      if (is_last_stage(plan.stages, s) && options.is_local(plan.stages[s].worker)) return true;
+      if (is_last_stage(plan.stages, s) && options.is_local(only_worker(plan.stages[s]))) return true;
     }
     return false;
   }

@@ -35,7 +35,7 @@ bool splits_backward(const Plan& plan) {
 
 /// The samples of one replica out of those of all; the memory of the others' is given back.
 at::Tensor slice_of_replica(const Plan& plan, std::int32_t replica, const at::Tensor& batch) {
-  if (plan.spec.dp == 1) return batch;
+  if (plan.parallel.mesh.dp == 1) return batch;
   const std::int64_t rows = plan.replica_rows.front();
   return batch.narrow(0, replica * rows, rows).clone();
 }
@@ -56,7 +56,7 @@ PipelineStage::PipelineStage(const Plan& plan, int stage, at::Device device, con
       last_(is_last_stage(plan.stages, static_cast<std::size_t>(stage))),
       arrives_(!first_ && !is_local_boundary(plan.stages, static_cast<std::size_t>(stage))),
       first_layer_(plan.stages[stage].first_layer),
-      replicas_(plan.spec.dp),
+      replicas_(plan.parallel.mesh.dp),
       optimizer_(plan.spec.optimizer),
       learning_rate_(options.learning_rate) {
   const c10::InferenceMode without_autograd;

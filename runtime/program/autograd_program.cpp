@@ -153,12 +153,13 @@ class AutogradProgram : public StepProgram {
       : script_(ScriptReader(plan).read()), dtype_(plan.spec.dtype), batch_(plan.spec.batch), rounds_(plan.spec.accum) {
     set_up_libtorch(plan.spec.dtype, options.device);
     for (const Stage& stage : plan.stages) {
-      const at::Device device = device_of(options, stage.worker);
+      const at::Device device = device_of(options, only_worker(stage));
       stages_.emplace_back(plan, static_cast<int>(stages_.size()), device, options);
     }
     const std::vector<Layer>& layers = plan.spec.model.layers;
     // The same data in every round.
-    const std::vector<std::int64_t> rows = microbatch_rows(plan.spec);
+    const std::vector<std::int64_t> rows(plan.microbatch_rows.begin(),
+                                         plan.microbatch_rows.begin() + microbatches_of_a_round(plan));
     inputs_ =
         make_input(batch_, layers.front().in_features, stages_.front().device(), options.seed).split_with_sizes(rows);
     targets_ =
@@ -313,7 +314,7 @@ class AutogradProgram : public StepProgram {
 void check_autograd_plan(const Plan& plan, const RuntimeOptions& options) {
   const RunSpec& spec = plan.spec;
   if (spec.synthetic) throw InputError("--tf", "synthetic costs", "none: a measured run takes the time it takes");
-  if (spec.workers != Workers::one) {
+  if (plan.parallel.program != Program::one_thread) {
     throw InputError("--workers", to_string(spec.workers), "one for a program of one thread");
   }
   check_devices(spec, options);

@@ -1,6 +1,6 @@
 // The course's programs: one process, one thread that issues for all GPUs, layers split over them, autograd's backward.
 //
-//   auto program = make_autograd_program(plan, options);     // plan.spec.workers == Workers::one
+//   auto program = make_autograd_program(plan, options);     // plan.parallel.program == Program::one_thread
 //   program->step(nullptr);
 //
 // Which program it is follows from the order of the plan's tasks (2 stages, 2 micro-batches):

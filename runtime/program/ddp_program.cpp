@@ -305,7 +305,8 @@ class DdpProgram : public StepProgram {
 void check_ddp_plan(const Plan& plan, const RuntimeOptions& options) {
   const RunSpec& spec = plan.spec;
   if (spec.synthetic) throw InputError("--tf", "synthetic costs", "none: a measured run takes the time it takes");
-  if (spec.strategy != Strategy::ddp) throw InputError("--strategy", to_string(spec.strategy), "ddp for a DDP program");
+  if (plan.parallel.program != Program::ddp)
+    throw InputError("--strategy", to_string(spec.strategy), "ddp for a DDP program");
   check_devices(spec, options);
   const bool cuda = options.device == DeviceKind::cuda;
   if (spec.transport == (cuda ? Transport::nccl : Transport::gloo)) return;

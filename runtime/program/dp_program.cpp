@@ -24,7 +24,6 @@
 #include "runtime/trace/host_sleep.hpp"
 #include "runtime/trace/span_recorder.hpp"
 #include "sim/io/error.hpp"
-#include "sim/plan/data_parallel.hpp"
 
 namespace pdl {
 namespace {
@@ -339,7 +338,8 @@ class DataParallelProgram : public StepProgram {
 void check_dp_plan(const Plan& plan, const RuntimeOptions& options) {
   const RunSpec& spec = plan.spec;
   if (spec.synthetic) throw InputError("--tf", "synthetic costs", "none: a measured run takes the time it takes");
-  if (spec.strategy != Strategy::dp) throw InputError("--strategy", to_string(spec.strategy), "dp for DataParallel");
+  if (plan.parallel.program != Program::data_parallel)
+    throw InputError("--strategy", to_string(spec.strategy), "dp for DataParallel");
   check_devices(spec, options);
 }
 

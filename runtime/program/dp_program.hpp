@@ -1,6 +1,6 @@
 // nn.DataParallel: one process, the model on GPU 0, and in every forward a copy of it on each of the others.
 //
-//   auto program = make_dp_program(plan, options);     // plan.spec.strategy == Strategy::dp
+//   auto program = make_dp_program(plan, options);     // plan.parallel.program == Program::data_parallel
 //   program->step(nullptr);
 //
 // A micro-batch, as torch/nn/parallel/{data_parallel,replicate,parallel_apply,_functions}.py do it (PyTorch 2.11):

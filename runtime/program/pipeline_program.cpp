@@ -204,7 +204,7 @@ class PipelineProgram : public StepProgram {
           cuda ? at::Device(at::kCUDA, static_cast<at::DeviceIndex>(index)) : at::Device(at::kCPU);
       const PipelineStage* before = nullptr;
       for (std::size_t s = 0; s < plan_.stages.size(); ++s) {
-        if (plan_.stages[s].worker != worker) continue;
+        if (only_worker(plan_.stages[s]) != worker) continue;
         stages_[s] = std::make_unique<PipelineStage>(plan_, static_cast<int>(s), device, options_, before);
         before = stages_[s].get();
       }
@@ -331,15 +331,6 @@ class PipelineProgram : public StepProgram {
   int step_ = 0;
 };
 
-}  // namespace
-
-bool is_pipeline_plan(const Plan& plan) {
-  return std::all_of(plan.graph.works.begin(), plan.graph.works.end(),
-                     [](const Work& work) { return work.implementation == Implementation::pipeline; });
-}
-
-namespace {
-
 /// All but deadlocks, which the waits of a program tell.
 void check_words_and_messages(const Plan& plan, const RuntimeOptions& options) {
   const RunSpec& spec = plan.spec;
@@ -348,7 +339,7 @@ void check_words_and_messages(const Plan& plan, const RuntimeOptions& options) {
     throw InputError("--schedule", spec.schedule + ", which is a part of a step",
                      "a whole step, with a forward and a backward of every stage and micro-batch");
   }
-  if (!is_pipeline_plan(plan)) {
+  if (plan.parallel.program != Program::pipeline) {
     throw InputError("--workers", to_string(spec.workers), "thread or process for a pipeline program");
   }
   check_devices(spec, options);

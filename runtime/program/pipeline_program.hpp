@@ -23,9 +23,6 @@ namespace pdl {
 
 class Rendezvous;
 
-/// True if the plan's tasks are those of PipelineStage (Implementation::pipeline).
-bool is_pipeline_plan(const Plan& plan);
-
 /// Refuses what this program cannot do, before anything is allocated. Throws InputError: transports that the device or
 /// the kind of workers does not have, AMP, synthetic costs, more GPUs than there are, a schedule that is a part of a
 /// step; CannotRun: messages sent in another order than they are received, a deadlock

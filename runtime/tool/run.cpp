@@ -95,7 +95,7 @@ void show(const RunResult& run, const std::optional<std::string>& json, bool qui
 
 /// On how many hosts the workers are: as many as was said, or, where nothing was, as many as there are.
 void check_hosts(RunSpec& spec, int hosts, bool given) {
-  if (hosts > 1 && spec.strategy != Strategy::ddp) {
+  if (hosts > 1 && resolve(spec).program != Program::ddp) {
     throw InputError("--workers", "processes on " + std::to_string(hosts) + " hosts", "one host, or --strategy ddp");
   }
   if (given && spec.hosts != hosts) {

@@ -30,21 +30,22 @@ std::unique_ptr<StepProgram> make_program(const Plan& plan, const RuntimeOptions
                                           const std::string& purpose) {
   const Waiting waiting("worker " + std::to_string(std::max(options.rank, 0)) +
                         ": makes its layers and connects the workers");
-  if (plan.spec.strategy == Strategy::ddp) {
-    TORCH_CHECK(rendezvous, "DDP without processes");
-    const auto store = c10::make_intrusive<c10d::PrefixStore>("ddp/" + purpose, rendezvous->store());
-    return make_ddp_program(plan, options, store, rendezvous->hosts() == 1);
+  switch (plan.parallel.program) {
+    case Program::pipeline: return make_pipeline_program(plan, options, rendezvous);
+    case Program::one_thread: return make_autograd_program(plan, options);
+    case Program::data_parallel: return make_dp_program(plan, options);
+    case Program::ddp: break;
   }
-  if (plan.spec.strategy == Strategy::dp) return make_dp_program(plan, options);
-  if (is_pipeline_plan(plan)) return make_pipeline_program(plan, options, rendezvous);
-  return make_autograd_program(plan, options);
+  TORCH_CHECK(rendezvous, "DDP without processes");
+  const auto store = c10::make_intrusive<c10d::PrefixStore>("ddp/" + purpose, rendezvous->store());
+  return make_ddp_program(plan, options, store, rendezvous->hosts() == 1);
 }
 
 /// The layers that this process holds: parameters are handed out in this order.
 std::vector<std::int64_t> local_layers(const Plan& plan, const RuntimeOptions& options) {
   std::vector<std::int64_t> layers;
   for (const Stage& stage : plan.stages) {
-    for (std::int32_t l = 0; options.is_local(stage.worker) && l < stage.layer_count; ++l)
+    for (std::int32_t l = 0; options.is_local(only_worker(stage)) && l < stage.layer_count; ++l)
       layers.push_back(stage.first_layer + l);
   }
   return layers;
@@ -159,10 +160,12 @@ RunResult run_program(const Plan& plan, const RuntimeOptions& options, const std
 }  // namespace
 
 void check_run(const Plan& plan, const RuntimeOptions& options) {
-  if (plan.spec.strategy == Strategy::ddp) return check_ddp_plan(plan, options);
-  if (plan.spec.strategy == Strategy::dp) return check_dp_plan(plan, options);
-  if (is_pipeline_plan(plan)) return check_pipeline_plan(plan, options);
-  check_autograd_plan(plan, options);
+  switch (plan.parallel.program) {
+    case Program::pipeline: return check_pipeline_plan(plan, options);
+    case Program::one_thread: return check_autograd_plan(plan, options);
+    case Program::ddp: return check_ddp_plan(plan, options);
+    case Program::data_parallel: return check_dp_plan(plan, options);
+  }
 }
 
 RunResult run_once(const Plan& plan, const RuntimeOptions& options, const std::string& command, Rendezvous* rendezvous,

@@ -24,8 +24,9 @@ struct Kind {
 };
 
 std::string text_of_kind(const RunSpec& spec) {
-  std::string text = pipeline_workers(spec) > 1 ? "pipeline, " : "";
-  text += replica_count(spec) > 1 ? "replicas, " : "";
+  const Mesh mesh = resolve(spec).mesh;
+  std::string text = mesh.pp > 1 ? "pipeline, " : "";
+  text += mesh.dp > 1 ? "replicas, " : "";
   for (const SettingValue& setting : to_settings(spec)) {
     constexpr std::array kSizes = {"depth", "dim", "batch", "microbatches", "gpus", "pp", "dp"};
     if (std::find(kSizes.begin(), kSizes.end(), setting.name) == kSizes.end())
@@ -75,7 +76,8 @@ std::string needs_text(std::span<const RunSpec> specs) {
     if (std::find(needs.begin(), needs.end(), need) == needs.end()) needs.push_back(need);
   };
   for (const RunSpec& spec : specs) {
-    if (replica_count(spec) > 1 || is_data_parallel(spec)) add("collectives");
+    const Parallelism parallel = resolve(spec);
+    if (parallel.mesh.dp > 1 || is_data_parallel(parallel.program)) add("collectives");
   }
   for (const RunSpec& spec : specs) {
     if (spec.dtype != Dtype::fp32) add("layers in " + to_string(spec.dtype));

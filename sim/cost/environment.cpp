@@ -21,8 +21,9 @@ Environment read_environment(const JsonPlace& environment) {
   if (environment.has("peak_flops_per_s")) {
     const JsonPlace peaks = environment.at("peak_flops_per_s");
     peaks.object();
-    for (const auto& [dtype, value] : peaks.json().items()) {
-      known.peak_flops_per_s[dtype] = peaks.at(dtype).number(1, 1e24);
+    for (const auto& [word, value] : peaks.json().items()) {
+      const double peak = peaks.at(word).number(1, 1e24);
+      if (const std::optional<Dtype> dtype = find_dtype(word)) known.peak_flops_per_s[*dtype] = peak;
     }
   }
   return known;

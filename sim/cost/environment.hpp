@@ -12,6 +12,8 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "sim/model/dtype.hpp"
+
 namespace pdl {
 
 class JsonPlace;
@@ -24,7 +26,7 @@ struct Environment {
   std::string date;
   std::int64_t multiprocessors = 0;
   std::int64_t memory_capacity_bytes = 0;
-  std::map<std::string, double> peak_flops_per_s;  // by dtype
+  std::map<Dtype, double> peak_flops_per_s;  // other words of the file than data types count for nothing
 };
 
 /// Throws InputError: not an object, or one of the keys above with a value it cannot have.

@@ -14,23 +14,24 @@ std::string operation_of(TaskKind kind) {
 }
 
 /// How far the data type of a measurement is from the wanted one.
-int unlike(const std::string& dtype, const std::string& wanted) {
-  if (dtype == wanted || (dtype == "fp32" && wanted == "tf32")) return 0;
-  return dtype.starts_with("amp") == wanted.starts_with("amp") ? 1 : 2;
+int unlike(const MeasuredKey& measured, Dtype wanted) {
+  if (measured.dtype == wanted || (measured.dtype == Dtype::fp32 && wanted == Dtype::tf32)) return 0;
+  return (measured.dtype && is_amp(*measured.dtype)) == is_amp(wanted) ? 1 : 2;
 }
 
 }  // namespace
 
-HostPauses::HostPauses(const CostProfile& profile, const std::string& dtype, Notices& notices)
-    : waits_in_optimizer_(dtype == "amp-fp16") {
+HostPauses::HostPauses(const CostProfile& profile, Dtype dtype, Notices& notices)
+    : waits_in_optimizer_(dtype == Dtype::amp_fp16) {
   const MeasuredKey* nearest = nullptr;
   for (const MeasuredCurve& measured : profile.of(Probe::pause)) {
     if (measured.key.implementation != "autograd") continue;
-    if (!nearest || unlike(measured.key.dtype, dtype) < unlike(nearest->dtype, dtype)) nearest = &measured.key;
+    if (!nearest || unlike(measured.key, dtype) < unlike(*nearest, dtype)) nearest = &measured.key;
   }
   if (!nearest) return;
-  if (unlike(nearest->dtype, dtype) > 0) {
-    notices.say_substitute(profile.name, "host after pauses autograd " + dtype, "those of " + nearest->dtype);
+  if (unlike(*nearest, dtype) > 0) {
+    notices.say_substitute(profile.name, "host after pauses autograd " + to_string(dtype),
+                           "those of " + dtype_word(*nearest));
   }
   for (const MeasuredCurve& measured : profile.of(Probe::pause)) {
     const bool same = measured.key.implementation == nearest->implementation && measured.key.dtype == nearest->dtype;
@@ -38,8 +39,8 @@ HostPauses::HostPauses(const CostProfile& profile, const std::string& dtype, Not
   }
   for (const char* operation : {"forward", "backward", "optimizer"}) {
     if (find("again", operation) && find("later", operation)) continue;
-    notices.say("not in profile " + profile.name + ": host after pauses autograd " + nearest->dtype + ", " + operation +
-                " again and later; taken as no time");
+    notices.say("not in profile " + profile.name + ": host after pauses autograd " + dtype_word(*nearest) + ", " +
+                operation + " again and later; taken as no time");
   }
 }
 

@@ -2,7 +2,7 @@
 // GPU at the end of the step before, it slept (--delay-ms, --straggler), or it had other work. Its code has left the
 // caches, autograd's thread has gone to sleep.
 //
-//   HostPauses pauses(profile, "amp-fp16", notices);
+//   HostPauses pauses(profile, Dtype::amp_fp16, notices);
 //   pauses.delay_ns(TaskKind::forward, since_ns, paused_ns, /*slept=*/false)
 //
 // Measured (probe `pause`, calibrate/probe/pause_probe.hpp): what the host takes to issue one, by how long ago the last
@@ -38,7 +38,7 @@ class HostPauses {
 
   /// Of autograd's programs, at that data type; where it was not measured, of the nearest, which is said: both half
   /// precisions are alike; tf32 is fp32 to a host. No delays if the profile has none.
-  HostPauses(const CostProfile& profile, const std::string& dtype, Notices& notices);
+  HostPauses(const CostProfile& profile, Dtype dtype, Notices& notices);
 
   bool empty() const { return curves_.empty(); }
 

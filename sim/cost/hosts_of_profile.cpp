@@ -40,15 +40,16 @@ RunSpec on_device_of(const RunSpec& spec, const Environment& host) {
 }
 
 RunSpec on_hosts_of_profile(const RunSpec& spec, const CostProfile& profile) {
-  if (spec.strategy != Strategy::ddp || spec.synthetic || spec.given.contains("hosts")) return spec;
+  if (resolve(spec).program != Program::ddp || spec.synthetic || spec.given.contains("hosts")) return spec;
   RunSpec on_hosts = spec;
   on_hosts.hosts = hosts_of_profile(profile, to_string(spec.transport), spec.gpus);
   return on_hosts;
 }
 
-std::string hosts_notice(const RunSpec& spec, const CostProfile& profile) {
+std::string hosts_notice(const Plan& plan, const CostProfile& profile) {
+  const RunSpec& spec = plan.spec;
   const std::optional<std::int64_t> gpus_a_host = gpus_of_a_host(profile);
-  if (spec.strategy != Strategy::ddp && gpus_a_host && spec.gpus > *gpus_a_host) {
+  if (plan.parallel.program != Program::ddp && gpus_a_host && spec.gpus > *gpus_a_host) {
     return "all " + std::to_string(spec.gpus) + " GPUs are taken to be on one host; the hosts of profile " +
            profile.name + " have " + std::to_string(*gpus_a_host) + " GPUs each";
   }

@@ -14,7 +14,7 @@
 #include <string>
 
 #include "sim/cost/cost_profile.hpp"
-#include "sim/spec/run_spec.hpp"
+#include "sim/plan/plan.hpp"
 
 namespace pdl {
 
@@ -29,8 +29,8 @@ RunSpec on_device_of(const RunSpec& spec, const Environment& host);
 /// one on hosts_of_profile().
 RunSpec on_hosts_of_profile(const RunSpec& spec, const CostProfile& profile);
 
-/// What to say of a spec that is on several hosts by the profile alone, or that is not DDP, so on one host, and has
+/// What to say of a plan that is on several hosts by the profile alone, or that is not DDP, so on one host, and has
 /// more GPUs than a host of the profile; empty for every other.
-std::string hosts_notice(const RunSpec& spec, const CostProfile& profile);
+std::string hosts_notice(const Plan& plan, const CostProfile& profile);
 
 }  // namespace pdl

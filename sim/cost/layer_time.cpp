@@ -75,7 +75,7 @@ bool is_relu_alone(const MeasuredKey& layer) {
 /// "layer pipeline backward accumulate fp32": without the shape.
 std::string operation_text(const MeasuredKey& layer) {
   return "layer " + layer.implementation + " " + layer.operation + (layer.accumulate ? " accumulate" : "") +
-         (layer.input_gradient ? "" : " without input gradient") + " " + layer.dtype;
+         (layer.input_gradient ? "" : " without input gradient") + " " + dtype_word(layer);
 }
 
 std::string other_implementation(const std::string& implementation) {
@@ -94,7 +94,7 @@ double layer_flops(const MeasuredKey& layer) {
 
 double layer_bytes(const MeasuredKey& layer) {
   if (is_relu_alone(layer)) return 3 * 4 * static_cast<double>(layer.size) * static_cast<double>(layer.out);
-  const double element = layer.dtype.starts_with("amp") ? 2 : 4;
+  const double element = layer.dtype && is_amp(*layer.dtype) ? 2 : 4;
   const double weights = static_cast<double>(layer.in) * static_cast<double>(layer.out);
   const double rows = static_cast<double>(layer.size);
   const double activations = rows * (static_cast<double>(layer.in) + static_cast<double>(layer.out));
@@ -102,11 +102,11 @@ double layer_bytes(const MeasuredKey& layer) {
   return element * (weight_accesses * weights + activations);
 }
 
-LayerTimes::LayerTimes(const CostProfile& profile, const std::string& dtype, Notices& notices, double host_quantile)
+LayerTimes::LayerTimes(const CostProfile& profile, Dtype dtype, Notices& notices, double host_quantile)
     : profile_(profile), notices_(notices), host_quantile_(host_quantile) {
-  std::set<std::string> dtypes;
+  std::set<Dtype> dtypes;
   for (const MeasuredCurve& measured : profile.of(Probe::layer)) {
-    dtypes.insert(measured.key.dtype);
+    if (measured.key.dtype) dtypes.insert(*measured.key.dtype);
     if (measured.key.dtype != dtype) continue;
     for (const CurvePoint& point : measured.curve.points) {
       MeasuredKey layer = measured.key;
@@ -115,8 +115,9 @@ LayerTimes::LayerTimes(const CostProfile& profile, const std::string& dtype, Not
     }
   }
   if (!dtypes.contains(dtype)) {
-    const std::vector<std::string> known(dtypes.begin(), dtypes.end());
-    throw InputError("--dtype", dtype,
+    std::vector<std::string> known;
+    for (const Dtype of_profile : dtypes) known.push_back(to_string(of_profile));
+    throw InputError("--dtype", to_string(dtype),
                      known.empty() ? "a profile with layers: profile " + profile.name + " has none"
                                    : "what profile " + profile.name + " has layers of: " + list_words(known));
   }

@@ -1,8 +1,8 @@
 // Time of one layer of any shape, from the shapes that a profile has.
 //
-//   LayerTimes times(profile, "fp32", notices);
-//   times.at({.probe = Probe::layer, .implementation = "pipeline", .operation = "forward", .dtype = "fp32",
-//             .in = 5120, .out = 5120, .size = 512})
+//   LayerTimes times(profile, Dtype::fp32, notices);
+//   times.at({.probe = Probe::layer, .implementation = "pipeline", .operation = "forward",
+//             .dtype = Dtype::fp32, .in = 5120, .out = 5120, .size = 512})
 //
 // Measured shapes as they are; between them straight lines in log(rows) and log(sqrt(in * out)) against log(time);
 // beyond them the roofline:
@@ -42,8 +42,7 @@ class LayerTimes {
  public:
   /// `host_quantile`: of the issue times that were measured. Profile and notices must outlive this. Throws InputError
   /// if the profile has no layers of that data type, naming those it has.
-  LayerTimes(const CostProfile& profile, const std::string& dtype, Notices& notices,
-             double host_quantile = kMedianHost);
+  LayerTimes(const CostProfile& profile, Dtype dtype, Notices& notices, double host_quantile = kMedianHost);
 
   /// One operation, or the two that make it up where only those were measured; none for what takes no time of its own.
   /// Throws InputError if nothing like it was measured.

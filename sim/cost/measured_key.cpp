@@ -16,12 +16,13 @@ constexpr std::int64_t kMillion = 1000000;
 
 enum class Presence { required, by_default, optional };
 
-/// One field of a key, as a file has it. Exactly one of text, flag, whole is set.
+/// One field of a key, as a file has it. Exactly one of text, dtype, flag, whole is set.
 struct Field {
   const char* name;
   Presence presence;
   std::string MeasuredKey::* text = nullptr;
   std::vector<std::string> words = {};  // empty: any word of letters, digits, '_', '-', '.'
+  std::optional<Dtype> MeasuredKey::* dtype = nullptr;
   bool MeasuredKey::* flag = nullptr;
   std::int64_t MeasuredKey::* whole = nullptr;
   std::int64_t least = 0;
@@ -31,6 +32,10 @@ struct Field {
 Field text_field(const char* name, std::string MeasuredKey::* member, std::vector<std::string> words,
                  Presence presence = Presence::required) {
   return {.name = name, .presence = presence, .text = member, .words = std::move(words)};
+}
+
+Field dtype_field(Presence presence = Presence::required) {
+  return {.name = "dtype", .presence = presence, .dtype = &MeasuredKey::dtype};
 }
 
 Field flag_field(const char* name, bool MeasuredKey::* member) {
@@ -51,10 +56,9 @@ struct Description {
 std::array<Description, kProbes> make_descriptions() {
   using Key = MeasuredKey;
   const std::vector<std::string> implementations = {"pipeline", "autograd"};
-  const std::vector<std::string> dtypes = {"fp32", "tf32", "amp-fp16", "amp-bf16"};
   const std::vector<std::string> transports = {"copy", "nccl", "gloo"};
   const Field implementation = text_field("implementation", &Key::implementation, implementations);
-  const Field dtype = text_field("dtype", &Key::dtype, dtypes);
+  const Field dtype = dtype_field();
   const Field transport = text_field("transport", &Key::transport, transports);
   return {{
       {"layer",
@@ -87,7 +91,7 @@ std::array<Description, kProbes> make_descriptions() {
        "",
        {text_field("name", &Key::name, {}),
         text_field("implementation", &Key::implementation, implementations, Presence::optional),
-        text_field("dtype", &Key::dtype, dtypes, Presence::optional)}},
+        dtype_field(Presence::optional)}},
       {"bucket", "parameters", {text_field("operation", &Key::operation, {"copy_in", "copy_out", "join"})}},
       {"overlap",
        "bytes",
@@ -140,6 +144,22 @@ void check_whole(const Field& field, std::int64_t value, const std::string& plac
   }
 }
 
+std::vector<std::string> dtype_words() {
+  std::vector<std::string> words;
+  for (const Dtype dtype : kAllDtypes) words.push_back(to_string(dtype));
+  return words;
+}
+
+void check_dtype(const Field& field, const std::optional<Dtype>& value, const std::string& place) {
+  if (value || field.presence == Presence::optional) return;
+  throw InputError(place, "\"\"", list_words(dtype_words()));
+}
+
+Dtype read_dtype(const JsonPlace& value) {
+  if (const std::optional<Dtype> dtype = find_dtype(value.text())) return *dtype;
+  throw InputError(value.name(), "\"" + value.text() + "\"", list_words(dtype_words()));
+}
+
 /// Rules between fields.
 void check_together(const MeasuredKey& key, const std::string& place) {
   if (key.probe == Probe::layer) {
@@ -183,6 +203,10 @@ std::vector<std::string> key_fields(Probe probe) {
   return names;
 }
 
+std::string dtype_word(const MeasuredKey& key) {
+  return key.dtype ? to_string(*key.dtype) : "";
+}
+
 std::string describe(const MeasuredKey& key) {
   std::string text(to_string(key.probe));
   if (key.probe == Probe::transfer) {
@@ -191,6 +215,7 @@ std::string describe(const MeasuredKey& key) {
   } else {
     for (const Field& field : description(key.probe).fields) {
       if (field.text && !(key.*field.text).empty()) text += " " + key.*field.text;
+      if (field.dtype && key.dtype) text += " " + dtype_word(key);
       if (field.whole == &MeasuredKey::ranks) text += " of " + std::to_string(key.ranks);
       if (field.whole == &MeasuredKey::hosts && key.hosts > 1) text += " on " + std::to_string(key.hosts) + " hosts";
       if (field.whole == &MeasuredKey::workers && key.workers > 0)
@@ -216,6 +241,7 @@ void check(const MeasuredKey& key, const std::string& place) {
   for (const Field& field : description(key.probe).fields) {
     const std::string at = place + "." + field.name;
     if (field.text) check_text(field, key.*field.text, at);
+    if (field.dtype) check_dtype(field, key.*field.dtype, at);
     if (field.whole) check_whole(field, key.*field.whole, at);
   }
   const std::string size(size_name(key.probe));
@@ -228,10 +254,11 @@ void check(const MeasuredKey& key, const std::string& place) {
 
 void write_key(const MeasuredKey& key, bool with_size, nlohmann::ordered_json& object) {
   for (const Field& field : description(key.probe).fields) {
-    const bool is_set =
-        (field.text && !(key.*field.text).empty()) || (field.whole && !is_default(field, key.*field.whole));
+    const bool is_set = (field.text && !(key.*field.text).empty()) || (field.dtype && key.*field.dtype) ||
+                        (field.whole && !is_default(field, key.*field.whole));
     if (field.presence == Presence::optional && !is_set) continue;
     if (field.text) object[field.name] = key.*field.text;
+    if (field.dtype) object[field.name] = dtype_word(key);
     if (field.flag) object[field.name] = key.*field.flag;
     if (field.whole) object[field.name] = key.*field.whole;
   }
@@ -247,6 +274,7 @@ MeasuredKey read_key(Probe probe, const JsonPlace& object, bool with_size) {
     const JsonPlace value = object.at(field.name);
     if (field.flag) key.*field.flag = value.boolean();
     if (field.whole) key.*field.whole = value.whole(field.least, field.largest);
+    if (field.dtype) key.*field.dtype = read_dtype(value);
     if (field.text) {
       key.*field.text = value.text();
       check_text(field, key.*field.text, value.name());

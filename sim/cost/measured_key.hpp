@@ -1,7 +1,7 @@
 // What a measurement is a measurement of. Samples (raw) and profiles (fitted) name it in the same way.
 //
-//   MeasuredKey key{.probe = Probe::layer, .implementation = "pipeline", .operation = "forward", .dtype = "fp32",
-//                   .in = 4096, .out = 4096, .size = 512};
+//   MeasuredKey key{.probe = Probe::layer, .implementation = "pipeline", .operation = "forward",
+//                   .dtype = Dtype::fp32, .in = 4096, .out = 4096, .size = 512};
 //   describe(key)   // "layer pipeline forward fp32 4096x4096, rows 512"
 //
 // Which fields count, and what `size` is, depends on the probe:
@@ -27,10 +27,13 @@
 #include <compare>
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "sim/model/dtype.hpp"
 
 namespace pdl {
 
@@ -60,7 +63,7 @@ struct MeasuredKey {
   bool accumulate = false;     // layer, backward and backward_weight: adds to gradients that are there
   bool input_gradient = true;  // layer, backward and backward_input: false for the first layer of the model
   bool bidirectional = false;  // transfer: both directions at once
-  std::string dtype;           // fp32, tf32, amp-fp16, amp-bf16
+  std::optional<Dtype> dtype;  // of layer, loss, overlap, pause; of memory where it depends on it
   std::string optimizer;       // sgd, adam
   std::string transport;       // copy, nccl, gloo
   std::string name;            // host, memory, overlap, pause
@@ -83,6 +86,9 @@ std::string_view size_name(Probe probe);
 
 /// Names of the fields of a probe in a file, in order, without "probe" and without the size.
 std::vector<std::string> key_fields(Probe probe);
+
+/// "amp-fp16"; empty where the key has no data type.
+std::string dtype_word(const MeasuredKey& key);
 
 /// For people: fields in the order of the table; what is at its default is left out.
 std::string describe(const MeasuredKey& key);

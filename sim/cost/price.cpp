@@ -46,24 +46,16 @@ const char* collective_operation(TaskKind kind) {
   }
 }
 
-/// Of the program: sleeps have none.
-std::string implementation_of(const Plan& plan) {
-  for (const Work& work : plan.graph.works) {
-    if (work.kind != TaskKind::sleep) return name_of(work.implementation);
-  }
-  return "";
-}
-
 class Pricer {
  public:
   Pricer(const Plan& plan, const CostProfile& profile, double host_quantile)
       : plan_(plan),
         profile_(profile),
-        dtype_(to_string(plan.spec.dtype)),
+        dtype_(plan.spec.dtype),
         host_quantile_(host_quantile),
         layers_(profile, dtype_, notices_, host_quantile),
         transfers_(profile, to_string(plan.spec.transport), notices_),
-        host_(profile, implementation_of(plan), host_quantile, notices_) {
+        host_(profile, name_of(implementation_of(plan.parallel.program)), host_quantile, notices_) {
     const std::string transport = to_string(plan.spec.transport);
     const bool has_transfers = std::any_of(plan.graph.works.begin(), plan.graph.works.end(),
                                            [](const Work& work) { return is_transfer(work.kind); });
@@ -72,17 +64,17 @@ class Pricer {
                          [&](const Work& work) { return work.kind == kind; });
     };
     // A process of its own waits for its own GPU only.
-    const bool own_process = plan.spec.strategy == Strategy::ddp;
-    step_overhead_ns_ = host_.of("step_overhead", {.workers = own_process ? 1 : plan.graph.workers}, true);
+    const bool ddp = plan.parallel.program == Program::ddp;
+    step_overhead_ns_ = host_.of("step_overhead", {.workers = ddp ? 1 : plan.graph.workers}, true);
     on_host_ = profile.host_description.device == "cpu";
     const bool on_gpu = profile.host_description.device == "cuda";
     if (has_transfers) transfer_issue_ns_ = host_.of("transfer_issue", {transport}, on_gpu || transport != "copy");
     if (has_transfers) wait_issue_ns_ = host_.of("wait_issue", {transport}, on_gpu);
     launch_latency_ns_ = host_.of("launch_latency", {}, on_gpu);
-    if (plan.spec.strategy == Strategy::ddp) reducer_hook_ns_ = host_.of("reducer_hook", {}, true);
+    if (ddp) reducer_hook_ns_ = host_.of("reducer_hook", {}, true);
     if (has(TaskKind::all_reduce)) collective_issue_ns_ = host_.of("collective_issue", {collective_transport()}, true);
     // The Reducer of a single GPU calls allreduce too, though there is nothing for the device to do.
-    if (plan.spec.strategy == Strategy::ddp && !has(TaskKind::all_reduce)) {
+    if (ddp && !has(TaskKind::all_reduce)) {
       call_without_peers_ns_ = host_.of("collective_issue", {collective_transport(), 1}, false);
       const bool measured = std::any_of(profile.host.begin(), profile.host.end(), [](const HostTime& host) {
         return host.key.name == "collective_issue" && host.key.workers == 1;
@@ -111,12 +103,12 @@ class Pricer {
     }
     if (hosts_are_alone()) {
       priced.pauses = HostPauses(profile_, dtype_, notices_);
-      if (plan_.spec.strategy == Strategy::ddp) {
+      if (plan_.parallel.program == Program::ddp) {
         priced.pauses.prepares_exchange(host_.of("reducer_prepare", {}, !priced.pauses.empty()));
       }
     }
     check_total(priced.costs);
-    if (const std::string notice = hosts_notice(plan_.spec, profile_); !notice.empty()) notices_.say(notice);
+    if (const std::string notice = hosts_notice(plan_, profile_); !notice.empty()) notices_.say(notice);
     say_missing_and_fit_warnings();
     priced.warnings = notices_.texts();
     priced.step_overhead_ns = std::llround(step_overhead_ns_);
@@ -126,7 +118,7 @@ class Pricer {
  private:
   /// DDP's processes, and one thread that runs everything: their hosts wait for GPUs only.
   bool hosts_are_alone() const {
-    return plan_.spec.strategy == Strategy::ddp || (implementation_of(plan_) == "autograd" && plan_.graph.hosts == 1);
+    return plan_.parallel.program == Program::ddp || plan_.parallel.program == Program::one_thread;
   }
 
   TaskCost cost(const Work& work) {
@@ -153,18 +145,19 @@ class Pricer {
   /// By what GPUs, or workers on CPU, exchange what is not of a pipeline. DataParallel's workers on CPU are threads
   /// that copy.
   std::string collective_transport() const {
-    if (plan_.spec.strategy == Strategy::ddp) return to_string(plan_.spec.transport);
+    if (plan_.parallel.program == Program::ddp) return to_string(plan_.spec.transport);
     if (profile_.host_description.device != "cpu") return plan_.spec.transport == Transport::gloo ? "gloo" : "nccl";
-    return plan_.spec.strategy == Strategy::dp ? "copy" : "gloo";
+    return plan_.parallel.program == Program::data_parallel ? "copy" : "gloo";
   }
 
   TaskCost collective(const Work& work) {
     Collective wanted;
     wanted.operation = collective_operation(work.kind);
     wanted.transport = collective_transport();
-    wanted.ranks = work.ranks;
+    const WorkerGroup& group = worker_group_of(plan_.graph, work);
+    wanted.ranks = std::ssize(group);
     wanted.bytes = work.bytes;
-    wanted.hosts = plan_.spec.hosts;
+    wanted.hosts = plan_.parallel.mesh.hosts_of(group);
     wanted.network_bytes_per_s = plan_.spec.network_gb_per_s * 1e9;
     wanted.network_latency_ns = plan_.spec.network_latency_us * 1e3;
     wanted.network_given =
@@ -176,7 +169,7 @@ class Pricer {
     // DDP calls c10d for its one GPU; DataParallel calls NCCL for all of them.
     kernels.add_collective(time.device_ns, work.kind == TaskKind::all_reduce ? collective_issue_ns_ : time.issue_ns,
                            time.blocks);
-    if (on_host_ && plan_.spec.strategy == Strategy::dp) return of_kernels(kernels);
+    if (on_host_ && plan_.parallel.program == Program::data_parallel) return of_kernels(kernels);
     kernels_ = kernels.kernels();
     return kernels.cost(std::llround(launch_latency_ns_));
   }
@@ -245,7 +238,7 @@ class Pricer {
       for (const OperationTime& time : layer_times(work, index)) {
         if (shares_ && work.kind == TaskKind::backward) {
           kernels.slows_collectives(
-              contention_.of_layer(layer_key(work, index), time.device_ns, replica_count(plan_.spec)));
+              contention_.of_layer(layer_key(work, index), time.device_ns, plan_.parallel.mesh.dp));
         }
         kernels.add(time);
       }
@@ -305,7 +298,7 @@ class Pricer {
     }
     if (!found) throw InputError("profile " + profile_.name, "no measurement of the loss", "at least one");
     if (unlike(found->key) > 0)
-      notices_.say_substitute(profile_.name, "loss " + implementation + " " + dtype_, describe(found->key));
+      notices_.say_substitute(profile_.name, "loss " + implementation + " " + to_string(dtype_), describe(found->key));
     return at_size(*found, elements);
   }
 
@@ -399,7 +392,7 @@ class Pricer {
 
   const Plan& plan_;
   const CostProfile& profile_;
-  std::string dtype_;
+  Dtype dtype_;
   Notices notices_;
   double host_quantile_;
   LayerTimes layers_;
@@ -425,8 +418,7 @@ class Pricer {
 }  // namespace
 
 PricedWork price(const Plan& plan, const CostProfile& profile, HostSpeed host) {
-  const bool own_processes = plan.spec.strategy == Strategy::ddp;
-  const double usual = quantile_of_slowest(own_processes ? plan.graph.workers : 1);
+  const double usual = quantile_of_slowest(plan.parallel.program == Program::ddp ? plan.graph.workers : 1);
   return Pricer(plan, profile, host == HostSpeed::slow ? kSlowHost : usual).price();
 }
 

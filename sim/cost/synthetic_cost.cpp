@@ -56,7 +56,7 @@ std::vector<TaskCost> price_synthetic(const Plan& plan, const SyntheticCosts& co
     return part_of(ns, (work.first_layer + work.layer_count) / layers) - part_of(ns, work.first_layer / layers);
   };
   const double all_bytes = static_cast<double>(parameters(plan.spec.model) * kBytesPerNumber);
-  const bool data_parallel = is_data_parallel(plan.spec);
+  const bool data_parallel = is_data_parallel(plan.parallel.program);
   const std::int64_t transfer_ns = synthetic_ns(costs.tcomm_ms);
   std::vector<TaskCost> priced;
   for (const Work& work : plan.graph.works) {

@@ -18,9 +18,10 @@ Side side_of_both(const ScenarioRow& a, const ScenarioRow& b) {
   return side_of(Rows{&a, &b});
 }
 
-const ScenarioRow* with_strategy(const Rows& rows, Strategy strategy, std::int64_t gpus) {
-  const auto found = std::find_if(rows.begin(), rows.end(),
-                                  [&](auto* row) { return row->spec.strategy == strategy && row->spec.gpus == gpus; });
+const ScenarioRow* with_program(const Rows& rows, Program program, std::int64_t gpus) {
+  const auto found = std::find_if(rows.begin(), rows.end(), [&](auto* row) {
+    return resolve(row->spec).program == program && row->spec.gpus == gpus;
+  });
   return found == rows.end() ? nullptr : *found;
 }
 
@@ -120,7 +121,7 @@ void answer_straggler(const ScenarioRow& plain, const ScenarioRow& straggling, S
       ms(straggler.ms) + ", the step of everyone takes " + ms(step_ms(straggling, side)) + " instead of " +
       ms(step_ms(plain, side)) + " (" + kind_text({&plain, &straggling}, side) + "): " + ms(more_ms) + " more, " +
       whole_percent(more_ms / straggler.ms) + " of the sleep. The other GPUs wait" +
-      (plain.spec.strategy == Strategy::ddp ? " in their first all-reduce" : "") + ", up to " + ms(idle_ms) +
+      (resolve(plain.spec).program == Program::ddp ? " in their first all-reduce" : "") + ", up to " + ms(idle_ms) +
       " longer than before; together the " + gpus_of(plain) + " lose " + ms(gpus * more_ms) + " of GPU time a step, " +
       fixed(gpus * more_ms / straggler.ms, 1) + " times what one of them sleeps. Throughput falls to " +
       percent(step_ms(plain, side) / step_ms(straggling, side)) + ".");
@@ -132,8 +133,8 @@ Sentences dataparallel_ddp(const ScenarioTable& table) {
   Sentences out;
   for (const Rows& rows : rows_by_model(table)) {
     for (const ScenarioRow* row : rows) {
-      if (row->spec.strategy != Strategy::dp) continue;
-      if (const ScenarioRow* ddp = with_strategy(rows, Strategy::ddp, row->spec.gpus))
+      if (resolve(row->spec).program != Program::data_parallel) continue;
+      if (const ScenarioRow* ddp = with_program(rows, Program::ddp, row->spec.gpus))
         compare_dp_with_ddp(*row, *ddp, out);
     }
   }

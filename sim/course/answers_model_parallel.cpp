@@ -99,7 +99,7 @@ Sentences all_gpus(const ScenarioTable& table) {
     }
     for (const Stage& stage : row.predicted.result.stages) {
       for (std::int32_t i = stage.first_layer; i < stage.first_layer + stage.layer_count; ++i) {
-        holds = holds && gpu_by_rule(i, row.spec.depth, row.spec.gpus) == stage.worker;
+        holds = holds && gpu_by_rule(i, row.spec.depth, row.spec.gpus) == only_worker(stage);
       }
     }
     out.push_back(std::to_string(row.spec.depth) + " layers on " + gpus_of(row) + ": " + counts + ".");

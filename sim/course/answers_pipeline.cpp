@@ -53,7 +53,8 @@ std::vector<const ScenarioRow*> rows_of(const std::vector<const ScenarioRow*>& r
                                         bool one_thread) {
   std::vector<const ScenarioRow*> found;
   for (const ScenarioRow* row : rows) {
-    if (row->spec.schedule == schedule && (row->spec.workers == Workers::one) == one_thread) found.push_back(row);
+    if (row->spec.schedule == schedule && (resolve(row->spec).program == Program::one_thread) == one_thread)
+      found.push_back(row);
   }
   return found;
 }

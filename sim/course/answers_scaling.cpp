@@ -238,7 +238,7 @@ std::string last_bucket_text(const std::vector<Rows>& groups) {
   for (const Rows& rows : groups) {
     const RunSpec& spec = rows.front()->spec;
     const std::vector<std::int64_t>& bytes = rows.front()->predicted.result.collective_bytes;
-    if (spec.strategy != Strategy::ddp || spec.accum > 1 || bytes.empty()) continue;
+    if (resolve(spec).program != Program::ddp || spec.accum > 1 || bytes.empty()) continue;
     const double all = static_cast<double>(std::accumulate(bytes.begin(), bytes.end(), std::int64_t{0}));
     items.push_back(percent(static_cast<double>(bytes.back()) / all) + " of the gradients of " + layers_text(spec) +
                     " (" + count_of(static_cast<std::int64_t>(bytes.size()), "bucket") + ")");

@@ -153,7 +153,7 @@ std::vector<KnownProfile> known_profiles() {
 
 std::vector<KnownSetting> known_settings() {
   std::vector<KnownSetting> known;
-  for (const SettingInfo& info : setting_infos()) known.push_back({info.name, info.value_name, info.help});
+  for (const Setting& row : all_settings()) known.push_back({row.name, row.value_name, row.help});
   return known;
 }
 

@@ -30,12 +30,12 @@ std::int64_t parameter_bytes(const Plan& plan, const Stage& stage, std::int64_t 
 
 std::int64_t optimizer_bytes(const Plan& plan, const Stage& stage) {
   if (plan.spec.optimizer == Optimizer::sgd) return 0;
-  const bool fused = plan.spec.workers != Workers::one && !is_data_parallel(plan.spec);
+  const bool fused = plan.parallel.program == Program::pipeline;
   return parameter_bytes(plan, stage, 2) + (fused ? 2 * stage.layer_count * tensor_bytes(1) : 0);
 }
 
 std::int64_t data_bytes(const Plan& plan, std::size_t stage) {
-  const bool on_first_gpu = plan.spec.strategy == Strategy::dp;
+  const bool on_first_gpu = plan.parallel.program == Program::data_parallel;
   if (on_first_gpu && stage > 0) return 0;
   const std::int64_t rows =
       on_first_gpu ? plan.spec.batch : plan.replica_rows[static_cast<std::size_t>(plan.stages[stage].replica)];

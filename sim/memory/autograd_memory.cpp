@@ -27,7 +27,7 @@ struct Replay {
   std::int64_t result_bytes(std::int64_t numbers) const {
     return amp ? allocated_bytes(numbers * kBytesPerNumber / 2) : tensor_bytes(numbers);
   }
-  bool is_dp() const { return plan.spec.strategy == Strategy::dp; }
+  bool is_dp() const { return plan.parallel.program == Program::data_parallel; }
   /// Of the outputs that a loss is of: all rows of DataParallel's micro-batch.
   std::int64_t loss_rows(const Work& work) const {
     return is_dp() ? work.bytes / kBytesPerNumber / layers().back().out_features : work.rows;
@@ -35,7 +35,7 @@ struct Replay {
   /// What a loss keeps: it is mse_loss's own result, unless a weight makes another of it (weighted_loss,
   /// runtime/model).
   std::int64_t kept_by_loss(const Work& work) const {
-    const std::int64_t rows = loss_rows(work), replicas = plan.spec.strategy == Strategy::ddp ? plan.spec.gpus : 1;
+    const std::int64_t rows = loss_rows(work), replicas = is_dp() ? 1 : plan.parallel.mesh.dp;
     return rows * replicas == plan.spec.batch * plan.spec.accum ? tensor_bytes(rows * layers().back().out_features) : 0;
   }
   std::int64_t output_bytes(const Work& loss) const {
@@ -92,7 +92,7 @@ void replay_backward(const Replay& replay, const Work& work, std::int32_t replic
       if (goes) level.give(tensor_bytes(numbers));
     }
     // DataParallel's replicas: the weight of a layer goes with its backward.
-    if (plan.spec.strategy == Strategy::dp && replica > 0 && l > 0) level.give(tensor_bytes(in * out));
+    if (replay.is_dp() && replica > 0 && l > 0) level.give(tensor_bytes(in * out));
   }
 }
 
@@ -113,7 +113,7 @@ void replay_loss(const Replay& replay, const Work& work, Level& level) {
 
 /// DDP's buckets, which last for the whole training.
 std::int64_t bucket_bytes(const Plan& plan) {
-  if (plan.spec.strategy != Strategy::ddp) return 0;
+  if (plan.parallel.program != Program::ddp) return 0;
   std::int64_t bytes = 0;
   for (const GradientBucket& bucket : plan.buckets) bytes += allocated_bytes(bucket.bytes);
   return bytes;

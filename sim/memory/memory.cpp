@@ -42,7 +42,7 @@ std::int64_t pipeline_buffer_bytes(const Plan& plan, std::size_t index, bool spl
 
 std::vector<std::int64_t> predict_memory_bytes(const Plan& plan, const WorkspaceBytes& workspace) {
   std::vector<std::int64_t> bytes;
-  if (plan.spec.workers == Workers::one || is_data_parallel(plan.spec)) {
+  if (plan.parallel.program != Program::pipeline) {
     bytes = replay_autograd(plan, workspace.multiprocessors);
     for (std::size_t g = 0; g < bytes.size(); ++g) bytes[g] += bytes[g] > 0 ? workspace.autograd : 0;
     return bytes;
@@ -55,7 +55,7 @@ std::vector<std::int64_t> predict_memory_bytes(const Plan& plan, const Workspace
     if (task.kind == TaskKind::backward) bytes[static_cast<std::size_t>(task.worker)] = workspace.pipeline;
   }
   for (std::size_t s = 0; s < plan.stages.size(); ++s) {
-    bytes[static_cast<std::size_t>(plan.stages[s].worker)] +=
+    bytes[static_cast<std::size_t>(only_worker(plan.stages[s]))] +=
         parameter_bytes(plan, plan.stages[s], 2) + optimizer_bytes(plan, plan.stages[s]) + data_bytes(plan, s) +
         pipeline_buffer_bytes(plan, s, split);
   }

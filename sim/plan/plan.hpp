@@ -1,9 +1,17 @@
-// From a spec to the graph of one training step: layers to stages, samples to micro-batches, operations to tasks,
-// stage boundaries to transfers.
+// From a spec to the graph of one training step: the mesh of GPUs, layers to stages, samples to micro-batches,
+// operations to tasks, stage boundaries to transfers.
 //
 //   Plan plan = make_plan(parse_run_spec(...));
 //   plan.graph.tasks.size()
 //
+//   spec -> resolve: program, mesh -> samples.hpp: replicas, micro-batches -> step_order.hpp: what each GPU does
+//        -> stages.hpp -> buffers.hpp -> the step of the program, a file each:
+//
+//     pipeline_step.hpp + gradient_exchange.hpp    one worker a GPU, replicas
+//     one_thread_step.hpp                          one thread for all GPUs
+//     ddp_step.hpp, data_parallel_step.hpp         the whole model on every GPU
+//
+// A program is added as a value of Program (sim/spec/mesh.hpp), its step as a file here, and a line in make_plan.
 // The simulator prices and runs plan.graph; the runtime executes the same plan.graph on GPUs.
 #pragma once
 
@@ -12,22 +20,13 @@
 #include <vector>
 
 #include "sim/plan/gradient_buckets.hpp"
+#include "sim/plan/samples.hpp"
+#include "sim/plan/stages.hpp"
+#include "sim/plan/step_order.hpp"
 #include "sim/plan/task_graph.hpp"
-#include "sim/spec/run_spec.hpp"
+#include "sim/spec/mesh.hpp"
 
 namespace pdl {
-
-struct Stage {
-  std::int32_t worker = 0;
-  std::int32_t first_layer = 0;
-  std::int32_t layer_count = 0;
-  std::int32_t replica = 0;
-  /// Buffers that the worker holds for this stage, one a live micro-batch. Where the input comes from another worker,
-  /// one more than are live at once, so that the next one can arrive while the oldest is still needed.
-  std::int32_t slots = 1;
-  /// The largest number of micro-batches whose activations are kept at once.
-  std::int32_t live_microbatches = 1;
-};
 
 /// What a worker keeps for its backwards when it keeps most: activations of (stage, micro-batch) pairs, counted, and
 /// their bytes: the input of the stage and the results of its layers (with recomputation the input alone).
@@ -37,12 +36,10 @@ struct LiveActivations {
   bool operator==(const LiveActivations&) const = default;
 };
 
-/// Stages of a replica stand one after another, replica after replica; the GPUs of replica r are those from
-/// r x pipeline_workers(spec) on. Neighbours in this list are neighbours in the pipeline, where both are of one
-/// replica.
 struct Plan {
   RunSpec spec;
-  std::vector<Stage> stages;
+  Parallelism parallel;       // of spec: what all but texts ask
+  std::vector<Stage> stages;  // replica after replica (sim/plan/stages.hpp)
   /// Samples of each replica in a round: they add up to spec.batch. 0: the replica has nothing to do (DataParallel).
   std::vector<std::int64_t> replica_rows;
   /// Samples of each micro-batch of the first replica, all rounds one after another: they add up to replica_rows[0] x
@@ -52,24 +49,10 @@ struct Plan {
   std::vector<std::vector<std::int32_t>> slots;
   std::vector<LiveActivations> live;                              // by worker
   std::vector<GradientBucket> buckets;                            // ddp: in the order in which they are full
-  std::vector<GradientBucket> parameter_chunks, gradient_chunks;  // dp: tensors that move together
+  std::vector<GradientBucket> parameter_chunks, gradient_chunks;  // data_parallel: tensors that move together
   TaskGraph graph;
   std::vector<std::string> warnings;
 };
-
-/// True if `stage` gets its input from the stage before, and gives its gradient to it, on the same worker: no transfer.
-bool is_local_boundary(const std::vector<Stage>& stages, std::size_t stage);
-
-/// The first and the last stage of their replica.
-bool is_first_stage(const std::vector<Stage>& stages, std::size_t stage);
-bool is_last_stage(const std::vector<Stage>& stages, std::size_t stage);
-
-/// Samples of each replica in a round, as make_plan makes them: as even as can be (ddp), equal (pipelines), as
-/// torch.chunk cuts them (dp: the last ones may have none).
-std::vector<std::int64_t> replica_rows(const RunSpec& spec);
-
-/// Samples of each micro-batch of one round of the first replica, as make_plan makes them.
-std::vector<std::int64_t> microbatch_rows(const RunSpec& spec);
 
 /// Samples of a micro-batch (of all rounds) of a replica. Replicas have unequal parts only where a part is one
 /// micro-batch.
@@ -77,10 +60,6 @@ std::int64_t rows_of(const Plan& plan, std::int32_t replica, std::int32_t microb
 
 /// Micro-batches of one round.
 std::int32_t microbatches_of_a_round(const Plan& plan);
-
-/// The schedule of the spec, for every worker of one replica, one round. Throws InputError if it is still to be
-/// searched for.
-PipelineOrder make_order(const RunSpec& spec);
 
 /// Throws InputError for a spec that no plan can follow. Transfers move rows x width x 4 bytes (fp32 activations).
 Plan make_plan(const RunSpec& spec);

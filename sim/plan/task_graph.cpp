@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <boost/functional/hash.hpp>
+#include <cmath>
 
 #include "sim/spec/schedule.hpp"
 
@@ -91,6 +92,21 @@ std::uint32_t lane_of_stream(std::uint32_t stream) {
   return (stream % kStreamsPerWorker - 1) / kTransferRoles;
 }
 
+Implementation implementation_of(Program program) {
+  return program == Program::pipeline ? Implementation::pipeline : Implementation::autograd;
+}
+
+Work sleep_work(double ms) {
+  Work work;
+  work.kind = TaskKind::sleep;
+  work.sleep_ns = std::llround(ms * 1e6);
+  return work;
+}
+
+const WorkerGroup& worker_group_of(const TaskGraph& graph, const Work& collective) {
+  return graph.worker_groups.at(collective.worker_group);
+}
+
 std::size_t WorkHash::operator()(const Work& work) const {
   std::size_t hash = 0;
   for (const std::int64_t field :
@@ -98,8 +114,8 @@ std::size_t WorkHash::operator()(const Work& work) const {
         std::int64_t{work.accumulate} + 2 * std::int64_t{work.input_gradient} + 4 * std::int64_t{work.loss} +
             8 * std::int64_t{work.receives},
         std::int64_t{work.tensors}, std::int64_t{work.first_layer}, std::int64_t{work.layer_count},
-        std::int64_t{work.from_worker}, std::int64_t{work.to_worker}, std::int64_t{work.ranks}, work.rows, work.bytes,
-        work.sleep_ns}) {
+        std::int64_t{work.from_worker}, std::int64_t{work.to_worker}, std::int64_t{work.worker_group}, work.rows,
+        work.bytes, work.sleep_ns}) {
     boost::hash_combine(hash, field);
   }
   return hash;
@@ -116,6 +132,10 @@ std::uint32_t TaskGraphBuilder::add_work(const Work& work) {
   return known->second;
 }
 
+std::uint32_t TaskGraphBuilder::add_worker_group(const WorkerGroup& group) {
+  return worker_groups_.emplace(group, static_cast<std::uint32_t>(worker_groups_.size())).first->second;
+}
+
 TaskId TaskGraphBuilder::add_task(const Task& task) {
   tasks_.push_back(task);
   return static_cast<TaskId>(tasks_.size() - 1);
@@ -129,7 +149,9 @@ void TaskGraphBuilder::reserve(std::size_t tasks, std::size_t edges) {
 TaskGraph TaskGraphBuilder::build(std::uint32_t workers, std::uint32_t hosts) && {
   const auto count = static_cast<std::uint32_t>(tasks_.size());
   Edges edges(boost::edges_are_unsorted_multi_pass, edges_.begin(), edges_.end(), count);
-  return {std::move(works_), std::move(tasks_), std::move(edges), workers, hosts, groups_};
+  std::vector<WorkerGroup> worker_groups(worker_groups_.size());
+  for (const auto& [group, index] : worker_groups_) worker_groups[index] = group;
+  return {std::move(works_), std::move(tasks_), std::move(edges), std::move(worker_groups), workers, hosts, groups_};
 }
 
 std::string task_name(TaskKind kind, std::int32_t stage, std::int32_t microbatch, bool with_stage, std::uint32_t part) {

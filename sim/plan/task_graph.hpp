@@ -22,11 +22,14 @@
 #include <boost/graph/compressed_sparse_row_graph.hpp>
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <span>
 #include <string>
 #include <unordered_map>
 #include <utility>
 #include <vector>
+
+#include "sim/spec/mesh.hpp"
 
 namespace pdl {
 
@@ -101,6 +104,7 @@ std::uint32_t lane_of_stream(std::uint32_t stream);  // of a transfer role
 ///   pipeline: runtime/model (bias and ReLU fused into the GEMM, gradients accumulated inside the weight GEMM)
 ///   autograd: LibTorch's modules and autograd, as the course writes them
 enum class Implementation : std::uint8_t { pipeline, autograd };
+Implementation implementation_of(Program program);
 
 /// What a task does, independent of when: equal work costs the same. Which fields count depends on `kind`.
 struct Work {
@@ -117,12 +121,15 @@ struct Work {
   std::int32_t layer_count = 0;
   std::int32_t from_worker = 0;  // transfers
   std::int32_t to_worker = 0;
-  std::int32_t ranks = 0;     // collectives: how many take part
-  std::int64_t rows = 0;      // compute, transfers, loss: samples of the micro-batch
-  std::int64_t bytes = 0;     // transfers, collectives, bucket copies
-  std::int64_t sleep_ns = 0;  // sleep
+  std::uint32_t worker_group = kNone;  // collectives: who takes part, index into TaskGraph::worker_groups
+  std::int64_t rows = 0;               // compute, transfers, loss: samples of the micro-batch
+  std::int64_t bytes = 0;              // transfers, collectives, bucket copies
+  std::int64_t sleep_ns = 0;           // sleep
   bool operator==(const Work&) const = default;
 };
+
+/// The host's sleep of so many milliseconds.
+Work sleep_work(double ms);
 
 struct WorkHash {
   std::size_t operator()(const Work& work) const;
@@ -151,15 +158,20 @@ struct TaskGraph {
   std::vector<Work> works;
   std::vector<Task> tasks;
   Edges edges;
+  std::vector<WorkerGroup> worker_groups;  // of collectives, each once
   std::uint32_t workers = 0;
   std::uint32_t hosts = 0;
   std::uint32_t groups = 0;
 };
 
-/// Builds a graph task by task; equal works are merged.
+/// The workers that take part in a collective.
+const WorkerGroup& worker_group_of(const TaskGraph& graph, const Work& collective);
+
+/// Builds a graph task by task; equal works are merged, and so are equal groups of workers.
 class TaskGraphBuilder {
  public:
   std::uint32_t add_work(const Work& work);
+  std::uint32_t add_worker_group(const WorkerGroup& group);
   TaskId add_task(const Task& task);
   std::uint32_t add_group() { return groups_++; }
   void add_edge(TaskId before, TaskId after) { edges_.emplace_back(before, after); }
@@ -169,6 +181,7 @@ class TaskGraphBuilder {
  private:
   std::vector<Work> works_;
   std::unordered_map<Work, std::uint32_t, WorkHash> known_works_;
+  std::map<WorkerGroup, std::uint32_t> worker_groups_;
   std::vector<Task> tasks_;
   std::vector<std::pair<TaskId, TaskId>> edges_;
   std::uint32_t groups_ = 0;

@@ -181,7 +181,7 @@ RunSpec with_found_order(const RunSpec& spec, const CostProfile* profile,
   if (spec.dp == 1 && spec.accum == 1) return Search(spec, profile, memory_limit_bytes).find();
   // An order is that of one replica in one round.
   RunSpec one = spec;
-  one.gpus = pipeline_workers(spec);
+  one.gpus = resolve(spec).mesh.pp;
   one.batch = spec.batch / spec.dp;
   one.dp = one.accum = 1;
   one.straggler.reset();

@@ -208,7 +208,7 @@ std::string legend(const RunResult& run, Stages stages, bool named, std::size_t 
 std::vector<std::vector<std::int32_t>> stages_of_gpus(const RunResult& run) {
   std::vector<std::vector<std::int32_t>> stages(static_cast<std::size_t>(run.spec.gpus));
   for (std::size_t s = 0; s < run.stages.size(); ++s) {
-    stages.at(static_cast<std::size_t>(run.stages[s].worker)).push_back(static_cast<std::int32_t>(s));
+    stages.at(static_cast<std::size_t>(only_worker(run.stages[s]))).push_back(static_cast<std::int32_t>(s));
   }
   return stages;
 }

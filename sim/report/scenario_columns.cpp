@@ -241,7 +241,7 @@ const std::array kColumns = {
     setting("no_sync", "no_", "sync", "no_sync: gradients are exchanged in the last round of a step only",
             [](const CellPlace& c) { return std::string(c.scenario_row().spec.no_sync ? "yes" : "no"); }),
     setting("replicas", "repli-\ncas", "", "replicas: copies of the model, each with a part of the batch",
-            [](const CellPlace& c) { return std::to_string(replica_count(c.scenario_row().spec)); }),
+            [](const CellPlace& c) { return std::to_string(resolve(c.scenario_row().spec).mesh.dp); }),
     setting("delay_ms", "delay", "ms", "delay: the host sleeps so long before the backward",
             [](const CellPlace& c) { return to_text(c.scenario_row().spec.delay_ms); }),
     setting("straggler", "strag-\ngler", "rank: ms",

@@ -44,7 +44,7 @@ std::vector<std::string> layer_ranges_of_gpus(const RunResult& run) {
   std::vector<std::string> ranges(static_cast<std::size_t>(run.spec.gpus));
   for (const Stage& stage : run.stages) {
     const std::int32_t last = stage.first_layer + stage.layer_count - 1;
-    std::string& of_gpu = ranges.at(static_cast<std::size_t>(stage.worker));
+    std::string& of_gpu = ranges.at(static_cast<std::size_t>(only_worker(stage)));
     of_gpu += (of_gpu.empty() ? "" : ", ") + std::to_string(stage.first_layer) +
               (last > stage.first_layer ? "-" + std::to_string(last) : "");
   }
@@ -53,7 +53,7 @@ std::vector<std::string> layer_ranges_of_gpus(const RunResult& run) {
 
 std::vector<std::string> layers_of_gpus(const RunResult& run) {
   std::vector<std::int64_t> counts(static_cast<std::size_t>(run.spec.gpus), 0);
-  for (const Stage& stage : run.stages) counts.at(static_cast<std::size_t>(stage.worker)) += stage.layer_count;
+  for (const Stage& stage : run.stages) counts.at(static_cast<std::size_t>(only_worker(stage))) += stage.layer_count;
   std::vector<std::string> texts = layer_ranges_of_gpus(run);
   for (std::size_t g = 0; g < counts.size(); ++g) texts[g] = std::to_string(counts[g]) + " (" + texts[g] + ")";
   return texts;

@@ -95,7 +95,7 @@ std::vector<Span> without_waiting(const Timeline& timeline) {
 }
 
 bool has_bubble(const RunSpec& spec) {
-  return pipeline_workers(spec) > 1;
+  return resolve(spec).mesh.pp > 1;
 }
 
 double lost_fraction(const GpuMetrics& gpu, bool bubble) {
@@ -114,7 +114,9 @@ std::string span_name(const RunResult& run, const Span& span, bool with_stage) {
 
 std::vector<bool> holds_several_stages(const RunResult& run) {
   std::vector<int> stages(static_cast<std::size_t>(run.spec.gpus), 0);
-  for (const Stage& stage : run.stages) ++stages.at(static_cast<std::size_t>(stage.worker));
+  for (const Stage& stage : run.stages) {
+    for (const std::int32_t worker : stage.workers) ++stages.at(static_cast<std::size_t>(worker));
+  }
   std::vector<bool> several;
   for (const int count : stages) several.push_back(count > 1);
   return several;
@@ -131,7 +133,8 @@ RunMetrics compute_metrics(const RunResult& run) {
   metrics.step_ns = step_ns(run);
   metrics.gpus.resize(gpus);
   for (const Stage& stage : run.stages) {
-    metrics.gpus.at(static_cast<std::size_t>(stage.worker)).layers += stage.layer_count;
+    for (const std::int32_t worker : stage.workers)
+      metrics.gpus.at(static_cast<std::size_t>(worker)).layers += stage.layer_count;
   }
   const std::vector<bool> several = holds_several_stages(run);
   double useful_ns = 0, idle_ns = 0;

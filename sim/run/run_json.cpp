@@ -99,7 +99,7 @@ std::vector<Stage> read_stages(const JsonPlace& place, const RunSpec& spec) {
       stage.replica = static_cast<std::int32_t>(in.at("replica").whole(now, now + (next_layer == depth ? 1 : 0)));
       if (stage.replica > now) next_layer = 0;
     }
-    stage.worker = static_cast<std::int32_t>(in.at("gpu").whole(0, spec.gpus - 1));
+    stage.workers = {static_cast<std::int32_t>(in.at("gpu").whole(0, spec.gpus - 1))};
     stage.first_layer = static_cast<std::int32_t>(in.at("first_layer").whole(next_layer, next_layer));
     stage.layer_count = static_cast<std::int32_t>(in.at("layer_count").whole(1, depth - next_layer));
     stage.slots = static_cast<std::int32_t>(in.at("slots").whole(1, INT32_MAX));
@@ -111,9 +111,10 @@ std::vector<Stage> read_stages(const JsonPlace& place, const RunSpec& spec) {
     throw InputError(place.name(), std::to_string(next_layer) + " layers in all",
                      std::to_string(depth) + ", the depth");
   }
-  if (stages.back().replica + 1 != replica_count(spec)) {
+  const std::int64_t replicas = resolve(spec).mesh.dp;
+  if (stages.back().replica + 1 != replicas) {
     throw InputError(place.name(), std::to_string(stages.back().replica + 1) + " replicas",
-                     std::to_string(replica_count(spec)) + ", as in config");
+                     std::to_string(replicas) + ", as in config");
   }
   return stages;
 }
@@ -132,12 +133,13 @@ std::vector<std::int64_t> read_rows(const JsonPlace& place, std::int64_t sum, st
 }
 
 std::vector<std::int64_t> read_replica_rows(const JsonPlace& root, const RunSpec& spec) {
-  if (replica_count(spec) == 1) return {spec.batch};
+  const std::int64_t replicas = resolve(spec).mesh.dp;
+  if (replicas == 1) return {spec.batch};
   const JsonPlace place = root.at("replica_rows");
   const std::vector<std::int64_t> rows = read_rows(place, spec.batch, 0, "the batch");
-  if (static_cast<std::int64_t>(rows.size()) != replica_count(spec)) {
+  if (static_cast<std::int64_t>(rows.size()) != replicas) {
     throw InputError(place.name(), std::to_string(rows.size()) + " replicas",
-                     std::to_string(replica_count(spec)) + ", as in config");
+                     std::to_string(replicas) + ", as in config");
   }
   return rows;
 }

@@ -55,7 +55,7 @@ ordered_json gpu_to_json(const GpuMetrics& gpu, const RunResult& run, std::size_
 }
 
 ordered_json stage_to_json(const Stage& stage) {
-  return {{"gpu", stage.worker},
+  return {{"gpu", only_worker(stage)},
           {"first_layer", stage.first_layer},
           {"layer_count", stage.layer_count},
           {"replica", stage.replica},

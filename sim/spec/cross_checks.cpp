@@ -7,6 +7,7 @@
 
 #include "sim/io/error.hpp"
 #include "sim/io/words.hpp"
+#include "sim/spec/mesh.hpp"
 #include "sim/spec/schedule.hpp"
 #include "sim/spec/setting_words.hpp"
 

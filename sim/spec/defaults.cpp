@@ -5,6 +5,7 @@
 #include "sim/io/error.hpp"
 #include "sim/io/words.hpp"
 #include "sim/spec/cross_checks.hpp"
+#include "sim/spec/mesh.hpp"
 #include "sim/spec/schedule.hpp"
 
 namespace pdl::setting_words {

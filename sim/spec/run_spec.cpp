@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "sim/spec/mesh.hpp"
 #include "sim/spec/schedule.hpp"
 
 namespace pdl {
@@ -13,19 +14,6 @@ const Schedule* named_schedule(const RunSpec& spec) {
 bool steps_overlap(const RunSpec& spec) {
   const Schedule* schedule = named_schedule(spec);
   return spec.overlap_steps.value_or(schedule && schedule->steps_overlap);
-}
-
-ScheduleShape shape_of(const RunSpec& spec, std::int64_t microbatches) {
-  return {static_cast<std::int32_t>(pipeline_workers(spec)), static_cast<std::int32_t>(spec.chunks),
-          static_cast<std::int32_t>(microbatches)};
-}
-
-std::int64_t stage_count(const RunSpec& spec) {
-  return pipeline_workers(spec) * spec.chunks;
-}
-
-bool is_data_parallel(const RunSpec& spec) {
-  return spec.strategy == Strategy::dp || spec.strategy == Strategy::ddp;
 }
 
 const SettingValue* find_setting(std::span<const SettingValue> values, const std::string& name) {
@@ -42,16 +30,8 @@ RunSpec on_cpu(RunSpec spec) {
   return spec;
 }
 
-std::int64_t replica_count(const RunSpec& spec) {
-  return is_data_parallel(spec) ? spec.gpus : spec.dp;
-}
-
 bool exchanges_in_round(const RunSpec& spec, std::int64_t round) {
   return !spec.no_sync || round + 1 == spec.accum;
-}
-
-std::int64_t pipeline_workers(const RunSpec& spec) {
-  return spec.gpus / replica_count(spec);
 }
 
 std::string describe(const RunSpec& spec) {

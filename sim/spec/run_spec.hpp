@@ -140,29 +140,14 @@ const Schedule* named_schedule(const RunSpec& spec);
 /// What overlap_steps says, else Schedule::steps_overlap of the schedule.
 bool steps_overlap(const RunSpec& spec);
 
-/// Copies of the model, each with a part of the batch: of ddp and dp one a GPU, of a pipeline spec.dp.
-std::int64_t replica_count(const RunSpec& spec);
-
 /// True if replicas average their gradients at the end of this round of accumulation, from 0.
 bool exchanges_in_round(const RunSpec& spec, std::int64_t round);
-
-/// GPUs of one replica: gpus / replica_count
-std::int64_t pipeline_workers(const RunSpec& spec);
-
-/// True for the strategies whose program is data parallel alone: dp and ddp.
-bool is_data_parallel(const RunSpec& spec);
 
 /// Of the messages between stages: copies are eager, NCCL's and Gloo's wait for each other.
 PointToPoint point_to_point_of(Transport transport);
 
 /// As it runs on CPU where nothing was said of the transport: DDP's gradients by Gloo, since NCCL needs GPUs.
 RunSpec on_cpu(RunSpec spec);
-
-/// Of one replica, with so many micro-batches (torch.chunk may make fewer than were asked for).
-ScheduleShape shape_of(const RunSpec& spec, std::int64_t microbatches);
-
-/// Of one replica: pipeline_workers x chunks
-std::int64_t stage_count(const RunSpec& spec);
 
 /// Every setting of the spec, in the order of all_settings(). Synthetic costs only where they were given.
 std::vector<SettingValue> to_settings(const RunSpec& spec);

@@ -92,8 +92,9 @@ std::string strategy_of(const ValidatedRun& run) {
   if (spec.strategy == Strategy::pp) text += " " + spec.schedule;
   if (spec.dp > 1) text += " x dp";
   if (spec.dtype != Dtype::fp32) text += " " + to_string(spec.dtype);
-  if (is_data_parallel(spec)) return text;
-  return text + ", " + (spec.workers == Workers::one ? "one thread" : "transport " + to_string(spec.transport));
+  const Program program = resolve(spec).program;
+  if (is_data_parallel(program)) return text;
+  return text + ", " + (program == Program::one_thread ? "one thread" : "transport " + to_string(spec.transport));
 }
 
 /// `group_of` -> errors of the runs that GPUs bound; nothing where all of them are of one group.

@@ -69,7 +69,7 @@ inline RunResult drawn_run(std::int32_t gpus, const std::vector<DrawnRow>& rows)
   const std::string n = std::to_string(gpus), m = std::to_string(microbatches);
   run.spec = spec("--dim 4 --depth " + n + " --gpus " + n + " --microbatches " + m + " --batch " +
                   std::to_string(2 * microbatches) + " --schedule gpipe");
-  for (std::int32_t g = 0; g < gpus; ++g) run.stages.push_back({g, g, 1, 0, 2, microbatches});
+  for (std::int32_t g = 0; g < gpus; ++g) run.stages.push_back({{g}, g, 1, 0, 2, microbatches});
   run.replica_rows = {run.spec.batch};
   run.microbatch_rows.assign(static_cast<std::size_t>(microbatches), 2);
   run.step_time.median_ms = static_cast<double>(run.timeline.step_ns) / 1e6;

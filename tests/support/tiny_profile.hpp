@@ -50,7 +50,7 @@ inline CostProfile tiny_profile() {
     MeasuredKey layer;
     layer.probe = Probe::layer;
     layer.implementation = implementation;
-    layer.dtype = "fp32";
+    layer.dtype = Dtype::fp32;
     layer.in = layer.out = 64;
     layer.operation = "forward";
     add(layer, tiny_rows(1000));
@@ -65,9 +65,9 @@ inline CostProfile tiny_profile() {
     MeasuredKey other;
     other.implementation = implementation;
     other.probe = Probe::loss;
-    other.dtype = "fp32";
+    other.dtype = Dtype::fp32;
     add(other, tiny_constant(10'000));
-    other.dtype.clear();
+    other.dtype.reset();
     other.probe = Probe::zero_grad;
     add(other, tiny_constant(5'000));
     other.probe = Probe::optimizer;

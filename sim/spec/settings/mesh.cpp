@@ -1,5 +1,6 @@
 // On how many GPUs, and what each of them has of the model and of the batch.
 #include "sim/spec/setting_words.hpp"
+#include "sim/spec/mesh.hpp"
 #include "sim/spec/settings/rows.hpp"
 
 namespace pdl::setting_rows {

@@ -1,6 +1,7 @@
 // In which order a pipeline works.
 #include "sim/spec/schedule.hpp"
 
+#include "sim/spec/mesh.hpp"
 #include "sim/spec/settings/rows.hpp"
 
 namespace pdl::setting_rows {

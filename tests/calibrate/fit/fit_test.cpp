@@ -60,7 +60,7 @@ SampleBuilder machine(double noise, std::uint32_t seed) {
   MeasuredKey loss;
   loss.probe = Probe::loss;
   loss.implementation = "pipeline";
-  loss.dtype = "fp32";
+  loss.dtype = Dtype::fp32;
   MeasuredKey optimizer;
   optimizer.probe = Probe::optimizer;
   optimizer.implementation = "pipeline";
@@ -270,15 +270,17 @@ TEST_CASE("the peak is that of the data type and of the operation", "[fit]") {
   const auto us_at_peak = [](double flops_per_s, double passes) {
     return passes * 2 * std::pow(4096, 3) / flops_per_s * 1e6;
   };
-  for (const auto& [dtype, peak] :
-       {std::pair{"fp32", 66.9e12}, {"tf32", 494.7e12}, {"amp-fp16", 989.4e12}, {"amp-bf16", 989.4e12}}) {
+  for (const auto& [dtype, peak] : {std::pair{Dtype::fp32, 66.9e12},
+                                    {Dtype::tf32, 494.7e12},
+                                    {Dtype::amp_fp16, 989.4e12},
+                                    {Dtype::amp_bf16, 989.4e12}}) {
     for (const auto& [operation, passes] : {std::pair{"forward", 1}, {"backward", 2}, {"backward_weight", 1}}) {
       for (const double factor : {0.98, 1.02}) {
         SampleBuilder b = on_h100();
         const double us = us_at_peak(peak, passes) * factor;
         b.layer(4096, 4096, {us, us}).key.operation = operation;
         b.samples.samples[0].key.dtype = dtype;
-        INFO(dtype << " " << operation);
+        INFO(to_string(dtype) << " " << operation);
         CHECK((refusal(b.samples) == "not refused") == (factor > 1));
       }
     }
@@ -417,7 +419,7 @@ TEST_CASE("buckets, unscale, AMP layers and overlaps go through samples and prof
   overlap.operation = "all_reduce";
   overlap.transport = "nccl";
   overlap.ranks = 4;
-  overlap.dtype = "fp32";
+  overlap.dtype = Dtype::fp32;
   overlap.in = overlap.out = 4096;
   overlap.rows = 512;
   bucket.size = unscale.size = overlap.size = 1 << 20;

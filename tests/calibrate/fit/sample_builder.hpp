@@ -47,7 +47,7 @@ struct SampleBuilder {
     key.probe = Probe::layer;
     key.implementation = "pipeline";
     key.operation = operation;
-    key.dtype = "fp32";
+    key.dtype = Dtype::fp32;
     key.in = key.out = dim;
     key.size = rows;
     return key;

@@ -19,7 +19,7 @@ const Samples& small_samples() {
     options.gpus = 2;
     options.dims = {16};
     options.rows = {2};
-    options.dtypes = {"fp32", "amp-bf16"};
+    options.dtypes = {Dtype::fp32, Dtype::amp_bf16};
     return probe(options);
   }();
   return samples;
@@ -88,12 +88,14 @@ TEST_CASE("a whole calibration of two workers on CPU", "[probe]") {
 TEST_CASE("data types that a CPU does not have, or twice: refused", "[probe]") {
   ProbeOptions options;
   options.device = "cpu";
-  options.dtypes = {"tf32"};
+  options.dtypes = {Dtype::tf32};
   CHECK_THROWS_WITH(probe(options), ContainsSubstring("tf32 on CPU"));
-  options.dtypes = {"fp32", "fp32"};
+  options.dtypes = {Dtype::fp32, Dtype::fp32};
   CHECK_THROWS_WITH(probe(options), ContainsSubstring("fp32 twice"));
-  options.dtypes = {"fp64"};
-  CHECK_THROWS_WITH(probe(options), ContainsSubstring("fp64"));
+  const TemporaryFolder folder;
+  const Process unknown = run_program("pdl-calibrate", "--device cpu --dtypes fp64 --out p.json", folder);
+  CHECK(unknown.exit_code == 2);
+  CHECK_THAT(unknown.err, ContainsSubstring("--dtypes: found fp64, expected fp32, tf32, amp-fp16 or amp-bf16"));
   options.dtypes = {};
   options.transports = {"nccl"};
   CHECK_THROWS_WITH(probe(options), ContainsSubstring("copy or gloo"));

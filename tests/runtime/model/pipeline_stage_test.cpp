@@ -131,7 +131,7 @@ TEST_CASE("Micro-batches share the buffers of their slot", "[runtime][stage]") {
 
 TEST_CASE("Neighbours on one worker hand over in place", "[runtime][stage]") {
   const Plan plan = make_plan(spec("--dim 6 --schedule zb-v --gpus 2 --depth 7 --batch 8 --microbatches 4"));
-  REQUIRE(plan.stages[1].worker == plan.stages[2].worker);
+  REQUIRE(plan.stages[1].workers == plan.stages[2].workers);
   const PipelineStage lower(plan, 1, at::kCPU, cpu_options());
   const PipelineStage upper(plan, 2, at::kCPU, cpu_options(), &lower);
   for (int m = 0; m < 4; ++m) {

@@ -23,7 +23,7 @@ std::int64_t allocated_by(const Plan& plan, int worker) {
   std::vector<std::unique_ptr<PipelineStage>> stages;
   const PipelineStage* before = nullptr;
   for (std::size_t s = 0; s < plan.stages.size(); ++s) {
-    if (plan.stages[s].worker != worker) continue;
+    if (only_worker(plan.stages[s]) != worker) continue;
     stages.push_back(std::make_unique<PipelineStage>(plan, static_cast<int>(s), at::kCPU, options, before));
     before = stages.back().get();
   }

@@ -21,11 +21,12 @@ namespace {
 
 std::unique_ptr<StepProgram> make_program(const Plan& plan) {
   RuntimeOptions options = cpu_training("sgd", 7);
-  if (plan.spec.strategy == Strategy::ddp) options.rank = 0;
-  if (plan.spec.strategy == Strategy::ddp) {
+  if (plan.parallel.program == Program::ddp) options.rank = 0;
+  if (plan.parallel.program == Program::ddp) {
     return make_ddp_program(plan, options, c10::make_intrusive<c10d::HashStore>(), /*one_host=*/true, nullptr);
   }
-  return plan.spec.strategy == Strategy::dp ? make_dp_program(plan, options) : make_autograd_program(plan, options);
+  return plan.parallel.program == Program::data_parallel ? make_dp_program(plan, options)
+                                                         : make_autograd_program(plan, options);
 }
 
 /// Of a step after the first ones.

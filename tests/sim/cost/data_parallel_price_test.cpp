@@ -31,7 +31,7 @@ constexpr std::int64_t kLatency = 4000;  // of a launch
 ///   host: launch_latency 4, reducer_hook 1.1, collective_issue 17 (nccl), scaler_wait 11, sleep_overrun 50,
 ///         transfer_issue 7, wait_issue 2 (copy), step_overhead 30 of one GPU, 70 of two
 struct DataParallelProfile : ProfileBuilder {
-  explicit DataParallelProfile(const std::string& dtype = "fp32") {
+  explicit DataParallelProfile(Dtype dtype = Dtype::fp32) {
     for (const std::int64_t dim : {64, 2048}) {
       MeasuredKey key = layer_key("forward", dim, dim);
       key.implementation = "autograd";
@@ -51,7 +51,7 @@ struct DataParallelProfile : ProfileBuilder {
     key.probe = Probe::loss;
     key.dtype = dtype;
     flat(key, 3, .5);
-    key.dtype.clear();
+    key.dtype.reset();
     key.probe = Probe::zero_grad;
     flat(key, 5, 1);
     key.probe = Probe::optimizer;
@@ -298,7 +298,7 @@ TEST_CASE("ddp on CPU: gradients by Gloo, which goes without saying, NCCL is ref
 }
 
 TEST_CASE("amp-fp16: unscale, the host's wait for what it found, then zero_grad and the optimizer", "[data_parallel]") {
-  const Priced ddp(DataParallelProfile("amp-fp16"), kDdp + "--dtype amp-fp16");
+  const Priced ddp(DataParallelProfile(Dtype::amp_fp16), kDdp + "--dtype amp-fp16");
   CHECK(ddp.priced.warnings.empty());
   // Unscale 30; 11 of waiting; issue of zero_grad 1, its launch 4, 5 and 20 on the device: the rest is issued
   // meanwhile.
@@ -306,9 +306,9 @@ TEST_CASE("amp-fp16: unscale, the host's wait for what it found, then zero_grad 
   CHECK(ddp.of(TaskKind::optimizer) ==
         TaskCost{30000 + after, 30000 + after, 3000 + kLatency, 3000 + kLatency + 30000 + after});
   // bf16 has no scaler.
-  CHECK(Priced(DataParallelProfile("amp-bf16"), kDdp + "--dtype amp-bf16").of(TaskKind::optimizer) ==
+  CHECK(Priced(DataParallelProfile(Dtype::amp_bf16), kDdp + "--dtype amp-bf16").of(TaskKind::optimizer) ==
         kernels({1000, 2000}, {5000, 20000}));
-  DataParallelProfile none("amp-fp16");
+  DataParallelProfile none(Dtype::amp_fp16);
   std::erase_if(none.profile.curves, [](const MeasuredCurve& measured) { return measured.key.optimizer == "unscale"; });
   CHECK_THROWS_WITH(Priced(none, kDdp + "--dtype amp-fp16"), ContainsSubstring("unscale"));
 }
@@ -373,7 +373,7 @@ TEST_CASE("a step that GPUs bound is longer by what the forward is late after th
     key.implementation = "autograd";
     key.operation = operation;
     key.name = name;
-    key.dtype = "fp32";
+    key.dtype = Dtype::fp32;
     builder.flat(key, us, 0);
   };
   const std::string gpu_bound = "--strategy ddp --gpus 1 --depth 2 --dim 64 --batch 32";
@@ -467,9 +467,9 @@ TEST_CASE("hosts that nobody gave are those that the profile was measured on, an
        {"--strategy pp --pp 2 --dp 4", "--strategy dp --gpus 8", "--strategy mp --gpus 8"}) {
     INFO(program);
     const RunSpec eight = spec(program + " --depth 8 --dim 64 --batch 32");
-    CHECK(hosts_notice(eight, profile) == "all 8" + text);
-    CHECK(hosts_notice(eight, DataParallelProfile().done()).empty());
+    CHECK(hosts_notice(make_plan(eight), profile) == "all 8" + text);
+    CHECK(hosts_notice(make_plan(eight), DataParallelProfile().done()).empty());
   }
-  CHECK(hosts_notice(spec("--strategy mp --depth 8 --gpus 4"), profile).empty());
-  CHECK(hosts_notice(spec(flags + "8 --hosts 1"), profile).empty());
+  CHECK(hosts_notice(make_plan(spec("--strategy mp --depth 8 --gpus 4")), profile).empty());
+  CHECK(hosts_notice(make_plan(spec(flags + "8 --hosts 1")), profile).empty());
 }

@@ -32,8 +32,8 @@ class Folder {
     const std::vector<MeasuredCurve> plain = profile.curves;
     for (const MeasuredCurve& curve : plain) {
       MeasuredCurve other = curve;
-      other.key.dtype = "tf32";
-      if (extras.tf32 && curve.key.dtype == "fp32") profile.curves.push_back(other);
+      other.key.dtype = Dtype::tf32;
+      if (extras.tf32 && curve.key.dtype == Dtype::fp32) profile.curves.push_back(other);
       other = curve;
       other.key.transport = "nccl";
       if (extras.nccl && curve.key.probe == Probe::transfer) profile.curves.push_back(other);

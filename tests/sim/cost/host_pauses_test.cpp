@@ -19,7 +19,7 @@ constexpr std::int64_t kMs = 1'000'000;
 ///   forward    later 20 / 30    after_wait 60 / 160    after_sleep 80 / 180
 ///   backward   later 40 / 70                           after_sleep 140 / 1070
 ///   optimizer  later 14 / 18    after_wait 15 / 25
-CostProfile profile(const std::string& dtype = "fp32") {
+CostProfile profile(Dtype dtype = Dtype::fp32) {
   ProfileBuilder b;
   const auto add = [&](const char* operation, const char* name, const ProfileBuilder::Points& points) {
     MeasuredKey key;
@@ -41,7 +41,7 @@ CostProfile profile(const std::string& dtype = "fp32") {
   return b.profile;
 }
 
-HostPauses pauses(const std::string& measured = "fp32", const std::string& wanted = "fp32") {
+HostPauses pauses(Dtype measured = Dtype::fp32, Dtype wanted = Dtype::fp32) {
   Notices notices;
   return HostPauses(profile(measured), wanted, notices);
 }
@@ -113,7 +113,7 @@ TEST_CASE("a profile that lacks a part of the probe: said, and no time") {
     return curve.key.name == "again" && curve.key.operation == "forward";
   });
   Notices notices;
-  const HostPauses without(some, "fp32", notices);
+  const HostPauses without(some, Dtype::fp32, notices);
   CHECK(without.delay_ns(TaskKind::forward, kMs, 0, false) == 0);
   CHECK(without.delay_ns(TaskKind::backward, kMs, 0, false) == 30 * kUs);
   REQUIRE(notices.texts().size() == 1);
@@ -130,7 +130,7 @@ TEST_CASE("the Reducer prepares for forwards whose gradients it exchanges") {
 
 TEST_CASE("GradScaler's host waits before the optimizer, so little after it") {
   // The optimizer takes the last 2 ms of the step: the host waits for 98, issues it, and waits for 2.
-  CHECK(drawn(kOneGpu + " --dtype amp-fp16", 0, 100 * kMs, pauses("amp-fp16", "amp-fp16")) ==
+  CHECK(drawn(kOneGpu + " --dtype amp-fp16", 0, 100 * kMs, pauses(Dtype::amp_fp16, Dtype::amp_fp16)) ==
         "F0 20000 B0 60000 optimizer 15000");
 }
 
@@ -148,12 +148,12 @@ TEST_CASE(
     "half precisions stand in for each other, which is said, tf32 is fp32 to a host, without a probe there is no "
     "delay") {
   Notices notices;
-  CHECK(HostPauses(profile("fp32"), "tf32", notices).delay_ns(TaskKind::optimizer, kMs, 0, false) == 4 * kUs);
+  CHECK(HostPauses(profile(Dtype::fp32), Dtype::tf32, notices).delay_ns(TaskKind::optimizer, kMs, 0, false) == 4 * kUs);
   CHECK(notices.texts().empty());
-  CHECK_FALSE(HostPauses(profile("amp-fp16"), "amp-bf16", notices).empty());
+  CHECK_FALSE(HostPauses(profile(Dtype::amp_fp16), Dtype::amp_bf16, notices).empty());
   REQUIRE(notices.texts().size() == 1);
   CHECK_THAT(notices.texts().front(), ContainsSubstring("host after pauses autograd amp-bf16; those of amp-fp16"));
-  CHECK(HostPauses(ProfileBuilder().profile, "fp32", notices).empty());
+  CHECK(HostPauses(ProfileBuilder().profile, Dtype::fp32, notices).empty());
 }
 
 TEST_CASE("the engine begins to issue a task so much later, and what the host issues after it") {

@@ -38,7 +38,7 @@ TEST_CASE("measured layers are used as they are", "[layer_time]") {
   b.layer("forward", 1024, {{64, 7}, {128, 11}});
   const CostProfile profile = b.done();
   Notices notices;
-  LayerTimes times(profile, "fp32", notices);
+  LayerTimes times(profile, Dtype::fp32, notices);
   CHECK(us(times, forward(1024, 1024, 64)) == 7);
   CHECK(us(times, forward(1024, 1024, 128)) == 11);
   CHECK(notices.texts().empty());
@@ -47,7 +47,7 @@ TEST_CASE("measured layers are used as they are", "[layer_time]") {
 TEST_CASE("between measured rows and widths: the power law through them", "[layer_time]") {
   const CostProfile profile = even_profile();
   Notices notices;
-  LayerTimes times(profile, "fp32", notices);
+  LayerTimes times(profile, Dtype::fp32, notices);
   CHECK(us(times, forward(2048, 2048, 128)) == Approx(128.0 / 4));
   CHECK(us(times, forward(3072, 3072, 256)) == Approx(256 * 9.0 / 16));
   CHECK(us(times, forward(3072, 3072, 100)) == Approx(100 * 9.0 / 16));
@@ -60,7 +60,7 @@ TEST_CASE("between widths, log(time) is straight in log(width) at the same rows"
   b.layer("forward", 4000, {{10, 45}, {20, 96}});
   const CostProfile profile = b.done();
   Notices notices;
-  LayerTimes times(profile, "fp32", notices);
+  LayerTimes times(profile, Dtype::fp32, notices);
   CHECK(us(times, forward(2000, 2000, 10)) == Approx(15));  // sqrt(5 * 45)
   CHECK(us(times, forward(2000, 2000, 20)) == Approx(24));  // sqrt(6 * 96)
 }
@@ -68,7 +68,7 @@ TEST_CASE("between widths, log(time) is straight in log(width) at the same rows"
 TEST_CASE("layers that are not square count by sqrt(in * out), a very different shape is said", "[layer_time]") {
   const CostProfile profile = even_profile();
   Notices notices;
-  LayerTimes times(profile, "fp32", notices);
+  LayerTimes times(profile, Dtype::fp32, notices);
   CHECK(us(times, forward(1536, 2048, 256)) == Approx(256 * 3.0 / 16));
   CHECK(notices.texts().empty());
   CHECK(us(times, forward(1024, 16384, 256)) == Approx(256.0));
@@ -82,7 +82,7 @@ TEST_CASE("of two measured shapes of one size, the one with the proportions of t
   b.layer("forward", 1024, {{64, 40}});
   const CostProfile profile = b.done();
   Notices notices;
-  LayerTimes times(profile, "fp32", notices);
+  LayerTimes times(profile, Dtype::fp32, notices);
   CHECK(us(times, forward(512, 2048, 64)) == 30);
   CHECK(us(times, forward(2048, 512, 64)) == 50);
   CHECK(us(times, forward(256, 4096, 64)) == 30);
@@ -92,7 +92,7 @@ TEST_CASE("of two measured shapes of one size, the one with the proportions of t
 TEST_CASE("beyond the measured widths: the FLOP/s of the nearest, and one warning with the farthest", "[layer_time]") {
   const CostProfile profile = even_profile();
   Notices notices;
-  LayerTimes times(profile, "fp32", notices);
+  LayerTimes times(profile, Dtype::fp32, notices);
   CHECK(us(times, forward(8192, 8192, 256)) == Approx(4 * 256));
   CHECK(us(times, forward(16384, 16384, 256)) == Approx(16 * 256));
   CHECK(notices.texts() == std::vector<std::string>{"extrapolated: dim 16384 beyond 1024..4096 measured"});
@@ -101,7 +101,7 @@ TEST_CASE("beyond the measured widths: the FLOP/s of the nearest, and one warnin
 TEST_CASE("beyond the measured rows: the same, above and below", "[layer_time]") {
   const CostProfile profile = even_profile();
   Notices notices;
-  LayerTimes times(profile, "fp32", notices);
+  LayerTimes times(profile, Dtype::fp32, notices);
   CHECK(us(times, forward(1024, 1024, 4096)) == Approx(256));
   CHECK(notices.texts() == std::vector<std::string>{"extrapolated: rows 4096 beyond 64..1024 measured"});
 }
@@ -111,7 +111,7 @@ TEST_CASE("small layers: never faster than the smallest time measured", "[layer_
   b.layer("forward", 1024, {{64, 6}, {128, 6}, {256, 12}});
   const CostProfile profile = b.done();
   Notices notices;
-  LayerTimes times(profile, "fp32", notices);
+  LayerTimes times(profile, Dtype::fp32, notices);
   CHECK(us(times, forward(1024, 1024, 1)) == 6);
   CHECK(us(times, forward(16, 16, 64)) == 6);
 }
@@ -124,7 +124,7 @@ TEST_CASE("few rows of a wide layer: the weights still have to be read", "[layer
   b.layer("forward", 512, {{32, 5}, {1024, 16}});
   const CostProfile profile = b.done();
   Notices notices;
-  LayerTimes times(profile, "fp32", notices);
+  LayerTimes times(profile, Dtype::fp32, notices);
   CHECK(us(times, forward(8192, 8192, 1)) == Approx(weights_us).epsilon(0.001));
   CHECK(us(times, forward(16384, 16384, 32)) == Approx(4 * weights_us).epsilon(0.01));
 }
@@ -135,7 +135,7 @@ TEST_CASE("extrapolation starts where the measurements end: no jump", "[layer_ti
   b.layer("forward", 4096, {{64, 90}, {1024, 900}});
   const CostProfile profile = b.done();
   Notices notices;
-  LayerTimes times(profile, "fp32", notices);
+  LayerTimes times(profile, Dtype::fp32, notices);
   CHECK(us(times, forward(4096, 4096, 1025)) == Approx(900).epsilon(0.002));
   CHECK(us(times, forward(4096, 4096, 63)) == Approx(90).epsilon(0.02));
   CHECK(us(times, forward(4097, 4097, 1024)) == Approx(900).epsilon(0.002));
@@ -145,7 +145,7 @@ TEST_CASE("extrapolation starts where the measurements end: no jump", "[layer_ti
 TEST_CASE("huge layers: finite, no overflow", "[layer_time]") {
   const CostProfile profile = even_profile();
   Notices notices;
-  LayerTimes times(profile, "fp32", notices);
+  LayerTimes times(profile, Dtype::fp32, notices);
   const double time = us(times, forward(1LL << 31, 1LL << 31, 1LL << 20));
   CHECK(std::isfinite(time));
   CHECK(time > 1e12);
@@ -157,7 +157,7 @@ TEST_CASE("operations that were not measured are taken from the nearest that wer
   b.layer("backward_weight", 1024, {{64, 30}});
   const CostProfile profile = b.done();
   Notices notices;
-  LayerTimes times(profile, "fp32", notices);
+  LayerTimes times(profile, Dtype::fp32, notices);
   MeasuredKey backward = ProfileBuilder::layer_key("backward", 1024, 1024, 64);
   CHECK(us(times, backward) == 50);
   backward.input_gradient = false;
@@ -180,7 +180,7 @@ TEST_CASE("the other implementation stands in for one that was not measured", "[
   b.layer("forward", 1024, {{64, 20}});
   const CostProfile profile = b.done();
   Notices notices;
-  LayerTimes times(profile, "fp32", notices);
+  LayerTimes times(profile, Dtype::fp32, notices);
   MeasuredKey autograd = forward(1024, 1024, 64);
   autograd.implementation = "autograd";
   CHECK(us(times, autograd) == 20);
@@ -192,7 +192,7 @@ TEST_CASE("an operation of which nothing like it was measured is refused", "[lay
   b.layer("forward", 1024, {{64, 20}});
   const CostProfile profile = b.done();
   Notices notices;
-  LayerTimes times(profile, "fp32", notices);
+  LayerTimes times(profile, Dtype::fp32, notices);
   CHECK_THROWS_WITH(times.at(ProfileBuilder::layer_key("backward", 1024, 1024, 64)),
                     ContainsSubstring("profile test") && ContainsSubstring("backward"));
 }
@@ -202,7 +202,7 @@ TEST_CASE("a data type that was not measured is refused with those that were", "
   b.layer("forward", 1024, {{64, 20}});
   const CostProfile profile = b.done();
   Notices notices;
-  CHECK_THROWS_WITH(LayerTimes(profile, "amp-fp16", notices),
+  CHECK_THROWS_WITH(LayerTimes(profile, Dtype::amp_fp16, notices),
                     "--dtype: found amp-fp16, expected what profile test has layers of: fp32");
 }
 

@@ -1,5 +1,7 @@
 #include "sim/cost/measured_key.hpp"
 
+#include <set>
+
 #include "sim/io/error.hpp"
 #include "sim/io/json_place.hpp"
 #include "sim/spec/run_spec.hpp"
@@ -68,15 +70,19 @@ TEST_CASE("what is not a key is refused", "[measured_key]") {
              ContainsSubstring("s: from"));
 }
 
-TEST_CASE("the words are those of a run", "[measured_key]") {
-  for (const Dtype dtype : {Dtype::fp32, Dtype::tf32, Dtype::amp_fp16, Dtype::amp_bf16}) {
+TEST_CASE("keys that differ in their data type are in the order of its words, none first", "[measured_key]") {
+  std::set<MeasuredKey> keys;
+  for (const std::string word : {"", "tf32", "fp32", "amp-bf16", "amp-fp16"}) {
     MeasuredKey key;
-    key.probe = Probe::loss;
-    key.implementation = "pipeline";
-    key.dtype = to_string(dtype);
-    key.size = 1;
-    CHECK_NOTHROW(check(key, "k"));
+    key.probe = Probe::memory;
+    key.dtype = find_dtype(word);
+    CHECK(dtype_word(key) == word);
+    keys.insert(key);
   }
+  std::vector<std::string> words;
+  for (const MeasuredKey& key : keys) words.push_back(dtype_word(key));
+  CHECK(words == std::vector<std::string>{"", "amp-bf16", "amp-fp16", "fp32", "tf32"});
+  CHECK_FALSE(find_dtype("fp8"));
 }
 
 }  // namespace

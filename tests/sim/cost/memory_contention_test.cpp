@@ -35,7 +35,7 @@ struct Copies : ProfileBuilder {
     key.name = name;
     key.operation = operation;
     key.transport = "nccl";
-    key.dtype = "fp32";
+    key.dtype = Dtype::fp32;
     key.ranks = ranks;
     key.in = key.out = 4096;
     key.rows = 1;
@@ -45,7 +45,7 @@ struct Copies : ProfileBuilder {
   double of_copies() { return MemoryContention(done()).of_copies(); }
 };
 
-MeasuredKey backward(bool accumulate, const std::string& dtype = "fp32") {
+MeasuredKey backward(bool accumulate, Dtype dtype = Dtype::fp32) {
   MeasuredKey key = ProfileBuilder::layer_key("backward", 1000, 1000, 1);
   key.dtype = dtype;
   key.accumulate = accumulate;
@@ -116,5 +116,6 @@ TEST_CASE(
   CHECK(half().of_layer(backward(true), 48'000'000, 2) == Approx(.5 * (share + (1 - share) * (1 - .75 * .75))));
   // Autocast: half the bytes of weights and activations, and 6 bytes a weight cast: 6,000,000 of 24 ms.
   const double of_half = 4.004 / 18;
-  CHECK(half().of_layer(backward(false, "amp-bf16"), 24'000'000, 1) == Approx(.5 * (of_half + (1 - of_half) * .25)));
+  CHECK(half().of_layer(backward(false, Dtype::amp_bf16), 24'000'000, 1) ==
+        Approx(.5 * (of_half + (1 - of_half) * .25)));
 }

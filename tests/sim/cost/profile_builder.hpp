@@ -45,7 +45,7 @@ struct ProfileBuilder {
     key.probe = Probe::layer;
     key.implementation = "pipeline";
     key.operation = operation;
-    key.dtype = "fp32";
+    key.dtype = Dtype::fp32;
     key.in = in;
     key.out = out;
     key.size = rows;
@@ -60,7 +60,7 @@ struct ProfileBuilder {
     MeasuredKey key;
     key.probe = Probe::loss;
     key.implementation = "pipeline";
-    key.dtype = "fp32";
+    key.dtype = Dtype::fp32;
     return add(key, points);
   }
 

@@ -24,7 +24,7 @@ TEST_CASE("fill and drain") {
 
 TEST_CASE("fill and drain by GPU: the last stage may be on the first one") {
   RunResult run = drawn_run(2, {{0, "aabbBBAAA."}, {1, "...aaAABBB"}});
-  run.stages = {{0, 0, 1, 2, 2}, {1, 1, 1, 2, 2}, {1, 2, 1, 2, 2}, {0, 3, 1, 2, 2}};
+  run.stages = {{{0}, 0, 1, 2, 2}, {{1}, 1, 1, 2, 2}, {{1}, 2, 1, 2, 2}, {{0}, 3, 1, 2, 2}};
   const FillAndDrain ends = fill_and_drain(run);
   CHECK(ends.fill_ns == 3'000'000);
   CHECK(ends.drain_ns == 1'000'000);

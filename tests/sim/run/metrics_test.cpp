@@ -90,7 +90,7 @@ TEST_CASE("a GPU without any task is idle for the whole step") {
 
 TEST_CASE("operations carry their stage where a GPU holds several, and are in order of execution") {
   RunResult run = drawn_run(2, {{0, "aabb..AABB"}, {1, "..aabb...."}});
-  run.stages[1].worker = 0;
+  run.stages[1].workers = {0};
   run.timeline.spans[1].stage = 1;
   std::swap(run.timeline.spans[0], run.timeline.spans[3]);
   const RunMetrics metrics = compute_metrics(run);

@@ -199,7 +199,7 @@ TEST_CASE("a link carries one message after another") {
     for (const Span& span : run.timeline.spans) {
       if (!is_send(span.kind)) continue;
       const auto to = static_cast<std::size_t>(other_stage(span.kind, span.stage));
-      by_link[{span.worker, run.stages.at(to).worker}].emplace_back(span.start_ns, span.end_ns);
+      by_link[{span.worker, only_worker(run.stages.at(to))}].emplace_back(span.start_ns, span.end_ns);
     }
     CHECK(by_link.size() >= 2);
     for (auto& [link, messages] : by_link) {

@@ -1,0 +1,52 @@
+#include "sim/plan/one_thread_step.hpp"
+
+#include "sim/plan/stage_tasks.hpp"
+
+namespace pdl {
+namespace {
+
+class OneThreadStep {
+ public:
+  explicit OneThreadStep(const Plan& plan)
+      : tasks_(plan, builder_), stages_(static_cast<std::int32_t>(plan.stages.size())) {}
+
+  TaskGraph build(const std::vector<Operation>& operations) && {
+    tasks_.add_straggler(0, 0);
+    for (const Operation& operation : operations) {
+      const bool forward = operation.kind == OperationKind::forward;
+      if (!forward) tasks_.add_delay(stages_ - 1, operation.microbatch, 0);
+      for (std::int32_t i = 0; i < stages_; ++i) {
+        const std::int32_t stage = forward ? i : stages_ - 1 - i;
+        if (i > 0) add_joined_copy(forward ? stage - 1 : stage + 1, stage, operation.microbatch);
+        tasks_.add_compute(task_kind(operation.kind), stage, operation.microbatch, 0);
+      }
+    }
+    for (std::int32_t stage = 0; stage < stages_; ++stage) tasks_.add_optimizer(stage, 0);
+    return std::move(builder_).build(static_cast<std::uint32_t>(stages_), 1);
+  }
+
+ private:
+  void add_joined_copy(std::int32_t from_stage, std::int32_t to_stage, std::int32_t microbatch) {
+    const bool forward = to_stage > from_stage;
+    const std::uint32_t group = builder_.add_group();
+    const auto add = [&](TaskKind kind, std::int32_t stage) {
+      const std::int32_t worker = tasks_.worker_of(stage);
+      builder_.add_task({tasks_.transfer_work(kind, from_stage, to_stage, microbatch),
+                         stream_of(worker, StreamRole::compute, 0), 0, group, worker, stage, microbatch, kind});
+    };
+    add(forward ? TaskKind::send_forward : TaskKind::send_backward, from_stage);
+    add(forward ? TaskKind::receive_forward : TaskKind::receive_backward, to_stage);
+  }
+
+  TaskGraphBuilder builder_;
+  StageTasks tasks_;
+  std::int32_t stages_;
+};
+
+}  // namespace
+
+TaskGraph one_thread_step(const Plan& plan, const PipelineOrder& order) {
+  return OneThreadStep(plan).build(order.workers.front());
+}
+
+}  // namespace pdl

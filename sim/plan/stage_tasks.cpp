@@ -1,0 +1,91 @@
+#include "sim/plan/stage_tasks.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "sim/plan/buffers.hpp"
+
+namespace pdl {
+
+TaskKind task_kind(OperationKind kind) {
+  switch (kind) {
+    case OperationKind::forward: return TaskKind::forward;
+    case OperationKind::backward: return TaskKind::backward;
+    case OperationKind::backward_input: return TaskKind::backward_input;
+    case OperationKind::backward_weight: return TaskKind::backward_weight;
+    case OperationKind::send_forward: return TaskKind::send_forward;
+    case OperationKind::receive_forward: return TaskKind::receive_forward;
+    case OperationKind::send_backward: return TaskKind::send_backward;
+    case OperationKind::receive_backward: return TaskKind::receive_backward;
+  }
+  throw std::logic_error("an operation of no kind");
+}
+
+StageTasks::StageTasks(const Plan& plan, TaskGraphBuilder& builder)
+    : plan_(plan), builder_(builder), last_gradient_(plan.stages.size(), kNone) {}
+
+Work StageTasks::work_of(TaskKind kind, std::int32_t stage_index) const {
+  Work work;
+  work.kind = kind;
+  work.implementation = implementation_of(plan_.parallel.program);
+  work.first_layer = stage(stage_index).first_layer;
+  work.layer_count = stage(stage_index).layer_count;
+  return work;
+}
+
+TaskId StageTasks::add_on_compute_stream(const Work& work, std::int32_t stage, std::int32_t microbatch,
+                                         std::uint32_t host) {
+  const std::int32_t worker = worker_of(stage);
+  return builder_.add_task({builder_.add_work(work), stream_of(worker, StreamRole::compute, 0), host, kNone, worker,
+                            stage, microbatch, work.kind});
+}
+
+TaskId StageTasks::add_compute(TaskKind kind, std::int32_t stage, std::int32_t microbatch, std::uint32_t host) {
+  Work work = work_of(kind, stage);
+  work.rows = plan_.microbatch_rows[static_cast<std::size_t>(microbatch)];
+  const bool whole_or_input = kind == TaskKind::backward || kind == TaskKind::backward_input;
+  work.loss = whole_or_input && is_last(stage);
+  work.input_gradient = !(whole_or_input && is_first(stage));
+  const bool writes_gradients = kind == TaskKind::backward || kind == TaskKind::backward_weight;
+  if (writes_gradients) work.accumulate = last_gradient(stage) != kNone;
+  const TaskId task = add_on_compute_stream(work, stage, microbatch, host);
+  if (writes_gradients) last_gradient_[static_cast<std::size_t>(stage)] = task;
+  return task;
+}
+
+TaskId StageTasks::add_optimizer(std::int32_t stage, std::uint32_t host) {
+  return add_on_compute_stream(work_of(TaskKind::optimizer, stage), stage, -1, host);
+}
+
+void StageTasks::add_sleep(std::int32_t stage, std::int32_t microbatch, std::uint32_t host, double ms) {
+  builder_.add_task(
+      {builder_.add_work(sleep_work(ms)), kNone, host, kNone, worker_of(stage), stage, microbatch, TaskKind::sleep});
+}
+
+void StageTasks::add_delay(std::int32_t stage, std::int32_t microbatch, std::uint32_t host) {
+  if (plan_.spec.delay_ms > 0) add_sleep(stage, microbatch, host, plan_.spec.delay_ms);
+}
+
+void StageTasks::add_straggler(std::int32_t worker, std::uint32_t host) {
+  const std::optional<Straggler>& straggler = plan_.spec.straggler;
+  if (!straggler || straggler->rank != worker || straggler->ms == 0) return;
+  const auto holds = [&](const Stage& stage) { return only_worker(stage) == worker; };
+  const auto stage = std::find_if(plan_.stages.begin(), plan_.stages.end(), holds);
+  add_sleep(static_cast<std::int32_t>(stage - plan_.stages.begin()), -1, host, straggler->ms);
+}
+
+std::uint32_t StageTasks::transfer_work(TaskKind kind, std::int32_t from_stage, std::int32_t to_stage,
+                                        std::int32_t microbatch) {
+  const std::int64_t width =
+      plan_.spec.model.layers[static_cast<std::size_t>(stage(std::max(from_stage, to_stage)).first_layer)].in_features;
+  Work work;
+  work.kind = kind;
+  work.implementation = implementation_of(plan_.parallel.program);
+  work.from_worker = worker_of(from_stage);
+  work.to_worker = worker_of(to_stage);
+  work.rows = plan_.microbatch_rows[static_cast<std::size_t>(microbatch)];
+  work.bytes = work.rows * width * bytes_per_activation(plan_);
+  return builder_.add_work(work);
+}
+
+}  // namespace pdl

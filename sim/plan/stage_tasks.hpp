@@ -1,0 +1,50 @@
+// The tasks of one stage that both programs with stages have: computation, optimizer, sleeps of the host, and what a
+// transfer between two stages moves.
+//
+//   StageTasks tasks(plan, builder);
+//   const TaskId b0 = tasks.add_compute(TaskKind::backward, /*stage=*/1, /*microbatch=*/0, /*host=*/1);
+//   tasks.last_gradient(1)      // b0: the next backward of stage 1 in this step adds to what it wrote
+#pragma once
+
+#include <vector>
+
+#include "sim/plan/plan.hpp"
+
+namespace pdl {
+
+TaskKind task_kind(OperationKind kind);
+
+class StageTasks {
+ public:
+  /// Both must outlive this.
+  StageTasks(const Plan& plan, TaskGraphBuilder& builder);
+
+  const Stage& stage(std::int32_t index) const { return plan_.stages[static_cast<std::size_t>(index)]; }
+  std::int32_t worker_of(std::int32_t stage_index) const { return only_worker(stage(stage_index)); }
+  bool is_first(std::int32_t stage) const { return is_first_stage(plan_.stages, static_cast<std::size_t>(stage)); }
+  bool is_last(std::int32_t stage) const { return is_last_stage(plan_.stages, static_cast<std::size_t>(stage)); }
+
+  TaskId add_compute(TaskKind kind, std::int32_t stage, std::int32_t microbatch, std::uint32_t host);
+  TaskId add_optimizer(std::int32_t stage, std::uint32_t host);
+  /// --delay-ms, where it is given: before a backward.
+  void add_delay(std::int32_t stage, std::int32_t microbatch, std::uint32_t host);
+  /// --straggler, where it is this worker: at the start of the step.
+  void add_straggler(std::int32_t worker, std::uint32_t host);
+
+  /// What moves between two neighbouring stages: the input of the higher one, or its gradient.
+  std::uint32_t transfer_work(TaskKind kind, std::int32_t from_stage, std::int32_t to_stage, std::int32_t microbatch);
+
+  /// The last task that wrote the stage's gradients in this step; kNone: none yet.
+  TaskId last_gradient(std::int32_t stage) const { return last_gradient_[static_cast<std::size_t>(stage)]; }
+
+ private:
+  Work work_of(TaskKind kind, std::int32_t stage) const;
+  TaskId add_on_compute_stream(const Work& work, std::int32_t stage, std::int32_t microbatch, std::uint32_t host);
+  void add_sleep(std::int32_t stage, std::int32_t microbatch, std::uint32_t host, double ms);
+
+  const Plan& plan_;
+  TaskGraphBuilder& builder_;
+  std::vector<TaskId> last_gradient_;  // by stage
+};
+
+}  // namespace pdl
