@@ -24,9 +24,9 @@ struct ProbeOptions {
   std::string device = "cuda";  // cuda or cpu
   std::int64_t gpus = 0;        // GPUs, or workers on CPU; 0: all GPUs there are, 2 on CPU
   /// Empty lists: what suits the device, chosen by the probe.
-  std::vector<std::int64_t> dims;   // width of square layers
-  std::vector<std::int64_t> rows;   // samples of a micro-batch
-  std::vector<Dtype> dtypes;        // the pipeline's stages have fp32 and tf32 only
+  std::vector<std::int64_t> dims;  // width of square layers
+  std::vector<std::int64_t> rows;  // samples of a micro-batch
+  std::vector<Dtype> dtypes;       // the pipeline's stages have fp32 and tf32 only
   /// Of all but fp32; empty: 1024, 4096, 8192 where `dims` is left open, else `dims`.
   std::vector<std::int64_t> tensor_core_dims;
   /// Fewer only in the one-thread programs; 0: 32 on CUDA where `rows` is left open.

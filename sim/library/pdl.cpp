@@ -10,6 +10,7 @@
 #include "sim/run/metrics.hpp"
 #include "sim/run/run_json.hpp"
 #include "sim/run/span_kinds.hpp"
+#include "sim/spec/settings.hpp"
 #include "sim/study/sweep.hpp"
 
 namespace pdl {
@@ -153,7 +154,7 @@ std::vector<KnownProfile> known_profiles() {
 
 std::vector<KnownSetting> known_settings() {
   std::vector<KnownSetting> known;
-  for (const Setting& row : all_settings()) known.push_back({row.name, row.value_name, row.help});
+  for (const SettingRow& row : all_settings()) known.push_back({row.name, row.value_name, row.help});
   return known;
 }
 

@@ -75,7 +75,7 @@ std::vector<SettingDifference> settings_that_differ(const RunSpec& a, const RunS
   };
   const auto of_a = to_settings(a), of_b = to_settings(b);
   std::vector<SettingDifference> differences;
-  for (const Setting& row : all_settings()) {
+  for (const SettingRow& row : all_settings()) {
     const std::string left = value(of_a, row.name), right = value(of_b, row.name);
     if (left != right) differences.push_back({row.name, left, right});
   }

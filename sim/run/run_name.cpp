@@ -9,7 +9,7 @@ std::string run_name(const RunSpec& spec) {
   std::string name;
   for (const NamePlace place : {NamePlace::strategy, NamePlace::gpus, NamePlace::model, NamePlace::execution,
                                 NamePlace::recompute, NamePlace::further, NamePlace::last}) {
-    for (const Setting& setting : all_settings()) {
+    for (const SettingRow& setting : all_settings()) {
       if (setting.in_run_name && setting.name_place == place) name += setting.in_run_name(spec);
     }
   }

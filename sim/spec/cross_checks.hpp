@@ -5,7 +5,7 @@
 //
 // Each throws InputError with the place of the setting that is most likely meant otherwise. parse_run_spec.cpp has
 // their order: what a check asks of the spec has been read before it. Not here: a setting that says nothing beside
-// others, which its row knows (Setting::no_meaning), and defaults (defaults.hpp). Internal to sim/spec.
+// others, which its row knows (SettingRow::no_meaning), and defaults (defaults.hpp). Internal to sim/spec.
 #pragma once
 
 #include <cstdint>

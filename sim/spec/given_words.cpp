@@ -12,7 +12,7 @@ namespace pdl::setting_words {
 
 Given collect(std::span<const SettingValue> values) {
   std::vector<std::string> known;
-  for (const Setting& setting : all_settings()) known.push_back(setting.name);
+  for (const SettingRow& setting : all_settings()) known.push_back(setting.name);
   Given given;
   for (const SettingValue& setting : values) {
     if (std::find(known.begin(), known.end(), setting.name) == known.end()) {

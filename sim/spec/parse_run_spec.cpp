@@ -15,7 +15,7 @@ using namespace setting_words;
 
 namespace {
 
-void refuse_without_meaning(const Setting& row, const SettingValue& value, const RunSpec& spec) {
+void refuse_without_meaning(const SettingRow& row, const SettingValue& value, const RunSpec& spec) {
   const auto refusal = row.no_meaning(value, spec);
   if (!refusal) return;
   if (refusal->rest_may_stand) throw WithoutMeaning(value.place, refusal->found, refusal->expected, row.name);
@@ -28,11 +28,11 @@ class Reading {
   Reading(const Given& given, RunSpec& spec) : given_(given), spec_(spec) {}
 
   void take(Turn turn) {
-    for (const Setting& row : all_settings()) {
+    for (const SettingRow& row : all_settings()) {
       const SettingValue* value = row.no_meaning && row.asked == turn ? find(given_, row.name) : nullptr;
       if (value) refuse_without_meaning(row, *value, spec_);
     }
-    for (const Setting& row : all_settings()) {
+    for (const SettingRow& row : all_settings()) {
       const SettingValue* value = row.turn == turn ? find(given_, row.name) : nullptr;
       if (value) row.read(*value, row.range, spec_);
     }

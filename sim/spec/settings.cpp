@@ -7,9 +7,9 @@
 
 namespace pdl {
 
-std::span<const Setting> all_settings() {
-  static const std::vector<Setting> all = [] {
-    std::vector<Setting> rows;
+std::span<const SettingRow> all_settings() {
+  static const std::vector<SettingRow> all = [] {
+    std::vector<SettingRow> rows;
     for (auto* theme : {setting_rows::model, setting_rows::mesh, setting_rows::schedule, setting_rows::execution,
                         setting_rows::data_parallel, setting_rows::measurement, setting_rows::cluster,
                         setting_rows::synthetic_costs}) {
@@ -20,39 +20,40 @@ std::span<const Setting> all_settings() {
   return all;
 }
 
-const Setting* find_row(const std::string& name) {
+const SettingRow* find_row(const std::string& name) {
   const auto all = all_settings();
-  const auto found = std::find_if(all.begin(), all.end(), [&](const Setting& setting) { return setting.name == name; });
+  const auto found =
+      std::find_if(all.begin(), all.end(), [&](const SettingRow& setting) { return setting.name == name; });
   return found == all.end() ? nullptr : &*found;
 }
 
-std::string help_of(const Setting& setting) {
+std::string help_of(const SettingRow& setting) {
   if (!setting.usual_in_help) return setting.help;
   if (!setting.usual_words.empty()) return setting.help + " (" + setting.usual_words + ")";
   return setting.help + (setting.usual.empty() ? "" : " (default " + setting.usual + ")");
 }
 
-bool is_synthetic_cost(const Setting& setting) {
+bool is_synthetic_cost(const SettingRow& setting) {
   return setting.values == Values::cost || setting.values == Values::cost_by_stage;
 }
 
 bool is_synthetic_cost(const std::string& name) {
-  const Setting* row = find_row(name);
+  const SettingRow* row = find_row(name);
   return row && is_synthetic_cost(*row);
 }
 
-bool is_number(const Setting& setting) {
+bool is_number(const SettingRow& setting) {
   return setting.values == Values::whole || setting.values == Values::number || is_synthetic_cost(setting);
 }
 
 bool has_value_a_stage(const std::string& name) {
-  const Setting* row = find_row(name);
+  const SettingRow* row = find_row(name);
   return row && row->values == Values::cost_by_stage;
 }
 
 std::vector<SettingValue> to_settings(const RunSpec& spec) {
   std::vector<SettingValue> settings;
-  for (const Setting& row : all_settings()) {
+  for (const SettingRow& row : all_settings()) {
     const std::optional<std::string> text = row.write(spec);
     if (text && (row.written_if_usual || *text != row.usual)) settings.push_back({row.name, *text, row.name});
   }

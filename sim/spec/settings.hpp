@@ -1,7 +1,7 @@
 // The settings of a run, one row each. What the command line, the JSON of a run, scenario files, sweeps, the names of
 // runs and docs/settings.md know of a setting they read here.
 //
-//   for (const Setting& setting : all_settings()) add_flag("--" + setting.name, setting.value_name, help_of(setting));
+//   for (const SettingRow& setting : all_settings()) add_flag("--" + setting.name, setting.value_name, help_of(setting));
 //   find_row("bucket-mb")->write(spec)      // "25"
 //   is_synthetic_cost("tf")                 // true
 //
@@ -80,7 +80,7 @@ using Needs = std::vector<std::pair<std::string, std::string>>;
 /// Where a setting stands in the name of a run (sim/run/run_name.hpp); those of one place in the order of the table.
 enum class NamePlace { strategy, gpus, model, execution, recompute, further, last };
 
-struct Setting {
+struct SettingRow {
   std::string name = {};         // "bucket-mb", without dashes
   std::string value_name = {};   // "MIB", "fp32|tf32"
   std::string help = {};         // what it is, without its default
@@ -117,21 +117,21 @@ struct Setting {
 };
 
 /// In the order of help texts, of the settings of a spec, and of the columns and rows of a sweep.
-std::span<const Setting> all_settings();
+std::span<const SettingRow> all_settings();
 
 /// nullptr if there is no such setting.
-const Setting* find_row(const std::string& name);
+const SettingRow* find_row(const std::string& name);
 
 /// "number of layers (default 8)"
-std::string help_of(const Setting& setting);
+std::string help_of(const SettingRow& setting);
 
 /// What is given in place of a profile: any of them is beside one a contradiction.
-bool is_synthetic_cost(const Setting& setting);
+bool is_synthetic_cost(const SettingRow& setting);
 /// False for what is no setting.
 bool is_synthetic_cost(const std::string& name);
 
 /// A setting whose values are numbers: its column stands to the right.
-bool is_number(const Setting& setting);
+bool is_number(const SettingRow& setting);
 
 /// True if a value may be a list: one for every stage. False for what is no setting.
 bool has_value_a_stage(const std::string& name);

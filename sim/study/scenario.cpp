@@ -19,7 +19,7 @@ const std::array<std::string, 9> kKeys = {"id",   "title",          "source",  "
 
 std::vector<std::string> setting_names() {
   std::vector<std::string> names;
-  for (const Setting& setting : all_settings()) names.push_back(setting.name);
+  for (const SettingRow& setting : all_settings()) names.push_back(setting.name);
   return names;
 }
 

@@ -57,7 +57,7 @@ std::string same_value(const std::string& text) {
 }
 
 /// Refuses a value that is wrong whatever is given beside it: it is tried with all else as simple as can be.
-void check_alone(const Setting& setting, const SettingValue& value) {
+void check_alone(const SettingRow& setting, const SettingValue& value) {
   std::vector<SettingValue> values = {value};
   for (const char* name : {"tf", "tb"}) {
     if (value.name != name && setting.beside_synthetic_costs) values.push_back({name, "1", name});
@@ -121,7 +121,7 @@ void leave_out_words_without_meaning(std::vector<std::vector<SettingValue>>& row
 }  // namespace
 
 std::vector<SettingValue> expand_setting(const SettingValue& given) {
-  const Setting* row = find_row(given.name);
+  const SettingRow* row = find_row(given.name);
   const bool whole = row && row->values == Values::whole, cost = row && is_synthetic_cost(*row);
   std::vector<SettingValue> values;
   for (const std::string& item : split_at(given.value, ',')) {
@@ -151,7 +151,7 @@ Combinations combine_settings(std::span<const SettingValue> given) {
   Combinations result;
   std::vector<std::vector<SettingValue>>& all = result.rows;
   all = {{}};
-  for (const Setting& row : all_settings()) {
+  for (const SettingRow& row : all_settings()) {
     for (const SettingValue& setting : given) {
       if (setting.name != row.name) continue;
       const std::vector<SettingValue> values = expand_setting(setting);

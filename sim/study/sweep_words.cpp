@@ -8,7 +8,7 @@ namespace pdl {
 namespace {
 
 /// Words that to_settings() leaves out where they say nothing special: of a pipeline, what they are then.
-std::string left_out(const SweepRow& row, const Setting& setting) {
+std::string left_out(const SweepRow& row, const SettingRow& setting) {
   const SettingValue* strategy = find_setting(row.settings, "strategy");
   if (!strategy || strategy->value != "pp" || !setting.left_out) return "-";
   return setting.left_out(row.settings);
@@ -17,7 +17,7 @@ std::string left_out(const SweepRow& row, const Setting& setting) {
 template <typename Wanted>
 std::vector<std::string> words_where(Wanted wanted) {
   std::vector<std::string> words;
-  for (const Setting& setting : all_settings()) {
+  for (const SettingRow& setting : all_settings()) {
     if (wanted(setting.name)) words.push_back(setting.name);
   }
   return words;
@@ -27,7 +27,7 @@ std::vector<std::string> words_where(Wanted wanted) {
 
 std::string word_of(const SweepRow& row, const std::string& name) {
   const SettingValue* strategy = find_setting(row.settings, "strategy");
-  const Setting& setting = *find_row(name);
+  const SettingRow& setting = *find_row(name);
   // `--schedule naive` may be given beside mp, whose order that is.
   if (strategy && strategy->value != "pp" && setting.of_pipelines) return "-";
   if (const SettingValue* given = find_setting(row.given, name)) return given->value;

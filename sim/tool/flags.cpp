@@ -62,7 +62,7 @@ std::optional<std::string> OnceFlag::value() const {
 }
 
 SettingFlags::SettingFlags(CLI::App& app, const std::string& more_values) {
-  for (const Setting& setting : all_settings()) {
+  for (const SettingRow& setting : all_settings()) {
     flags_.push_back(std::make_unique<OnceFlag>(app, "--" + setting.name, setting.value_name + more_values,
                                                 help_of(setting), setting.values == Values::on_off));
   }

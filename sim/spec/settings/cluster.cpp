@@ -21,7 +21,7 @@ Needs needs_two_hosts(const SettingValue&) {
 
 }  // namespace
 
-std::vector<Setting> cluster() {
+std::vector<SettingRow> cluster() {
   return {
       {.name = "hosts",
        .value_name = "H",

@@ -46,7 +46,7 @@ std::optional<std::string> straggler_text(const RunSpec& spec) {
   return std::to_string(spec.straggler->rank) + ":" + to_text(spec.straggler->ms);
 }
 
-std::vector<Setting> rounds() {
+std::vector<SettingRow> rounds() {
   return {
       {.name = "accum",
        .value_name = "K",
@@ -82,7 +82,7 @@ std::vector<Setting> rounds() {
   };
 }
 
-std::vector<Setting> buckets() {
+std::vector<SettingRow> buckets() {
   return {
       {.name = "bucket-mb",
        .value_name = "MIB",
@@ -141,7 +141,7 @@ std::vector<Setting> buckets() {
   };
 }
 
-std::vector<Setting> sleeps_and_scale() {
+std::vector<SettingRow> sleeps_and_scale() {
   return {
       {.name = "delay-ms",
        .value_name = "MS",
@@ -199,8 +199,8 @@ std::vector<Setting> sleeps_and_scale() {
 
 }  // namespace
 
-std::vector<Setting> data_parallel() {
-  std::vector<Setting> rows;
+std::vector<SettingRow> data_parallel() {
+  std::vector<SettingRow> rows;
   for (auto* part : {rounds, buckets, sleeps_and_scale}) std::ranges::move(part(), std::back_inserter(rows));
   return rows;
 }

@@ -6,7 +6,7 @@ namespace pdl::setting_rows {
 
 using namespace setting_words;
 
-std::vector<Setting> execution() {
+std::vector<SettingRow> execution() {
   return {
       {.name = "dtype",
        .value_name = any_of(kDtypes),

@@ -3,7 +3,7 @@
 
 namespace pdl::setting_rows {
 
-std::vector<Setting> measurement() {
+std::vector<SettingRow> measurement() {
   return {
       {.name = "seed",
        .value_name = "N",

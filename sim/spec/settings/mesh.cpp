@@ -1,6 +1,6 @@
 // On how many GPUs, and what each of them has of the model and of the batch.
-#include "sim/spec/setting_words.hpp"
 #include "sim/spec/mesh.hpp"
+#include "sim/spec/setting_words.hpp"
 #include "sim/spec/settings/rows.hpp"
 
 namespace pdl::setting_rows {
@@ -19,7 +19,7 @@ std::optional<std::string> of_replicas(const RunSpec& spec, std::int64_t number)
 
 }  // namespace
 
-std::vector<Setting> mesh() {
+std::vector<SettingRow> mesh() {
   return {
       {.name = "gpus",
        .value_name = "N",

@@ -21,7 +21,7 @@ std::optional<std::string> of_mlp(const RunSpec& spec, std::int64_t number) {
 
 }  // namespace
 
-std::vector<Setting> model() {
+std::vector<SettingRow> model() {
   return {
       {.name = "model",
        .value_name = "mlp|FILE.json",

@@ -15,14 +15,14 @@ namespace pdl::setting_rows {
 
 inline constexpr double kMillion = 1e6;
 
-std::vector<Setting> model();
-std::vector<Setting> mesh();
-std::vector<Setting> schedule();
-std::vector<Setting> execution();
-std::vector<Setting> data_parallel();
-std::vector<Setting> measurement();
-std::vector<Setting> cluster();
-std::vector<Setting> synthetic_costs();
+std::vector<SettingRow> model();
+std::vector<SettingRow> mesh();
+std::vector<SettingRow> schedule();
+std::vector<SettingRow> execution();
+std::vector<SettingRow> data_parallel();
+std::vector<SettingRow> measurement();
+std::vector<SettingRow> cluster();
+std::vector<SettingRow> synthetic_costs();
 
 /// The value as a number within the range. Throw InputError.
 std::int64_t whole_of(const SettingValue& value, const Range& range);

@@ -51,7 +51,7 @@ std::optional<NoMeaning> beside_data_parallel(const SettingValue& value, const R
 
 }  // namespace
 
-std::vector<Setting> schedule() {
+std::vector<SettingRow> schedule() {
   return {
       {.name = "schedule",
        .value_name = "NAME|auto|FILE.csv",

@@ -45,7 +45,7 @@ Needs needs_stages(const SettingValue& value) {
 
 }  // namespace
 
-std::vector<Setting> synthetic_costs() {
+std::vector<SettingRow> synthetic_costs() {
   return {
       {.name = "tf",
        .value_name = "MS|MS,MS...",

@@ -59,7 +59,7 @@ TEST_CASE("each word of an enumeration is refused with a hint only where it is a
   CHECK_THAT(message("--tensor-parallel 2"),
              ContainsSubstring("found an unknown setting tensor-parallel, expected one of model,"));
   // What is said not to be modelled is indeed no word of any of these settings.
-  for (const Setting& setting : all_settings()) {
+  for (const SettingRow& setting : all_settings()) {
     for (const char* word : {"tp", "fsdp", "bf16", "fp16", "fp8", "adamw", "dualpipe"}) {
       if (!not_modelled(setting.name, word).empty())
         CHECK_THAT(message("--" + setting.name + " " + word), ContainsSubstring(not_modelled(setting.name, word)));

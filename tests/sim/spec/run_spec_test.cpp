@@ -100,7 +100,7 @@ TEST_CASE("every word there is, given differently from its default, is among the
       given.insert(name);
     }
   }
-  for (const Setting& setting : all_settings()) {
+  for (const SettingRow& setting : all_settings()) {
     INFO("a word that this test does not give: " << setting.name);
     CHECK(given.contains(setting.name));
   }

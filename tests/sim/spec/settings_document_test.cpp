@@ -36,19 +36,19 @@ std::string number(double value) {
   return whole ? std::to_string(static_cast<std::int64_t>(value)) : to_text(value);
 }
 
-std::string range_text(const Setting& setting) {
+std::string range_text(const SettingRow& setting) {
   if (!is_number(setting)) return "";
   const std::string least = setting.range.above_least ? "above 0" : number(setting.range.least);
   return setting.range.largest > 1e300 ? "from " + least : least + " to " + number(setting.range.largest);
 }
 
-std::string default_text(const Setting& setting) {
+std::string default_text(const SettingRow& setting) {
   const std::string words = setting.usual_words.empty() ? setting.usual : setting.usual_words;
   if (words.starts_with("default: ")) return words.substr(std::string("default: ").size());
   return words.starts_with("default ") ? words.substr(std::string("default ").size()) : words;
 }
 
-std::string config_text(const Setting& setting) {
+std::string config_text(const SettingRow& setting) {
   if (!setting.written_if_usual) return "unless the default";
   return setting.write(RunSpec()) ? "always" : "where there is one";
 }
@@ -57,7 +57,7 @@ std::string document() {
   std::string text = kHead;
   text += "| setting | | range | default | means something | in `config` | sweep | in a run's name |\n";
   text += "|:---|:---|:---|:---|:---|:---|:---|:---|\n";
-  for (const Setting& setting : all_settings()) {
+  for (const SettingRow& setting : all_settings()) {
     const bool ranges = setting.values == Values::whole || is_synthetic_cost(setting);
     text += "| `--" + setting.name + " " + cell(setting.value_name) + "` | " + cell(setting.help) + " | " +
             range_text(setting) + " | " + default_text(setting) + " | " + setting.meaningful + " | " +

@@ -97,18 +97,18 @@ RunSpec spec_with_all() {
   return spec;
 }
 
-void check_samples(void (*check)(const Setting&, const Sample&)) {
+void check_samples(void (*check)(const SettingRow&, const Sample&)) {
   const TemporaryFolder folder;
   const std::string file = folder.write("one.json", R"({"layers": [{"kind": "linear_relu", "in": 12, "out": 20}]})");
   std::set<std::string> sampled;
   for (const Sample& sample : samples(file)) {
     INFO(sample.beside << " --" << sample.name << " " << sample.value);
-    const Setting* setting = find_row(sample.name);
+    const SettingRow* setting = find_row(sample.name);
     REQUIRE(setting);
     check(*setting, sample);
     sampled.insert(sample.name);
   }
-  for (const Setting& setting : all_settings()) {
+  for (const SettingRow& setting : all_settings()) {
     INFO("a setting without a sample: " << setting.name);
     CHECK(sampled.contains(setting.name));
   }
@@ -118,7 +118,7 @@ void check_samples(void (*check)(const Setting&, const Sample&)) {
 
 TEST_CASE("every setting has a name of its own, help, a reader and a writer") {
   std::set<std::string> names;
-  for (const Setting& setting : all_settings()) {
+  for (const SettingRow& setting : all_settings()) {
     INFO(setting.name);
     CHECK(names.insert(setting.name).second);
     CHECK(find_row(setting.name) == &setting);
@@ -136,7 +136,7 @@ TEST_CASE("every setting has a name of its own, help, a reader and a writer") {
 
 TEST_CASE("a default is what a spec has where nothing is said, and in its range") {
   int numbers = 0;
-  for (const Setting& setting : all_settings()) {
+  for (const SettingRow& setting : all_settings()) {
     if (setting.usual.empty()) continue;
     INFO(setting.name);
     RunSpec spec = spec_with_all();
@@ -152,7 +152,7 @@ TEST_CASE("a default is what a spec has where nothing is said, and in its range"
 }
 
 TEST_CASE("a setting takes both ends of its range, and nothing beyond them") {
-  for (const Setting& setting : all_settings()) {
+  for (const SettingRow& setting : all_settings()) {
     if (!is_number(setting)) continue;
     INFO(setting.name);
     const bool whole = setting.values == Values::whole || setting.name == "seed" || setting.name == "repeat";
@@ -175,7 +175,7 @@ TEST_CASE("a setting takes both ends of its range, and nothing beyond them") {
 }
 
 TEST_CASE("what a setting's writer writes, its reader takes back") {
-  check_samples([](const Setting& setting, const Sample& sample) {
+  check_samples([](const SettingRow& setting, const Sample& sample) {
     const RunSpec once = parse_run_spec(words_of(sample));
     const std::vector<SettingValue> written = to_settings(once);
     CHECK(value_of(written, setting.name) == sample.value);
@@ -188,7 +188,7 @@ TEST_CASE("what a setting's writer writes, its reader takes back") {
 }
 
 TEST_CASE("every setting is in the JSON of a run, and reads back from it") {
-  check_samples([](const Setting& setting, const Sample& sample) {
+  check_samples([](const SettingRow& setting, const Sample& sample) {
     RunResult run = drawn_run(1, {{0, "aA"}});
     run.spec = parse_run_spec(words_of(sample));
     run.spec.model = mlp(1, 8);  // the layers of the drawn run
@@ -204,11 +204,11 @@ TEST_CASE("every setting is in the JSON of a run, and reads back from it") {
 TEST_CASE("every setting tells measured runs apart, by their file name too") {
   // A measured run has no synthetic costs and is on the network of its hosts; pp follows from gpus and dp.
   const std::set<std::string> in_no_name = {"pp", "network-gb-per-s", "network-latency-us", "tf", "tb", "tw", "tcomm"};
-  for (const Setting& setting : all_settings()) {
+  for (const SettingRow& setting : all_settings()) {
     INFO(setting.name);
     CHECK((setting.in_run_name == nullptr) == in_no_name.contains(setting.name));
   }
-  check_samples([](const Setting& setting, const Sample& sample) {
+  check_samples([](const SettingRow& setting, const Sample& sample) {
     const RunSpec with = parse_run_spec(words_of(sample)), other = without(sample);
     CHECK_FALSE(same_run(with, other));
     if (setting.in_run_name) CHECK(run_name(with) != run_name(other));
@@ -216,7 +216,7 @@ TEST_CASE("every setting tells measured runs apart, by their file name too") {
 }
 
 TEST_CASE("a sweep may vary every setting") {
-  check_samples([](const Setting& setting, const Sample& sample) {
+  check_samples([](const SettingRow& setting, const Sample& sample) {
     const std::map<std::string, std::string> other_words = {
         {"model", "mlp"},      {"strategy", "pp"}, {"schedule", "1f1b"},  {"dtype", "fp32"},      {"optimizer", "sgd"},
         {"transport", "copy"}, {"p2p", "eager"},   {"workers", "thread"}, {"straggler", "0:20.5"}};
@@ -236,7 +236,7 @@ TEST_CASE("a sweep may vary every setting") {
 }
 
 TEST_CASE("settings whose values are whole numbers or costs take ranges in a sweep") {
-  for (const Setting& setting : all_settings()) {
+  for (const SettingRow& setting : all_settings()) {
     INFO(setting.name);
     const std::size_t values = expand_setting({setting.name, "2:8:x2", setting.name}).size();
     CHECK(values == (setting.values == Values::whole || is_synthetic_cost(setting) ? 3 : 1));

@@ -300,7 +300,7 @@ TEST_CASE("help is complete and is no error") {
   const TemporaryFolder folder;
   const Process help = sim("--help", folder);
   CHECK(help.exit_code == 0);
-  for (const Setting& setting : all_settings()) CHECK_THAT(help.out, ContainsSubstring("--" + setting.name + " "));
+  for (const SettingRow& setting : all_settings()) CHECK_THAT(help.out, ContainsSubstring("--" + setting.name + " "));
   for (const char* word :
        {"--profile", "--json", "--gantt", "compare", "validate", "scenario", "profiles", "Exit codes", "Examples"}) {
     CHECK_THAT(help.out, ContainsSubstring(word));
