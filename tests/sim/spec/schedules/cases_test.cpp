@@ -270,7 +270,7 @@ TEST_CASE("one GPU: M (tf + tb) for each of its stages and no bubble, every stra
   }
 }
 
-TEST_CASE("nonsense is refused by name") {
+TEST_CASE("nonsense of schedules is refused by name") {
   CHECK(refusal("--gpus 0").starts_with("--gpus: found 0"));
   CHECK(refusal("--gpus -1").starts_with("--gpus: found -1"));
   CHECK(refusal("--microbatches 0").starts_with("--microbatches: found 0"));
