@@ -375,7 +375,8 @@ TEST_CASE("rows of several machines: a table each, the first with all rows, none
     save_profile(profile, folder / (std::string(name) + "/profile.json"));
   }
   const Scenario rows =
-      load_scenario(folder.write("a.json", scenario(std::string(kTiny) + R"(, "vary": {"gpus": [1, 2, 3, 4, 5]})")));
+      load_scenario(folder.write("a.json", scenario(std::string(kTiny) + R"(, "vary": {"gpus": [1, 2, 3, 4, 5]})")),
+                    scenario_names());
   const auto measure = [&](const std::string& where, const std::vector<std::int64_t>& gpus, double step_ms,
                            const char* card = "Tiny GPU") {
     for (const std::int64_t count : gpus) {
