@@ -6,14 +6,14 @@
 #include <set>
 #include <stdexcept>
 
-#include "sim/cost/collective_time.hpp"
-#include "sim/cost/host_times.hpp"
+#include "sim/cost/communication_price.hpp"
+#include "sim/cost/host_calls.hpp"
 #include "sim/cost/hosts_of_profile.hpp"
 #include "sim/cost/kernel_list.hpp"
 #include "sim/cost/layer_time.hpp"
 #include "sim/cost/memory_contention.hpp"
 #include "sim/cost/notices.hpp"
-#include "sim/cost/transfer_time.hpp"
+#include "sim/cost/operation_at_size.hpp"
 #include "sim/io/error.hpp"
 #include "sim/io/words.hpp"
 
@@ -37,15 +37,6 @@ const char* layer_operation(TaskKind kind) {
   }
 }
 
-const char* collective_operation(TaskKind kind) {
-  switch (kind) {
-    case TaskKind::all_reduce: return "all_reduce";
-    case TaskKind::broadcast: return "broadcast";
-    case TaskKind::reduce: return "reduce";
-    default: throw std::logic_error("no collective");
-  }
-}
-
 class Pricer {
  public:
   Pricer(const Plan& plan, const CostProfile& profile, double host_quantile)
@@ -54,41 +45,13 @@ class Pricer {
         dtype_(plan.spec.dtype),
         host_quantile_(host_quantile),
         layers_(profile, dtype_, notices_, host_quantile),
-        transfers_(profile, to_string(plan.spec.transport), notices_),
-        host_(profile, name_of(implementation_of(plan.parallel.program)), host_quantile, notices_) {
-    const std::string transport = to_string(plan.spec.transport);
-    const bool has_transfers = std::any_of(plan.graph.works.begin(), plan.graph.works.end(),
-                                           [](const Work& work) { return is_transfer(work.kind); });
-    const auto has = [&](TaskKind kind) {
-      return std::any_of(plan.graph.works.begin(), plan.graph.works.end(),
-                         [&](const Work& work) { return work.kind == kind; });
-    };
-    // A process of its own waits for its own GPU only.
-    const bool ddp = plan.parallel.program == Program::ddp;
-    step_overhead_ns_ = host_.of("step_overhead", {.workers = ddp ? 1 : plan.graph.workers}, true);
-    on_host_ = profile.host_description.device == "cpu";
-    const bool on_gpu = profile.host_description.device == "cuda";
-    if (has_transfers) transfer_issue_ns_ = host_.of("transfer_issue", {transport}, on_gpu || transport != "copy");
-    if (has_transfers) wait_issue_ns_ = host_.of("wait_issue", {transport}, on_gpu);
-    launch_latency_ns_ = host_.of("launch_latency", {}, on_gpu);
-    if (ddp) reducer_hook_ns_ = host_.of("reducer_hook", {}, true);
-    if (has(TaskKind::all_reduce)) collective_issue_ns_ = host_.of("collective_issue", {collective_transport()}, true);
-    // The Reducer of a single GPU calls allreduce too, though there is nothing for the device to do.
-    if (ddp && !has(TaskKind::all_reduce)) {
-      call_without_peers_ns_ = host_.of("collective_issue", {collective_transport(), 1}, false);
-      const bool measured = std::any_of(profile.host.begin(), profile.host.end(), [](const HostTime& host) {
-        return host.key.name == "collective_issue" && host.key.workers == 1;
-      });
-      if (call_without_peers_ns_ > 0 && !measured) {
-        notices_.say_substitute(profile.name, "host collective_issue in a group of one GPU", "that of larger groups");
-      }
-    }
-    if (has(TaskKind::sleep)) sleep_overrun_ns_ = host_.of("sleep_overrun", {}, true);
-    if (plan.spec.dtype == Dtype::amp_fp16) scaler_wait_ns_ = host_.of("scaler_wait", {}, on_gpu);
-    shares_ = on_gpu && has(TaskKind::all_reduce) && profile.host_description.multiprocessors > 0;
+        host_(profile, name_of(implementation_of(plan.parallel.program)), host_quantile, notices_),
+        calls_(host_calls(plan, profile, host_, notices_)),
+        communication_(plan, profile, calls_, host_quantile, notices_),
+        shares_(profile.host_description.device == "cuda" && has_work(plan, TaskKind::all_reduce) &&
+                profile.host_description.multiprocessors > 0),
+        on_host_(profile.host_description.device == "cpu") {
     if (shares_) contention_ = MemoryContention(profile);
-    has_receives_ = std::any_of(plan.graph.works.begin(), plan.graph.works.end(),
-                                [](const Work& work) { return is_receive(work.kind); });
   }
 
   PricedWork price() {
@@ -99,7 +62,7 @@ class Pricer {
     }
     if (shares_) {
       priced.shared.count = profile_.host_description.multiprocessors;
-      priced.shared.launch_latency_ns = std::llround(launch_latency_ns_);
+      priced.shared.launch_latency_ns = std::llround(calls_.launch_latency_ns);
     }
     if (hosts_are_alone()) {
       priced.pauses = HostPauses(profile_, dtype_, notices_);
@@ -111,7 +74,7 @@ class Pricer {
     if (const std::string notice = hosts_notice(plan_, profile_); !notice.empty()) notices_.say(notice);
     say_missing_and_fit_warnings();
     priced.warnings = notices_.texts();
-    priced.step_overhead_ns = std::llround(step_overhead_ns_);
+    priced.step_overhead_ns = std::llround(calls_.step_overhead_ns);
     return priced;
   }
 
@@ -124,15 +87,14 @@ class Pricer {
   TaskCost cost(const Work& work) {
     kernels_.clear();
     if (is_compute(work.kind)) return compute(work);
-    if (is_transfer(work.kind)) return transfer(work);
-    if (is_collective(work.kind)) return collective(work);
+    if (is_communication(work.kind)) return moving(work);
     switch (work.kind) {
       case TaskKind::sleep: {
-        const std::int64_t ns = work.sleep_ns + std::llround(sleep_overrun_ns_);
+        const std::int64_t ns = work.sleep_ns + std::llround(calls_.sleep_overrun_ns);
         return {0, ns, 0, ns};
       }
       case TaskKind::bucket_copy_in:
-      case TaskKind::bucket_copy_out: return bucket_copy(work);
+      case TaskKind::bucket_copy_out: return moving(work);
       case TaskKind::loss: {
         KernelList kernels;
         kernels.add(loss(name_of(work.implementation), work.bytes / kBytesPerNumber));
@@ -142,64 +104,10 @@ class Pricer {
     }
   }
 
-  /// By what GPUs, or workers on CPU, exchange what is not of a pipeline. DataParallel's workers on CPU are threads
-  /// that copy.
-  std::string collective_transport() const {
-    if (plan_.parallel.program == Program::ddp) return to_string(plan_.spec.transport);
-    if (profile_.host_description.device != "cpu") return plan_.spec.transport == Transport::gloo ? "gloo" : "nccl";
-    return plan_.parallel.program == Program::data_parallel ? "copy" : "gloo";
-  }
-
-  TaskCost collective(const Work& work) {
-    Collective wanted;
-    wanted.operation = collective_operation(work.kind);
-    wanted.transport = collective_transport();
-    const WorkerGroup& group = worker_group_of(plan_.graph, work);
-    wanted.ranks = std::ssize(group);
-    wanted.bytes = work.bytes;
-    wanted.hosts = plan_.parallel.mesh.hosts_of(group);
-    wanted.network_bytes_per_s = plan_.spec.network_gb_per_s * 1e9;
-    wanted.network_latency_ns = plan_.spec.network_latency_us * 1e3;
-    wanted.network_given =
-        plan_.spec.given.contains("network-gb-per-s") || plan_.spec.given.contains("network-latency-us");
-    const CollectiveTime time = collectives_.at(wanted);
-    KernelList kernels;
-    // DataParallel moves a chunk of several tensors as one (flatten_dense_tensors).
-    if (work.kind != TaskKind::all_reduce && work.tensors > 1) kernels.add(of_bucket("join", work.bytes));
-    // DDP calls c10d for its one GPU; DataParallel calls NCCL for all of them.
-    kernels.add_collective(time.device_ns, work.kind == TaskKind::all_reduce ? collective_issue_ns_ : time.issue_ns,
-                           time.blocks);
-    if (on_host_ && plan_.parallel.program == Program::data_parallel) return of_kernels(kernels);
-    kernels_ = kernels.kernels();
-    return kernels.cost(std::llround(launch_latency_ns_));
-  }
-
-  /// A plain copy is recorded without its kernel (CUPTI calls it a memory copy, not a kernel): it has the thread blocks
-  /// of the copy in, which moves as much.
-  OperationTime of_bucket(const std::string& operation, std::int64_t bytes) {
-    for (const MeasuredCurve& measured : profile_.of(Probe::bucket)) {
-      if (measured.key.operation != operation) continue;
-      OperationTime time = at_size(measured, std::max<std::int64_t>(bytes / kBytesPerNumber, 1));
-      if (time.kernels->empty() && operation == "copy_out") time.kernels = of_bucket("copy_in", bytes).kernels;
-      return time;
-    }
-    throw InputError("profile " + profile_.name, "no measurement of bucket " + operation,
-                     "one: pdl-calibrate measures it");
-  }
-
-  /// In: the host time is that of the Reducer's hook of each tensor. A sum reads two and writes one where a copy reads
-  /// one and writes one.
-  TaskCost bucket_copy(const Work& work) {
-    const bool in = work.kind == TaskKind::bucket_copy_in;
-    OperationTime time = of_bucket(in ? "copy_in" : "copy_out", work.bytes);
-    if (work.accumulate) time.device_ns *= 1.5;
-    time.issue_ns *= work.tensors;
-    if (in) time.issue_ns = reducer_hook_ns_ * work.tensors;
-    KernelList kernels;
-    kernels.slows_collectives(contention_.of_copies());
-    kernels.add(time);
-    if (in && call_without_peers_ns_ > 0) kernels.add_collective(0, call_without_peers_ns_, 0);
-    return of_kernels(kernels);
+  TaskCost moving(const Work& work) {
+    WorkPrice price = communication_.of(work, contention_.of_copies());
+    kernels_ = std::move(price.kernels);
+    return price.cost;
   }
 
   MeasuredKey layer_key(const Work& work, std::int32_t index) const {
@@ -270,22 +178,13 @@ class Pricer {
     return slope;
   }
 
-  /// On CPU the host is the device: it is occupied until the work is done.
   TaskCost of_kernels(const KernelList& kernels) {
     kernels_ = kernels.kernels();
-    if (!on_host_) return kernels.cost(std::llround(launch_latency_ns_));
-    const std::int64_t ns = kernels.cost(0).device_ns;
-    return {ns, ns, 0, ns};
+    return on_host_ ? kernels.cost_on_host() : kernels.cost(std::llround(calls_.launch_latency_ns));
   }
 
   OperationTime at_size(const MeasuredCurve& measured, std::int64_t size) {
-    const CurveReading reading = read(measured.curve, size);
-    if (reading.extrapolated()) {
-      notices_.extrapolated(std::string(size_name(measured.key.probe)) + " of " + describe(measured.key), size,
-                            measured.curve.least(), measured.curve.largest());
-    }
-    return {reading.time_ns, read_issue_ns(measured.curve, size, host_quantile_),
-            &nearest_point(measured.curve, size).kernels};
+    return operation_at_size(measured, size, host_quantile_, notices_);
   }
 
   OperationTime loss(const std::string& implementation, std::int64_t elements) {
@@ -348,28 +247,12 @@ class Pricer {
     before.add(at_size(*unscale, count));
     const TaskCost first = of_kernels(before), then = of_kernels(optimizer);
     kernels_.clear();
-    const std::int64_t after_ns = std::llround(scaler_wait_ns_) + then.span_ns;
+    const std::int64_t after_ns = std::llround(calls_.scaler_wait_ns) + then.span_ns;
     return {first.device_ns + after_ns, first.device_ns + after_ns, first.first_launch_ns, first.span_ns + after_ns};
   }
 
-  TaskCost transfer(const Work& work) {
-    static const std::vector<Kernel> kOne;
-    const bool sends =
-        is_send(work.kind) || ((work.kind == TaskKind::scatter || work.kind == TaskKind::gather) && !work.receives);
-    // A peer copy is issued by the sender alone. Who needs what came waits for it: a wait that is issued with the
-    // receive, or where no receive is a task of its own, counted with the send.
-    const bool issues = sends || plan_.spec.transport != Transport::copy;
-    const double issue_ns = (issues ? transfer_issue_ns_ : 0) + (sends && has_receives_ ? 0 : wait_issue_ns_);
-    KernelList kernels;
-    kernels.add({transfers_.at(work.from_worker, work.to_worker, work.bytes), issue_ns, &kOne});
-    const bool by_sending_host = plan_.spec.transport == Transport::copy && sends;
-    const TaskCost cost = by_sending_host ? of_kernels(kernels) : kernels.cost(std::llround(launch_latency_ns_));
-    kernels_.clear();  // on a stream of its own, beside the kernels of the compute stream: it holds no multiprocessor
-    return cost;
-  }
-
   void say_missing_and_fit_warnings() {
-    transfers_.say_missing();
+    communication_.say_missing();
     host_.say_missing();
     const std::vector<std::string>& fit = profile_.warnings;
     for (std::size_t i = 0; i < std::min(fit.size(), kFitWarningsShown); ++i) {
@@ -396,23 +279,13 @@ class Pricer {
   Notices notices_;
   double host_quantile_;
   LayerTimes layers_;
-  TransferTimes transfers_;
   HostTimes host_;
-  CollectiveTimes collectives_{profile_, notices_};
+  HostCalls calls_;
+  CommunicationPrices communication_;
+  bool shares_;                      // multiprocessors, with collectives
+  bool on_host_;                     // a CPU's
   MemoryContention contention_;      // where multiprocessors are shared
   std::vector<KernelCost> kernels_;  // of the work that was priced last
-  bool shares_ = false;
-  double reducer_hook_ns_ = 0;
-  double collective_issue_ns_ = 0;
-  double call_without_peers_ns_ = 0;
-  double scaler_wait_ns_ = 0;
-  double sleep_overrun_ns_ = 0;
-  double step_overhead_ns_ = 0;
-  double transfer_issue_ns_ = 0;
-  double wait_issue_ns_ = 0;
-  double launch_latency_ns_ = 0;
-  bool has_receives_ = false;
-  bool on_host_ = false;
 };
 
 }  // namespace

@@ -7,7 +7,8 @@ GradientExchange::GradientExchange(const Plan& plan, const StageTasks& tasks, Ta
       tasks_(tasks),
       builder_(builder),
       stages_(static_cast<std::int32_t>(std::ssize(plan.stages) / plan.parallel.mesh.dp)),
-      reduced_(plan.stages.size(), kNone) {}
+      reduced_(plan.stages.size(), kNone),
+      worker_groups_(static_cast<std::size_t>(stages_), kNone) {}
 
 std::vector<bool> GradientExchange::complete_after(const std::vector<Operation>& operations) {
   std::vector<bool> complete(operations.size(), false);
@@ -31,6 +32,13 @@ std::uint32_t& GradientExchange::group_of(std::int32_t stage_of_replica, std::in
   return groups_[static_cast<std::size_t>(stage_of_replica * rounds + round)];
 }
 
+/// Every replica has the stage on the GPU of the same place.
+std::uint32_t GradientExchange::worker_group_of(std::int32_t stage_of_replica, std::int32_t worker) {
+  std::uint32_t& group = worker_groups_[static_cast<std::size_t>(stage_of_replica)];
+  if (group == kNone) group = builder_.add_worker_group(plan_.parallel.mesh.group_along(worker, Dimension::dp));
+  return group;
+}
+
 void GradientExchange::add(const Operation& operation, std::uint32_t host) {
   const Stage& stage = tasks_.stage(operation.stage);
   const std::int32_t worker = tasks_.worker_of(operation.stage);
@@ -40,7 +48,7 @@ void GradientExchange::add(const Operation& operation, std::uint32_t host) {
   Work work;
   work.kind = TaskKind::all_reduce;
   work.implementation = implementation_of(plan_.parallel.program);
-  work.worker_group = builder_.add_worker_group(plan_.parallel.mesh.group_along(worker, Dimension::dp));
+  work.worker_group = worker_group_of(of_replica, worker);
   work.bytes = parameters(plan_.spec.model, stage.first_layer, stage.layer_count) * kBytesPerNumber;
   const TaskId task =
       builder_.add_task({builder_.add_work(work), stream_of(worker, StreamRole::collective, 0), host, group, worker,

@@ -35,14 +35,16 @@ class GradientExchange {
 
  private:
   std::uint32_t& group_of(std::int32_t stage_of_replica, std::int64_t round);
+  std::uint32_t worker_group_of(std::int32_t stage_of_replica, std::int32_t worker);
 
   const Plan& plan_;
   const StageTasks& tasks_;
   TaskGraphBuilder& builder_;
-  std::int32_t stages_;                      // of a replica
-  std::vector<TaskId> reduced_;              // by stage: the exchange of its gradients that nobody has waited for
-  std::vector<std::uint32_t> groups_;        // by stage of a replica, and round
-  std::vector<std::int32_t> still_to_come_;  // by stage: backwards of the round that is being added
+  std::int32_t stages_;                       // of a replica
+  std::vector<TaskId> reduced_;               // by stage: the exchange of its gradients that nobody has waited for
+  std::vector<std::uint32_t> groups_;         // by stage of a replica, and round
+  std::vector<std::uint32_t> worker_groups_;  // by stage of a replica
+  std::vector<std::int32_t> still_to_come_;   // by stage: backwards of the round that is being added
 };
 
 }  // namespace pdl

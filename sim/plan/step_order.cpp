@@ -9,7 +9,7 @@ namespace pdl {
 namespace {
 
 /// torch.chunk may make fewer micro-batches than asked for: a schedule with a rule must take what there is.
-PipelineOrder order_of_rows(const RunSpec& spec, const std::vector<std::int64_t>& rows) {
+PipelineOrder order_of_replica(const RunSpec& spec, const Mesh& mesh, const std::vector<std::int64_t>& rows) {
   const std::string samples = std::to_string(std::accumulate(rows.begin(), rows.end(), std::int64_t{0})) + " samples";
   if (spec.schedule_file) {
     const std::int32_t of_file = spec.schedule_file->order.shape.microbatches;
@@ -24,7 +24,8 @@ PipelineOrder order_of_rows(const RunSpec& spec, const std::vector<std::int64_t>
   if (!schedule)
     throw InputError("--schedule", spec.schedule + ", which is searched for by pdl-sim",
                      "a schedule with an order: export it with pdl-sim --schedule-csv FILE.csv");
-  const ScheduleShape shape = shape_of(spec, std::ssize(rows));
+  const ScheduleShape shape{static_cast<std::int32_t>(mesh.pp), static_cast<std::int32_t>(spec.chunks),
+                            static_cast<std::int32_t>(std::ssize(rows))};
   if (const auto refusal = schedule->refusal(shape)) {
     throw InputError("batch", samples + " make " + refusal->found, refusal->expected);
   }
@@ -34,11 +35,11 @@ PipelineOrder order_of_rows(const RunSpec& spec, const std::vector<std::int64_t>
 }  // namespace
 
 PipelineOrder make_order(const RunSpec& spec) {
-  return order_of_rows(spec, microbatch_rows(spec));
+  return order_of_replica(spec, resolve(spec).mesh, microbatch_rows(spec));
 }
 
 PipelineOrder order_of_step(const RunSpec& spec, const Mesh& mesh, const std::vector<std::int64_t>& rows) {
-  const PipelineOrder order = order_of_rows(spec, rows);
+  const PipelineOrder order = order_of_replica(spec, mesh, rows);
   PipelineOrder all = order;
   all.workers.clear();
   for (std::int32_t replica = 0; replica < mesh.dp; ++replica) {

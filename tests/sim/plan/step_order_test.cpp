@@ -11,8 +11,9 @@ namespace {
 /// "0F0 0F1 0B0 0B1": what a worker does, round after round.
 std::string order_of(const std::string& flags, std::size_t worker) {
   const RunSpec of = spec("--depth 4 --dim 64 --batch 8 " + flags);
+  const PipelineOrder order = order_of_step(of, resolve(of).mesh, microbatch_rows(of));
   std::string text;
-  for (const Operation& operation : order_of_step(of, resolve(of).mesh, microbatch_rows(of)).workers.at(worker))
+  for (const Operation& operation : order.workers.at(worker))
     text += (text.empty() ? "" : " ") + action_name(operation.kind, operation.stage, operation.microbatch);
   return text;
 }
