@@ -1,27 +1,125 @@
-// Reads the JSON of a run: run_from_json() and read_run() of run_json.hpp. What writes it: run_json_write.cpp.
+// The JSON of a run: to_json() and run_from_json() go through the keys in the same order.
 #include "sim/run/run_json.hpp"
 
+#include <algorithm>
+#include <array>
 #include <cmath>
-#include <cstdint>
-#include <memory>
 #include <optional>
-#include <string>
-#include <vector>
+#include <ostream>
 
 #include "sim/cost/environment.hpp"
 #include "sim/io/error.hpp"
 #include "sim/io/json_place.hpp"
+#include "sim/io/output_file.hpp"
 #include "sim/io/words.hpp"
+#include "sim/run/metrics.hpp"
 #include "sim/run/setting_json.hpp"
-#include "sim/run/span_kinds.hpp"
 
 namespace pdl {
 namespace {
 
+using nlohmann::json;
+using nlohmann::ordered_json;
+
+// In the order of TaskKind.
+constexpr std::array<const char*, kTaskKinds> kKinds = {
+    "forward",      "backward",      "backward_input",  "backward_weight",  "recompute",       "optimizer",
+    "send_forward", "send_backward", "receive_forward", "receive_backward", "all_reduce",      "broadcast",
+    "reduce",       "scatter",       "gather",          "bucket_copy_in",   "bucket_copy_out", "loss",
+    "sleep"};
 constexpr double kLargestMs = 1e13;
 constexpr double kLargestUs = 1e16;
 constexpr double kLargestLoss = 1e38;  // of a float
 constexpr std::int64_t kLargestBytes = std::int64_t{1} << 62;
+
+double to_ms(std::int64_t ns) {
+  return static_cast<double>(ns) / 1e6;
+}
+double to_us(std::int64_t ns) {
+  return static_cast<double>(ns) / 1e3;
+}
+
+ordered_json config_to_json(const RunSpec& spec) {
+  ordered_json config = ordered_json::object();
+  for (const SettingValue& setting : to_settings(spec)) config[setting.name] = setting_to_json(setting);
+  return config;
+}
+
+ordered_json model_to_json(const RunSpec& spec, std::int64_t count) {
+  ordered_json model = {{"parameters", count}};
+  if (spec.model_name != "mlp") {
+    for (const Layer& layer : spec.model.layers) {
+      model["layers"].push_back({{"kind", "linear_relu"}, {"in", layer.in_features}, {"out", layer.out_features}});
+    }
+  }
+  return model;
+}
+
+ordered_json gpu_to_json(const GpuMetrics& gpu, const RunResult& run, std::size_t index) {
+  ordered_json out;
+  out["layers"] = gpu.layers;
+  out["busy_ms"] = to_ms(gpu.busy_ns);
+  out["comm_ms"] = to_ms(gpu.comm_ns);
+  out["idle_ms"] = to_ms(gpu.idle_ns);
+  out["bubble_fraction"] = gpu.bubble_fraction;
+  out["peak_memory_bytes"] =
+      run.peak_memory_bytes.empty() ? ordered_json() : ordered_json(run.peak_memory_bytes[index]);
+  if (!run.live.empty()) {
+    out["live_activations"] = run.live[index].count;
+    out["live_activation_bytes"] = run.live[index].bytes;
+  }
+  out["ops"] = gpu.ops;
+  return out;
+}
+
+ordered_json stage_to_json(const Stage& stage) {
+  return {{"gpu", stage.worker},
+          {"first_layer", stage.first_layer},
+          {"layer_count", stage.layer_count},
+          {"replica", stage.replica},
+          {"slots", stage.slots},
+          {"live_microbatches", stage.live_microbatches}};
+}
+
+ordered_json span_to_json(const RunResult& run, const Span& span, bool with_stage) {
+  ordered_json out = {{"name", span_name(run, span, with_stage)},
+                      {"kind", kKinds[static_cast<std::size_t>(span.kind)]},
+                      {"worker", span.worker},
+                      {"stage", span.stage},
+                      {"microbatch", span.microbatch},
+                      {"stream", to_string(span.stream)},
+                      {"start_us", to_us(span.start_ns)},
+                      {"end_us", to_us(span.end_ns)}};
+  if (span.part > 0) out["part"] = span.part;
+  return out;
+}
+
+ordered_json step_time_to_json(const StepTime& time) {
+  ordered_json out = {{"median", time.median_ms}};
+  if (time.p25_ms) out["p25"] = *time.p25_ms;
+  if (time.p75_ms) out["p75"] = *time.p75_ms;
+  if (time.n) out["n"] = *time.n;
+  return out;
+}
+
+ordered_json step_to_json(const MeasuredStep& step) {
+  ordered_json out = {{"step_time_ms", step.step_time_ms}};
+  if (step.loss) out["loss"] = *step.loss;
+  if (step.warmup) out["warmup"] = true;
+  return out;
+}
+
+/// The rows of a schedule's file, so that the run can be read without it.
+ordered_json schedule_to_json(const ScheduleFile& file) {
+  ordered_json rows = ordered_json::array();
+  std::string text = to_csv(file);
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = text.find('\n', begin);
+    rows.push_back(text.substr(begin, end - begin));
+    begin = end == std::string::npos ? text.size() : end + 1;
+  }
+  return rows;
+}
 
 std::shared_ptr<const ScheduleFile> read_schedule(const JsonPlace& root) {
   if (!root.has("schedule_rows")) return nullptr;
@@ -30,6 +128,76 @@ std::shared_ptr<const ScheduleFile> read_schedule(const JsonPlace& root) {
   for (std::size_t r = 0; r < rows.size(); ++r) text += rows.at(r).text() + "\n";
   return std::make_shared<ScheduleFile>(parse_schedule_csv(text, rows.name()));
 }
+
+/// Everything but the spans, which may be millions: "spans" is an empty list here.
+ordered_json without_spans(const RunResult& run) {
+  const RunMetrics metrics = compute_metrics(run);
+  ordered_json out;
+  out["config"] = config_to_json(run.spec);
+  if (run.spec.schedule_file) out["schedule_rows"] = schedule_to_json(*run.spec.schedule_file);
+  out["measured"] = run.measured;
+  out["step_time_ms"] = step_time_to_json(run.step_time);
+  for (const MeasuredStep& step : run.steps) out["steps"].push_back(step_to_json(step));
+  if (run.bound_ms) out["bound_ms"] = *run.bound_ms;
+  out["throughput_samples_per_s"] = metrics.throughput_samples_per_s;
+  out["bubble_fraction"] = metrics.bubble_fraction;
+  out["idle_fraction"] = metrics.idle_fraction;
+  out["model"] = model_to_json(run.spec, metrics.parameters);
+  out["transfers"] = {{"count", metrics.transfer_count}, {"bytes", metrics.transfer_bytes}};
+  out["transfers"]["each_bytes"] = run.transfer_bytes;
+  out["collectives"] = {{"count", metrics.collective_count}, {"bytes", metrics.collective_bytes}};
+  if (!run.collective_bytes.empty()) out["collectives"]["each_bytes"] = run.collective_bytes;
+  out["gpus"] = ordered_json::array();
+  for (std::size_t g = 0; g < metrics.gpus.size(); ++g) out["gpus"].push_back(gpu_to_json(metrics.gpus[g], run, g));
+  out["stages"] = ordered_json::array();
+  for (const Stage& stage : run.stages) out["stages"].push_back(stage_to_json(stage));
+  if (run.replica_rows.size() > 1) out["replica_rows"] = run.replica_rows;
+  out["microbatch_rows"] = run.microbatch_rows;
+  out["timeline_step_us"] = to_us(run.timeline.step_ns);
+  out["spans"] = ordered_json::array();
+  out["warnings"] = run.warnings;
+  out["environment"] = run.environment;
+  out["extra"] = run.extra;
+  return out;
+}
+
+/// A name that is no UTF-8 has replacement characters.
+std::string line_of(const ordered_json& value) {
+  return value.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+}
+
+/// A list of objects has one line each, everything else a line of its own: small files, readable diffs.
+void write_list(std::ostream& out, const ordered_json& list) {
+  for (std::size_t i = 0; i < list.size(); ++i) out << (i == 0 ? "\n  " : ",\n  ") << line_of(list[i]);
+}
+
+void write_json_lines(std::ostream& out, const RunResult& run) {
+  const ordered_json document = without_spans(run);
+  const std::vector<bool> several = holds_several_stages(run);
+  bool first = true;
+  for (const auto& [key, value] : document.items()) {
+    out << (first ? "{\n" : ",\n") << " " << line_of(key) << ": ";
+    first = false;
+    if (key == "gpus" || key == "stages" || key == "steps" || key == "schedule_rows") {
+      out << "[";
+      write_list(out, value);
+      out << "]";
+    } else if (key == "spans") {
+      out << "[";
+      for (std::size_t i = 0; i < run.timeline.spans.size(); ++i) {
+        const Span& span = run.timeline.spans[i];
+        out << (i == 0 ? "\n  " : ",\n  ")
+            << line_of(span_to_json(run, span, several[static_cast<std::size_t>(span.worker)]));
+      }
+      out << "]";
+    } else {
+      out << line_of(value);
+    }
+  }
+  out << "\n}\n";
+}
+
+// ---- reading
 
 RunSpec read_spec(const JsonPlace& root) {
   const JsonPlace config = root.at("config").object();
@@ -191,8 +359,8 @@ std::vector<LiveActivations> read_live(const JsonPlace& gpus) {
 
 TaskKind read_kind(const JsonPlace& place) {
   const std::string text = place.text();
-  for (std::size_t k = 0; k < kSpanKinds.size(); ++k) {
-    if (text == kSpanKinds[k]) return static_cast<TaskKind>(k);
+  for (std::size_t k = 0; k < kKinds.size(); ++k) {
+    if (text == kKinds[k]) return static_cast<TaskKind>(k);
   }
   place.refuse("forward, backward, optimizer, send_forward, ... (docs/formats-run.md)");
 }
@@ -206,7 +374,7 @@ StreamRole read_stream(const JsonPlace& place) {
 }
 
 std::int64_t read_us(const JsonPlace& place, std::int64_t least_ns, std::int64_t largest_ns) {
-  return std::llround(place.number(static_cast<double>(least_ns) / 1e3, static_cast<double>(largest_ns) / 1e3) * 1e3);
+  return std::llround(place.number(to_us(least_ns), to_us(largest_ns)) * 1e3);
 }
 
 /// The recorded step of a measured run is one of its steps. On a busy host it may be several times their median; not in
@@ -260,6 +428,15 @@ std::vector<std::string> read_warnings(const JsonPlace& place) {
 
 }  // namespace
 
+nlohmann::ordered_json to_json(const RunResult& run) {
+  ordered_json out = without_spans(run);
+  const std::vector<bool> several = holds_several_stages(run);
+  for (const Span& span : run.timeline.spans) {
+    out["spans"].push_back(span_to_json(run, span, several[static_cast<std::size_t>(span.worker)]));
+  }
+  return out;
+}
+
 RunResult run_from_json(const nlohmann::json& document, const std::string& place) {
   const JsonPlace root(document, place);
   root.object();
@@ -285,6 +462,10 @@ RunResult run_from_json(const nlohmann::json& document, const std::string& place
   run.extra = root.at("extra").json();
   if (run.measured) check_extra(root.at("extra"));
   return run;
+}
+
+void write_run(const RunResult& run, const std::string& path) {
+  write_output(path, [&](std::ostream& out) { write_json_lines(out, run); });
 }
 
 RunResult read_run(const std::string& path) {
