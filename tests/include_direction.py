@@ -3,7 +3,7 @@
 
     tests/include_direction.py [ROOT]
 
-Reads every #include of the C++ files under sim/, runtime/, calibrate/ and tests/, and prints FILE:LINE for each that
+Reads every #include of the C++ files under sim/, runtime/, calibrate/, python/ and tests/, and prints FILE:LINE for each that
 goes against ALLOWED below, names no file, or is not written from the project's root. Also refused: folders that ALLOWED
 does not know, folders whose name says nothing (common, utils, manager, helper), what ALLOWED permits and no file needs,
 headers of Torch, CUDA, NCCL or Gloo where nothing is linked to them, the parser of command lines outside the programs,
@@ -17,7 +17,7 @@ from pathlib import Path
 
 # The trees and the rooms of each, in their order: a room includes rooms before it only, those that ALLOWED names.
 ORDER = {
-    "sim": "io model spec plan timeline cost engine memory run predict study course report tool".split(),
+    "sim": "io model spec plan timeline cost engine memory run predict study course report library tool".split(),
     "runtime": "device comm model trace executor program measure tool".split(),
     "calibrate": "fit probe tool".split(),
 }
@@ -29,15 +29,16 @@ ALLOWED = {
     "sim/spec": "sim/io sim/model",
     "sim/plan": "sim/io sim/model sim/spec",
     "sim/timeline": "sim/plan",
-    "sim/cost": "sim/io sim/spec sim/plan",
+    "sim/cost": "sim/io sim/model/dtype.hpp sim/spec sim/plan",
     # Of costs the values, not where they come from.
     "sim/engine": "sim/io sim/plan sim/timeline sim/cost/task_cost.hpp sim/cost/host_pauses.hpp",
     "sim/memory": "sim/plan",
     "sim/run": "sim/io sim/spec sim/plan sim/timeline sim/cost/environment.hpp",
-    "sim/predict": "sim/io sim/spec sim/plan sim/cost sim/engine sim/memory sim/run",
+    "sim/predict": "sim/io sim/spec sim/plan sim/timeline sim/cost sim/engine sim/memory sim/run",
     "sim/study": "sim/io sim/spec sim/cost sim/run sim/predict",
     "sim/course": "sim/io sim/run sim/predict/host_bound.hpp sim/study",
     "sim/report": "sim/io sim/spec sim/run sim/predict/host_bound.hpp sim/study sim/course",
+    "sim/library": "sim/io sim/spec sim/cost sim/run sim/predict sim/study",
     "sim/tool": "sim/io sim/spec sim/cost sim/run sim/predict sim/study sim/report",
     "runtime/device": "sim/io sim/plan",
     "runtime/comm": "sim/io sim/spec sim/plan",
@@ -48,10 +49,11 @@ ALLOWED = {
     "runtime/measure": "runtime/device runtime/comm runtime/trace runtime/program sim/io sim/run",
     "runtime/tool": "runtime/device runtime/comm runtime/model runtime/program runtime/measure "
                     "sim/io sim/spec sim/run sim/study/scenario.hpp sim/report sim/tool/flags.hpp",
-    "calibrate/fit": "sim/io sim/cost",
+    "calibrate/fit": "sim/io sim/model/dtype.hpp sim/cost",
     "calibrate/probe": "calibrate/fit runtime/device runtime/comm runtime/model runtime/trace runtime/program "
-                       "runtime/measure/environment.hpp sim/io sim/spec sim/cost sim/memory/memory.hpp",
+                       "runtime/measure/environment.hpp sim/io sim/model/dtype.hpp sim/spec sim/cost sim/memory/memory.hpp",
     "calibrate/tool": "calibrate/fit calibrate/probe runtime/comm/waiting.hpp sim/io sim/report",
+    "python": "sim/library",
     "tests/sim": "sim tests/support tests/oracle",
     "tests/runtime": "sim runtime tests/support",
     "tests/calibrate": "sim runtime calibrate tests/support",
@@ -60,12 +62,12 @@ ALLOWED = {
     "tests/oracle": "sim",  # the slow way to the same answer
 }
 # Whole files rather than rooms: nothing of the project in them.
-FILES_OF_NO_ROOM = ("runtime/torch_precompiled.hpp",)
-ROOTS = (*ORDER, "tests")
+FILES_OF_NO_ROOM = ("runtime/torch_precompiled.hpp", "tests/install_project/main.cpp")
+ROOTS = (*ORDER, "python", "tests")
 # What mirrors no folder of sources: what tests share, and what is no unit test.
-OTHER_TESTS = {"bench", "golden", "gpu", "oracle", "peers", "support"}
+OTHER_TESTS = {"bench", "golden", "gpu", "install_project", "oracle", "peers", "python", "support"}
 TORCH = re.compile(r"^(torch|ATen|c10|caffe2|gloo|kineto|cuda|nccl|cupti)")
-WITHOUT_TORCH = ("sim", "calibrate/fit", "tests/sim", "tests/calibrate/fit")
+WITHOUT_TORCH = ("sim", "python", "calibrate/fit", "tests/sim", "tests/calibrate/fit")
 COMMAND_LINES = re.compile(r"^CLI/")
 PROGRAMS = ("sim/tool", "runtime/tool", "calibrate/tool")
 NAMES_THAT_SAY_NOTHING = {"common", "util", "utils", "manager", "managers", "helper", "helpers", "misc"}
@@ -78,7 +80,7 @@ def inside(path, folder):
 
 def room_of(path):
     """The room of ALLOWED that holds this path, or None."""
-    room = "/".join(path.split("/")[:2])
+    room = "python" if inside(path, "python") else "/".join(path.split("/")[:2])
     return room if room in ALLOWED else None
 
 
@@ -168,7 +170,7 @@ def problems_of_table():
         if room not in ALLOWED:
             yield f"tests/include_direction.py: {room} has no line in ALLOWED"
     for room in ALLOWED:
-        if room not in rooms and not room.startswith("tests/"):
+        if room not in rooms and room != "python" and not room.startswith("tests/"):
             yield f"tests/include_direction.py: {room} is not in ORDER"
         for entry in ALLOWED[room].split() if room in rooms else ():
             if room_of(entry) not in rooms[:rooms.index(room)]:

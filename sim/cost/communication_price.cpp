@@ -52,7 +52,7 @@ WorkPrice CommunicationPrices::collective(const Work& work) {
   wanted.network_bytes_per_s = plan_.spec.network_gb_per_s * 1e9;
   wanted.network_latency_ns = plan_.spec.network_latency_us * 1e3;
   wanted.network_given =
-        plan_.spec.given.contains("network-gb-per-s") || plan_.spec.given.contains("network-latency-us");
+      plan_.spec.given.contains("network-gb-per-s") || plan_.spec.given.contains("network-latency-us");
   const CollectiveTime time = collectives_.at(wanted);
   KernelList kernels;
   // DataParallel moves a chunk of several tensors as one (flatten_dense_tensors).

@@ -21,8 +21,9 @@ std::string project_version();
 /// For a library, whose program is somebody else's: the folder that has data/ and scenarios/. Not while others ask.
 void set_bundled_folder(const std::string& folder);
 
-/// "data" or "scenarios": in the folder that was set, if it has one; else ../share/pdl/NAME seen from the folder of this program, links to it followed; where there is
-/// no such folder, NAME in the source tree that the program was built from. Empty where there is neither.
+/// "data" or "scenarios": in the folder that was set, if it has one; else ../share/pdl/NAME seen from the folder of
+/// this program, links to it followed; where there is no such folder, NAME in the source tree that the program was
+/// built from. Empty where there is neither.
 std::string bundled_folder(const std::string& name);
 
 }  // namespace pdl

@@ -1,6 +1,6 @@
 // Two runs, number by number: usually the prediction and the measurement of one configuration.
 //
-//   compared_quantities(a, ...)    {"step_time_ms", "step time", "ms", 3, 52.110, 52.034}, {"throughput_samples_per_s", ...
+//   compared_quantities(a, ...)    {"step_time_ms", "step time", "ms", 3, 52.110, 52.034}, {"throughput_...", ...
 //   settings_that_differ(...)      {"microbatches", "8", "16"}
 //
 // Runs of different configurations may be compared too. The table that people read: sim/report/compare_text.hpp.

@@ -1,7 +1,7 @@
 // The settings of a run, one row each. What the command line, the JSON of a run, scenario files, sweeps, the names of
 // runs and docs/settings.md know of a setting they read here.
 //
-//   for (const SettingRow& setting : all_settings()) add_flag("--" + setting.name, setting.value_name, help_of(setting));
+//   for (const SettingRow& setting : all_settings()) add_flag("--" + setting.name, help_of(setting));
 //   find_row("bucket-mb")->write(spec)      // "25"
 //   is_synthetic_cost("tf")                 // true
 //

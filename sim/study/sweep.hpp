@@ -105,7 +105,8 @@ struct SweepOptions {
 /// as run_sweep().
 std::vector<RunSpec> specs_of_sweep(std::span<const SettingValue> given, const SweepOptions& options);
 
-/// The costs of all rows, as choose_costs() has it; nothing where the user gives them. Throws as that and as run_sweep().
+/// The costs of all rows, as choose_costs() has it; nothing where the user gives them. Throws as that and as
+/// run_sweep().
 std::optional<CostProfile> costs_of_sweep(std::span<const SettingValue> given, const SweepOptions& options,
                                           const std::optional<std::string>& profile);
 

@@ -1,3 +1,4 @@
+// Settings of data parallelism: what is refused beside what, by the rows and the cross-checks together.
 #include "sim/io/error.hpp"
 #include "sim/plan/plan.hpp"
 #include "tests/sim/spec/surviving_settings.hpp"
