@@ -53,7 +53,7 @@ std::string tiny_data(const TemporaryFolder& folder) {
 }  // namespace
 
 // Source: torchtitan issue 775. Fewer micro-batches than stages must not hang.
-TEST_CASE("fewer micro-batches than stages") {
+TEST_CASE("pdl-sim runs fewer micro-batches than stages") {
   const std::vector<std::pair<int, double>> known = {{1, 24}, {2, 27}, {4, 33}, {7, 42}, {8, 45}};
   const std::vector<double> bubbles = {.8750, .7778, .6364, .5000, .4667};
   for (const char* schedule : {"1f1b", "gpipe"}) {
@@ -134,7 +134,7 @@ TEST_CASE("the times of every GPU add up to the step, in the JSON too") {
 }
 
 // Source: DeepSpeed issue 8260.
-TEST_CASE("nonsense is refused by name") {
+TEST_CASE("pdl-sim refuses nonsense by name") {
   check_refused({
       {"--gpus 0 --tf 1 --tb 2", "--gpus: found 0, expected a whole number from 1"},
       {"--gpus -1 --tf 1 --tb 2", "--gpus: found -1"},
