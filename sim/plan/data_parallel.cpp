@@ -179,8 +179,10 @@ class SingleProcessStep : Replicas {
   void add_microbatch(std::int32_t microbatch) {
     std::int64_t all_rows = 0;
     for (std::int32_t r = 0; r < used_; ++r) all_rows += rows(r, microbatch);
-    const std::int64_t in = spec_.model.layers.front().in_features, out = spec_.model.layers.back().out_features;
-    add_slices(TaskKind::scatter, microbatch, in, false);
+    const std::int64_t in = input_numbers(spec_.model), out = output_numbers(spec_.model);
+    // Under autocast the outputs, and their gradients, may be half.
+    const std::int64_t out_bytes = out * activation_number_bytes(spec_.model, spec_.dtype).back();
+    add_slices(TaskKind::scatter, microbatch, in * kBytesPerNumber);
     add_chunks(TaskKind::broadcast, plan_.parameter_chunks, microbatch);
     std::vector<TaskId> forwards;
     for (std::int32_t r = 0; r < used_; ++r) {
@@ -189,7 +191,7 @@ class SingleProcessStep : Replicas {
     }
     on_gpu_.clear();
     next_waits_for_ = forwards;  // the threads of the GPUs have ended
-    add_slices(TaskKind::gather, microbatch, out, true);
+    add_slices(TaskKind::gather, microbatch, out_bytes);
     Work loss = moved(TaskKind::loss, all_rows * out * kBytesPerNumber);
     loss.rows = all_rows;
     loss.first_layer = layers() - 1;
@@ -197,7 +199,7 @@ class SingleProcessStep : Replicas {
     const TaskId lost = add(loss, compute_stream(0), main_, kNone, 0, microbatch);
     join(lost);
     add_sleep(spec_.delay_ms, main_, 0, microbatch);
-    add_slices(TaskKind::scatter, microbatch, out, true);
+    add_slices(TaskKind::scatter, microbatch, out_bytes);
     std::vector<TaskId> backwards;
     for (std::int32_t r = 0; r < used_; ++r) {
       backwards.push_back(add_layers(TaskKind::backward, r, static_cast<std::uint32_t>(r), microbatch, 0, layers()));
@@ -209,19 +211,17 @@ class SingleProcessStep : Replicas {
     add_chunks(TaskKind::reduce, plan_.gradient_chunks, microbatch);
     on_gpu_.clear();
     if (microbatch > 0 && used_ > 1) {
-      Work sum =
-          moved(TaskKind::bucket_copy_out, parameters(spec_.model) * kBytesPerNumber, 2 * spec_.model.layers.size());
+      Work sum = moved(TaskKind::bucket_copy_out, parameters(spec_.model) * kBytesPerNumber,
+                       static_cast<std::size_t>(parameter_tensor_count(spec_.model, 0, layers())));
       sum.accumulate = true;
       add(sum, compute_stream(0), main_, kNone, 0, microbatch);
     }
   }
 
   /// One copy after another between GPU 0 and the others; each joins both compute streams.
-  void add_slices(TaskKind kind, std::int32_t microbatch, std::int64_t width, bool results) {
+  void add_slices(TaskKind kind, std::int32_t microbatch, std::int64_t row_bytes) {
     for (std::int32_t r = 1; r < used_; ++r) {
-      // Under autocast the outputs, and their gradients, are half.
-      const bool half = is_amp(spec_.dtype) && results;
-      Work work = moved(kind, rows(r, microbatch) * width * (half ? kBytesPerNumber / 2 : kBytesPerNumber));
+      Work work = moved(kind, rows(r, microbatch) * row_bytes);
       work.rows = rows(r, microbatch);
       work.from_worker = kind == TaskKind::scatter ? 0 : r;
       work.to_worker = kind == TaskKind::scatter ? r : 0;
@@ -261,9 +261,8 @@ class SingleProcessStep : Replicas {
 /// A replica keeps the activations of one forward at a time.
 LiveActivations whole_model(const RunSpec& spec, std::int64_t rows) {
   if (rows == 0) return {};
-  std::int64_t width = spec.model.layers.front().in_features;
-  for (const Layer& layer : spec.model.layers) width += layer.out_features;
-  return {1, rows * width * kBytesPerNumber};
+  return {1, kept_by_autograd(spec.model, 0, std::ssize(spec.model.layers), rows, spec.dtype,
+                              activation_number_bytes(spec.model, spec.dtype))};
 }
 
 /// Before anything is made of that size.

@@ -12,11 +12,6 @@
 namespace pdl {
 namespace {
 
-/// Activations are fp32; those of autograd's programs under autocast are half.
-std::int64_t bytes_per_activation(const RunSpec& spec) {
-  return is_amp(spec.dtype) && spec.workers == Workers::one ? 2 : kBytesPerNumber;
-}
-
 TaskKind task_kind(OperationKind kind) {
   switch (kind) {
     case OperationKind::forward: return TaskKind::forward;
@@ -98,15 +93,16 @@ std::vector<std::int64_t> make_microbatches(const RunSpec& spec, std::vector<std
   return rows;
 }
 
-/// Bytes that one micro-batch's activations on a stage take: its input and the results of its layers.
-std::int64_t activation_bytes(const Plan& plan, const Operation& operation) {
+/// Bytes that one micro-batch's activations on a stage take: what its layers keep; with recomputation its input alone.
+std::int64_t activation_bytes(const Plan& plan, const Operation& operation,
+                              const std::vector<std::int64_t>& number_bytes) {
   const Stage& stage = plan.stages[static_cast<std::size_t>(operation.stage)];
-  const std::vector<Layer>& layers = plan.spec.model.layers;
-  std::int64_t width = layers[static_cast<std::size_t>(stage.first_layer)].in_features;
-  for (std::int32_t l = 0; l < stage.layer_count && !plan.spec.recompute; ++l) {
-    width += layers[static_cast<std::size_t>(stage.first_layer + l)].out_features;
+  const std::int64_t rows = plan.microbatch_rows[static_cast<std::size_t>(operation.microbatch)];
+  const RunSpec& spec = plan.spec;
+  if (spec.workers == Workers::one) {
+    return kept_by_autograd(spec.model, stage.first_layer, stage.layer_count, rows, spec.dtype, number_bytes);
   }
-  return plan.microbatch_rows[static_cast<std::size_t>(operation.microbatch)] * width * bytes_per_activation(plan.spec);
+  return kept_by_pipeline(spec.model, stage.first_layer, spec.recompute ? 0 : stage.layer_count, rows);
 }
 
 /// Gives every (stage, micro-batch) of a worker its buffer, and counts what is live. A micro-batch holds its buffer
@@ -114,7 +110,11 @@ std::int64_t activation_bytes(const Plan& plan, const Operation& operation) {
 /// place, to the last backward of that one too.
 class Buffers {
  public:
-  explicit Buffers(Plan& plan) : plan_(plan), states_(plan.stages.size()), live_(plan.stages.size(), 0) {
+  explicit Buffers(Plan& plan)
+      : plan_(plan),
+        number_bytes_(activation_number_bytes(plan.spec.model, plan.spec.dtype)),
+        states_(plan.stages.size()),
+        live_(plan.stages.size(), 0) {
     plan_.slots.assign(plan.stages.size(), std::vector<std::int32_t>(plan.microbatch_rows.size(), 0));
   }
 
@@ -152,12 +152,12 @@ class Buffers {
       if (operation.kind == OperationKind::forward) {
         Stage& stage = plan_.stages[s];
         stage.live_microbatches = std::max(stage.live_microbatches, ++live_[s]);
-        bytes += activation_bytes(plan_, operation);
+        bytes += activation_bytes(plan_, operation, number_bytes_);
         most = {std::max(most.count, ++count), std::max(most.bytes, bytes)};
       } else if (is_last_backward(operation.kind)) {
         --live_[s];
         --count;
-        bytes -= activation_bytes(plan_, operation);
+        bytes -= activation_bytes(plan_, operation, number_bytes_);
       }
     }
   }
@@ -201,6 +201,7 @@ class Buffers {
   }
 
   Plan& plan_;
+  std::vector<std::int64_t> number_bytes_;  // of what goes between two layers
   std::vector<State> states_;
   std::vector<std::int32_t> live_;  // by stage: micro-batches whose activations are kept
 };
@@ -212,6 +213,7 @@ class Planner {
       : plan_(plan),
         spec_(plan.spec),
         order_(order),
+        number_bytes_(activation_number_bytes(plan.spec.model, plan.spec.dtype)),
         microbatches_(static_cast<std::int32_t>(plan.microbatch_rows.size())),
         stages_(static_cast<std::int32_t>(plan.stages.size())),
         last_gradient_(plan.stages.size(), kNone),
@@ -294,6 +296,7 @@ class Planner {
   /// The gradients of a stage, averaged over its replicas.
   void add_all_reduce(const Operation& operation, std::uint32_t host) {
     const Stage& stage = plan_.stages[static_cast<std::size_t>(operation.stage)];
+    if (parameters(spec_.model, stage.first_layer, stage.layer_count) == 0) return;
     const auto of_replica = operation.stage % static_cast<std::int32_t>(stage_count(spec_));
     const std::int64_t round = operation.microbatch / microbatches_of_a_round(plan_);
     reduce_groups_.resize(static_cast<std::size_t>(stage_count(spec_) * spec_.accum), kNone);
@@ -378,18 +381,15 @@ class Planner {
   }
 
   std::uint32_t transfer_work(TaskKind kind, std::int32_t from_stage, std::int32_t to_stage, std::int32_t microbatch) {
-    const std::int64_t width =
-        spec_.model
-            .layers[static_cast<std::size_t>(
-                plan_.stages[static_cast<std::size_t>(std::max(from_stage, to_stage))].first_layer)]
-            .in_features;
+    const auto layer =
+        static_cast<std::size_t>(plan_.stages[static_cast<std::size_t>(std::max(from_stage, to_stage))].first_layer);
     Work work;
     work.kind = kind;
     work.implementation = implementation();
     work.from_worker = worker_of(from_stage);
     work.to_worker = worker_of(to_stage);
     work.rows = plan_.microbatch_rows[static_cast<std::size_t>(microbatch)];
-    work.bytes = work.rows * width * bytes_per_activation(spec_);
+    work.bytes = work.rows * input_numbers(spec_.model.layers[layer]) * number_bytes_[layer];
     return builder_.add_work(work);
   }
 
@@ -503,6 +503,7 @@ class Planner {
   Plan& plan_;
   const RunSpec& spec_;
   const PipelineOrder& order_;
+  std::vector<std::int64_t> number_bytes_;  // of what goes between two layers
   std::int32_t microbatches_;
   std::int32_t stages_;
   // By stage: the last task that wrote its gradients in this step; their exchange since then.

@@ -48,9 +48,7 @@ ordered_json config_to_json(const RunSpec& spec) {
 ordered_json model_to_json(const RunSpec& spec, std::int64_t count) {
   ordered_json model = {{"parameters", count}};
   if (spec.model_name != "mlp") {
-    for (const Layer& layer : spec.model.layers) {
-      model["layers"].push_back({{"kind", "linear_relu"}, {"in", layer.in_features}, {"out", layer.out_features}});
-    }
+    for (const Layer& layer : spec.model.layers) model["layers"].push_back(to_json(layer));
   }
   return model;
 }
@@ -239,7 +237,7 @@ RunSpec read_spec(const JsonPlace& root) {
   const JsonPlace layers = root.at("model").at("layers");
   Model model = read_layers(layers);
   settings.push_back({"depth", std::to_string(model.layers.size()), layers.name()});
-  settings.push_back({"dim", std::to_string(model.layers.front().in_features), layers.name()});
+  settings.push_back({"dim", std::to_string(input_numbers(model)), layers.name()});
   RunSpec spec = of_run();
   spec.model_name = config.at("model").text();
   spec.model = std::move(model);

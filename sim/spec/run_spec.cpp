@@ -116,7 +116,7 @@ void read_model(const Given& given, RunSpec& spec) {
   }
   spec.model = load_model(spec.model_name);
   spec.depth = static_cast<std::int64_t>(spec.model.layers.size());
-  spec.dim = spec.model.layers.front().in_features;
+  spec.dim = input_numbers(spec.model);
 }
 
 bool is_path(const std::string& schedule) {
@@ -344,8 +344,8 @@ void check_precision(const Given& given, const RunSpec& spec) {
 
 /// Bytes of all activations of a step, had it them all at once.
 void check_activations(const Given& given, const RunSpec& spec) {
-  double width = static_cast<double>(spec.model.layers.front().in_features);
-  for (const Layer& layer : spec.model.layers) width += static_cast<double>(layer.out_features);
+  double width = static_cast<double>(input_numbers(spec.model));
+  for (const Layer& layer : spec.model.layers) width += static_cast<double>(output_numbers(layer));
   const double bytes = 4 * width * static_cast<double>(spec.batch) * static_cast<double>(spec.accum);
   if (bytes <= kLargestTotal) return;
   throw InputError(place_of(given, {"batch", "accum", "model", "dim", "depth"}),
