@@ -86,6 +86,56 @@ class LinearReluLayer : public PipelineLayer {
   MatrixProducts& weight_products_;
 };
 
+// ---- layer_norm
+
+constexpr double kLayerNormEpsilon = 1e-5;  // PyTorch's default
+
+void draw_layer_norm(Tensors parameters, std::int64_t, std::uint64_t) {
+  at::Tensor(parameters[0]).fill_(1);
+  at::Tensor(parameters[1]).zero_();
+}
+
+/// In fp32 under autocast too, as autocast of GPUs has it (AT_FORALL_FP32); that of the CPU leaves the type as it is.
+at::Tensor forward_layer_norm(const at::Tensor& x, Tensors parameters) {
+  return torch::layer_norm(x.to(at::kFloat), parameters[0].sizes(), parameters[0], parameters[1], kLayerNormEpsilon);
+}
+
+/// By LibTorch's own kernels, which make new tensors: copied into the buffers.
+class LayerNormLayer : public PipelineLayer {
+ public:
+  explicit LayerNormLayer(const PipelineLayerParts& parts)
+      : weight_(parts.parameters[0]),
+        bias_(parts.parameters[1]),
+        weight_gradient_(parts.gradients[0]),
+        bias_gradient_(parts.gradients[1]) {}
+
+  void forward(const LayerForward& at) override {
+    const auto [result, mean, inverse_deviation] =
+        at::native_layer_norm(at.input, weight_.sizes(), weight_, bias_, kLayerNormEpsilon);
+    at.result.copy_(result);
+    at.statistics[0].copy_(mean);
+    at.statistics[1].copy_(inverse_deviation);
+  }
+
+  void input_gradient(const LayerBackward& at, at::Tensor& gradient) override {
+    gradient.copy_(std::get<0>(gradients(at, {true, false, false})));
+  }
+
+  void weight_gradient(const LayerBackward& at, bool accumulate) override {
+    const auto [of_input, of_weight, of_bias] = gradients(at, {false, true, true});
+    accumulate ? weight_gradient_.add_(of_weight) : weight_gradient_.copy_(of_weight);
+    accumulate ? bias_gradient_.add_(of_bias) : bias_gradient_.copy_(of_bias);
+  }
+
+ private:
+  std::tuple<at::Tensor, at::Tensor, at::Tensor> gradients(const LayerBackward& at, std::array<bool, 3> wanted) const {
+    return at::native_layer_norm_backward(at.gradient, at.input, weight_.sizes(), at.statistics[0], at.statistics[1],
+                                          weight_, bias_, wanted);
+  }
+
+  at::Tensor weight_, bias_, weight_gradient_, bias_gradient_;
+};
+
 // ---- the table
 
 struct LayerModule {
@@ -103,6 +153,7 @@ std::unique_ptr<PipelineLayer> make_layer(const PipelineLayerParts& parts) {
 
 constexpr std::array kModules = {
     LayerModule{"linear_relu", 2, draw_linear_relu, forward_linear_relu, make_layer<LinearReluLayer>},
+    LayerModule{"layer_norm", 2, draw_layer_norm, forward_layer_norm, make_layer<LayerNormLayer>},
 };
 
 const LayerModule& module_of(const Layer& layer) {

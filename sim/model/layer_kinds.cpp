@@ -8,9 +8,10 @@
 namespace pdl {
 
 extern const LayerKind kLinearRelu;
+extern const LayerKind kLayerNorm;
 
 std::span<const LayerKind* const> layer_kinds() {
-  static constexpr std::array kKinds = {&kLinearRelu};
+  static constexpr std::array kKinds = {&kLinearRelu, &kLayerNorm};
   return kKinds;
 }
 
