@@ -136,6 +136,23 @@ class LayerNormLayer : public PipelineLayer {
   at::Tensor weight_, bias_, weight_gradient_, bias_gradient_;
 };
 
+// ---- gelu
+
+at::Tensor forward_gelu(const at::Tensor& x, Tensors) {
+  return torch::gelu(x);
+}
+
+class GeluLayer : public PipelineLayer {
+ public:
+  explicit GeluLayer(const PipelineLayerParts&) {}
+
+  void forward(const LayerForward& at) override { at::gelu_out(at.result, at.input); }
+
+  void input_gradient(const LayerBackward& at, at::Tensor& gradient) override {
+    at::gelu_backward_out(gradient, at.gradient, at.input);
+  }
+};
+
 // ---- the table
 
 struct LayerModule {
@@ -154,6 +171,7 @@ std::unique_ptr<PipelineLayer> make_layer(const PipelineLayerParts& parts) {
 constexpr std::array kModules = {
     LayerModule{"linear_relu", 2, draw_linear_relu, forward_linear_relu, make_layer<LinearReluLayer>},
     LayerModule{"layer_norm", 2, draw_layer_norm, forward_layer_norm, make_layer<LayerNormLayer>},
+    LayerModule{"gelu", 0, nullptr, forward_gelu, make_layer<GeluLayer>},
 };
 
 const LayerModule& module_of(const Layer& layer) {

@@ -9,9 +9,10 @@ namespace pdl {
 
 extern const LayerKind kLinearRelu;
 extern const LayerKind kLayerNorm;
+extern const LayerKind kGelu;
 
 std::span<const LayerKind* const> layer_kinds() {
-  static constexpr std::array kKinds = {&kLinearRelu, &kLayerNorm};
+  static constexpr std::array kKinds = {&kLinearRelu, &kLayerNorm, &kGelu};
   return kKinds;
 }
 
