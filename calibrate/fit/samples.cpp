@@ -52,7 +52,7 @@ KernelSample read_kernel(const JsonPlace& place) {
 Sample sample_from_json(const JsonPlace& place) {
   place.object();
   const Probe probe = read_probe(place.at("probe"));
-  Words known = key_fields(probe);
+  Words known = key_fields(probe, place);
   if (!size_name(probe).empty()) known.emplace_back(size_name(probe));
   for (const char* key :
        {"probe", "unit", "warmup", "values", "calls_before", "calls_a_value", "sm_clock_mhz", "power_w"}) {

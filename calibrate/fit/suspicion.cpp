@@ -119,7 +119,7 @@ double trusted_ns(const CurvePoint& point) {
 
 /// Curves whose times can be compared: layers of one kind whatever their shape, else each curve by itself.
 MeasuredKey comparable(MeasuredKey key) {
-  key.in = key.out = 0;
+  key.layer.sizes = {};
   return key;
 }
 
@@ -130,6 +130,8 @@ void add_efforts(const MeasuredCurve& measured, std::vector<Effort>& efforts) {
     // Kernels that were recorded have been waited for, however flat they are (under autocast the casts of weights are).
     if (trusted_ns(point) > 0) continue;
     const MeasuredKey key = at(measured.key, point.size);
+    const bool row_wise = probe == Probe::layer && key.layer.kind->scaling == LayerScaling::row_wise;
+    if (row_wise && point.size * output_numbers(key.layer) < kManyNumbers) continue;
     if (probe == Probe::layer) {
       efforts.push_back({layer_flops(key), layer_bytes(key), measured_ns(point), key});
     } else if (point.size >= (in_bytes ? kManyBytes : kManyNumbers)) {

@@ -1,7 +1,7 @@
 // The operations of the one-thread programs that a device is probed for: LibTorch's modules under autograd.
 //
-//   AutogradOperations operations(4096, 512, device, runtime);
-//   for (const ComputeOperation& operation : operations.layers_and_loss()) timer.time(operation.work, ...);
+//   AutogradOperations operations(linear_relu(4096, 4096), 512, "fp32", device, runtime);
+//   for (const ComputeOperation& operation : operations.layers()) timer.time(operation.work, ...);
 //
 // A backward is run again and again over one kept graph of 4 layers (with input gradient) or 1 layer (without).
 // Gradients of parameters are none before it (the first micro-batch of a step takes them over) or there (later ones are
@@ -19,12 +19,16 @@
 
 namespace pdl {
 
-/// Layers dim x dim, micro-batches of `rows` samples, on the current stream of `device`.
+/// Equal layers, micro-batches of `rows` samples, on the current stream of `device`. One layer instead of four where
+/// the second would get another type than the first under autocast; none without input gradient where nothing is left
+/// to compute, or where autocast does not change it (a row-wise kind, whose input is fp32 there).
 class AutogradOperations {
  public:
-  AutogradOperations(std::int64_t dim, std::int64_t rows, Dtype dtype, c10::Device device,
+  AutogradOperations(const Layer& layer, std::int64_t rows, Dtype dtype, c10::Device device,
                      const RuntimeOptions& runtime);
-  std::vector<ComputeOperation> layers_and_loss();
+  std::vector<ComputeOperation> layers();
+  /// Of the last layer's output.
+  ComputeOperation loss();
 
  private:
   /// One stage, its input, its output with the graph behind it, and a gradient of that output.
@@ -34,12 +38,14 @@ class AutogradOperations {
     void backward(bool accumulate);
   };
   Kept keep(int layers, bool input_gradient, const RuntimeOptions& runtime) const;
-  void loss();
+  void run_loss();
 
-  std::int64_t dim_, rows_;
+  Layer layer_;
+  std::int64_t rows_;
   Dtype dtype_;
   c10::Device device_;
-  Kept first_, middle_;
+  int middle_layers_;
+  Kept first_, middle_;  // no stage in first_: it is not probed
   at::Tensor prediction_, target_;
   std::optional<GradScaler> scaler_;
 };

@@ -1,6 +1,6 @@
 // The operations that a device is probed for, each as something to run and the key of its sample.
 //
-//   PipelineOperations operations(4096, 512, device, runtime);
+//   PipelineOperations operations(4096, 512, "fp32", device, runtime);
 //   for (const ComputeOperation& operation : operations.list()) timer.time(operation.work, ...);
 //
 // They are the runtime's own stages: of 4 layers and of 1 layer, from the middle of a pipeline and from its start
@@ -23,11 +23,11 @@ struct ComputeOperation {
   std::function<void()> work;
 };
 
-/// Three stages of `layers` layers each, two micro-batches of `rows` samples.
-Plan probe_plan(std::int64_t dim, std::int64_t rows, int layers, const std::string& optimizer);
+/// Three stages of `layers` equal layers each, two micro-batches of `rows` samples.
+Plan probe_plan(const Layer& layer, std::int64_t rows, int layers, const std::string& optimizer);
 
 /// Key of a layer of the pipeline program.
-MeasuredKey layer_key(std::int64_t dim, std::int64_t rows, Dtype dtype, const char* operation, bool accumulate,
+MeasuredKey layer_key(const Layer& layer, std::int64_t rows, Dtype dtype, const char* operation, bool accumulate,
                       bool input_gradient);
 
 MeasuredKey optimizer_key(const char* implementation, const std::string& optimizer,
@@ -42,9 +42,23 @@ class PipelineOperations {
   std::vector<ComputeOperation> layers_and_loss();
 
  private:
-  std::int64_t dim_, rows_;
+  Layer layer_;
+  std::int64_t rows_;
   Dtype dtype_;
   std::unique_ptr<PipelineStage> first_, first_long_, middle_, middle_short_, last_;
+};
+
+/// Layers of a kind that is row-wise (LayerScaling): of a stage of four, and of the model's first layer. A backward of
+/// theirs is as long as its layers together.
+class RowWisePipelineOperations {
+ public:
+  RowWisePipelineOperations(const Layer& layer, std::int64_t rows, c10::Device device, const RuntimeOptions& runtime);
+  std::vector<ComputeOperation> list();
+
+ private:
+  Layer layer_;
+  std::int64_t rows_;
+  std::unique_ptr<PipelineStage> first_, middle_;  // no first one for a kind without parameters
 };
 
 /// The optimizer over 1 and over 4 layers.

@@ -29,13 +29,15 @@ constexpr int kLaunchesALayer = 8;      // no operation launches more for a laye
 constexpr int kLaunchesALayerAmp = 14;  // nor under autocast
 constexpr double kSustainedSeconds = 0.06;
 
-/// What is probed in one go: layers of one width with one data type; or buckets.
+/// What is probed in one go: layers of one width with one data type; those of row-wise kinds; or buckets.
 struct Pass {
   std::string name;
   Dtype dtype = Dtype::fp32;
   std::vector<std::int64_t> dims;           // one; none: buckets alone
   std::vector<std::int64_t> pipeline_rows;  // of PipelineStage; none: no such stages
   std::vector<std::int64_t> rows;           // of the modules under autograd
+  std::vector<Layer> row_wise;              // of all kinds that are (LayerScaling), with the rows that follow
+  std::vector<std::int64_t> row_wise_rows;
   std::vector<std::string> optimizers;
   std::vector<std::int64_t> buckets;  // numbers
   double seconds = 0.06;              // of an operation of several layers; half of it for one of one layer
@@ -81,6 +83,36 @@ Pass pass_of(const ProbeOptions& options, Dtype dtype) {
   return pass;
 }
 
+/// The first, every third and the last one: times of row-wise kinds follow the numbers of their results.
+std::vector<std::int64_t> some_of(const std::vector<std::int64_t>& sizes) {
+  std::vector<std::int64_t> some;
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    if (i % 3 == 0 || i + 1 == sizes.size()) some.push_back(sizes[i]);
+  }
+  return some;
+}
+
+/// Layers of row-wise kinds. TF32 is no other type for them.
+std::vector<Pass> row_wise_passes(const ProbeOptions& options) {
+  std::vector<Pass> passes;
+  for (const std::string& dtype : options.dtypes) {
+    if (dtype_of(dtype) == Dtype::tf32) continue;
+    Pass pass = pass_of(options, dtype);
+    pass.name = "compute " + dtype + " row-wise";
+    pass.row_wise_rows = some_of(options.rows);
+    pass.rows.clear();
+    pass.sustained_seconds = 0;  // the memory is not held back by the power limit
+    pass.seconds = 0.012;
+    for (const LayerKind* kind : layer_kinds()) {
+      if (kind->scaling != LayerScaling::row_wise) continue;
+      for (const std::int64_t width : some_of(options.dims)) pass.row_wise.push_back(layer_of_width(*kind, width));
+    }
+    pass.share = 0.15 * static_cast<double>(pass.row_wise.size());
+    if (!pass.row_wise.empty()) passes.push_back(std::move(pass));
+  }
+  return passes;
+}
+
 /// Optimizers and buckets do not depend on the data type: with the first one, and last.
 std::vector<Pass> passes_of(const ProbeOptions& options) {
   std::vector<Pass> passes;
@@ -95,6 +127,7 @@ std::vector<Pass> passes_of(const ProbeOptions& options) {
       passes.push_back(std::move(pass));
     }
   }
+  for (Pass& pass : row_wise_passes(options)) passes.push_back(std::move(pass));
   Pass buckets = pass_of(options, options.dtypes.front());
   buckets.name = "compute buckets";
   buckets.rows.clear();
@@ -143,8 +176,9 @@ void for_each_operation(const Pass& pass, const RuntimeOptions& runtime, c10::De
         PipelineOperations pipeline(dim, rows, pass.dtype, device, runtime);
         visit_all(pipeline.layers_and_loss());
       }
-      AutogradOperations autograd(dim, rows, pass.dtype, device, runtime);
-      visit_all(autograd.layers_and_loss());
+      AutogradOperations autograd(linear_relu(dim, dim), rows, pass.dtype, device, runtime);
+      visit_all(autograd.layers());
+      visit(autograd.loss());
       done += seconds_of(dim, rows);
     }
     for (const std::string& optimizer : pass.optimizers) {
@@ -159,6 +193,18 @@ void for_each_operation(const Pass& pass, const RuntimeOptions& runtime, c10::De
     if (!pass.optimizers.empty()) {
       AutogradOptimizerOperations unscale(dim, "unscale", device, runtime);
       visit_all(unscale.list());
+    }
+  }
+  for (const Layer& layer : pass.row_wise) {
+    for (const std::int64_t rows : pass.row_wise_rows) {
+      visit_shape(1, to_text(layer) + ", " + std::to_string(rows) + " rows");
+      if (!is_amp(dtype_of(pass.dtype))) {
+        const c10::InferenceMode without_autograd;
+        RowWisePipelineOperations pipeline(layer, rows, device, runtime);
+        visit_all(pipeline.list());
+      }
+      AutogradOperations autograd(layer, rows, pass.dtype, device, runtime);
+      visit_all(autograd.layers());
     }
   }
   for (const std::int64_t numbers : pass.buckets) {

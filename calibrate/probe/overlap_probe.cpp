@@ -180,7 +180,7 @@ class OverlapGroup {
     sample.key.transport = "nccl";
     sample.key.ranks = ranks_;
     sample.key.dtype = shape.dtype;
-    sample.key.in = sample.key.out = shape.dim;
+    sample.key.layer = linear_relu(shape.dim, shape.dim);
     sample.key.rows = std::max<std::int64_t>(shape.rows, 1);
     sample.key.size = bytes;
     sample.unit = "us";

@@ -17,7 +17,9 @@ constexpr std::int64_t kAnyBytes = std::int64_t{1} << 30;  // of a bucket: all g
 
 SmallStep::SmallStep(int layers, c10::Device device, const RuntimeOptions& runtime, Dtype dtype,
                      const c10::intrusive_ptr<c10d::ProcessGroup>& group)
-    : device_(device), dtype_(dtype), stage_(probe_plan(kDim, kRows, layers, "sgd"), 0, device, runtime) {
+    : device_(device),
+      dtype_(dtype),
+      stage_(probe_plan(linear_relu(kDim, kDim), kRows, layers, "sgd"), 0, device, runtime) {
   const auto options = at::TensorOptions().device(device).dtype(at::kFloat);
   input_ = at::randn({kRows, kDim}, options);
   target_ = at::randn({kRows, kDim}, options);

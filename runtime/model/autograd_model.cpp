@@ -1,11 +1,13 @@
 #include "runtime/model/autograd_model.hpp"
 
+#include <torch/types.h>
 #include <torch/utils.h>
 
 #include <cmath>
 #include <limits>
+#include <utility>
 
-#include "runtime/model/initial_values.hpp"
+#include "runtime/model/layer_modules.hpp"
 
 namespace pdl {
 namespace {
@@ -15,27 +17,19 @@ constexpr double kAdamBeta1 = 0.9;
 constexpr double kAdamBeta2 = 0.999;
 constexpr double kAdamEpsilon = 1e-8;
 
-std::vector<torch::nn::Linear> make_layers(const Plan& plan, int stage, at::Device device, std::uint64_t seed) {
-  const torch::NoGradGuard no_grad;
-  std::vector<torch::nn::Linear> layers;
-  const Stage& of = plan.stages[stage];
-  for (std::int64_t l = of.first_layer; l < of.first_layer + of.layer_count; ++l) {
-    const auto [in, out] = plan.spec.model.layers[l];
-    // LibTorch's modules draw their parameters on the CPU: a layer of 1 x 1 costs nothing, and is given its real ones.
-    torch::nn::Linear layer(1, 1);
-    layer->options = torch::nn::LinearOptions(in, out);
-    const auto options = at::TensorOptions().device(device).dtype(at::kFloat);
-    layer->weight.set_data(at::empty({out, in}, options));
-    layer->bias.set_data(at::empty({out}, options));
-    initialise_layer(layer->weight, layer->bias, l, seed);
-    layers.push_back(std::move(layer));
-  }
-  return layers;
+std::vector<Layer> layers_of_stage(const Plan& plan, int stage) {
+  const Stage& of = plan.stages[static_cast<std::size_t>(stage)];
+  const auto begin = plan.spec.model.layers.begin() + of.first_layer;
+  return {begin, begin + of.layer_count};
 }
 
-std::vector<at::Tensor> parameters_of(const std::vector<torch::nn::Linear>& layers) {
+std::vector<at::Tensor> parameters_of_stage(const Plan& plan, int stage, at::Device device, std::uint64_t seed) {
+  const Stage& of = plan.stages[static_cast<std::size_t>(stage)];
   std::vector<at::Tensor> parameters;
-  for (const torch::nn::Linear& layer : layers) parameters.insert(parameters.end(), {layer->weight, layer->bias});
+  for (std::int32_t l = of.first_layer; l < of.first_layer + of.layer_count; ++l) {
+    for (at::Tensor& parameter : make_parameters(plan.spec.model.layers[static_cast<std::size_t>(l)], l, device, seed))
+      parameters.push_back(parameter.set_requires_grad(true));
+  }
   return parameters;
 }
 
@@ -52,6 +46,7 @@ ForeachOptimizer::ForeachOptimizer(std::vector<at::Tensor> parameters, Optimizer
 }
 
 void ForeachOptimizer::step() {
+  if (parameters_.empty()) return;
   const torch::NoGradGuard no_grad;
   std::vector<at::Tensor> gradients;
   gradients.reserve(parameters_.size());
@@ -80,30 +75,21 @@ void ForeachOptimizer::adam(const std::vector<at::Tensor>& gradients) {
 
 AutogradStage::AutogradStage(const Plan& plan, int stage, at::Device device, const RuntimeOptions& options)
     : device_(device),
-      layers_(make_layers(plan, stage, device, options.seed)),
-      optimizer_(parameters_of(layers_), plan.spec.optimizer, options.learning_rate) {}
+      layers_(layers_of_stage(plan, stage)),
+      parameters_(parameters_of_stage(plan, stage, device, options.seed)),
+      optimizer_(parameters_, plan.spec.optimizer, options.learning_rate) {}
 
 at::Tensor AutogradStage::forward(at::Tensor x) {
-  for (torch::nn::Linear& layer : layers_) x = torch::relu(layer->forward(x));
-  return x;
+  return forward_layers(layers_, std::move(x), parameters_);
 }
 
 void AutogradStage::zero_grad() {
-  for (torch::nn::Linear& layer : layers_) {
-    layer->weight.mutable_grad().reset();
-    layer->bias.mutable_grad().reset();
-  }
-}
-
-std::vector<at::Tensor> AutogradStage::parameters() const {
-  return parameters_of(layers_);
+  for (at::Tensor& parameter : parameters_) parameter.mutable_grad().reset();
 }
 
 std::vector<at::Tensor> AutogradStage::gradients() const {
   std::vector<at::Tensor> gradients;
-  for (const torch::nn::Linear& layer : layers_) {
-    gradients.insert(gradients.end(), {layer->weight.grad(), layer->bias.grad()});
-  }
+  for (const at::Tensor& parameter : parameters_) gradients.push_back(parameter.grad());
   return gradients;
 }
 

@@ -1,5 +1,5 @@
-// The layers of one stage as the course writes them: torch::nn::Linear and relu on one device, backward by autograd,
-// the optimizer as Python's torch.optim runs it by default.
+// The layers of one stage as the course writes them: LibTorch's modules on one device
+// (runtime/model/layer_modules.hpp), backward by autograd, the optimizer as Python's torch.optim runs it by default.
 //
 //   AutogradStage stage(plan, 1, device, options);
 //   at::Tensor y = stage.forward(x);                           // x: rows x in, y: rows x out, on the stage's device
@@ -9,10 +9,10 @@
 //
 // fp32; whether products use TF32 is LibTorch's setting. Launched on the current stream of the calling thread, the
 // backward on the streams of the forward (autograd's rule). Not here: mixed precision (runtime/model/autocast.hpp),
-// other kinds of layer, the order of stages (runtime/program/autograd_program.hpp).
+// the order of stages (runtime/program/autograd_program.hpp).
 #pragma once
 
-#include <torch/nn/modules/linear.h>
+#include <ATen/core/Tensor.h>
 
 #include <cstdint>
 #include <vector>
@@ -29,7 +29,7 @@ class ForeachOptimizer {
  public:
   ForeachOptimizer(std::vector<at::Tensor> parameters, Optimizer kind, double learning_rate);
 
-  /// Every parameter has a gradient.
+  /// Every parameter has a gradient. Nothing where there are no parameters.
   void step();
 
  private:
@@ -56,15 +56,16 @@ class AutogradStage {
 
   void optimizer_step() { optimizer_.step(); }
 
-  /// weight (out x in), bias (out) of every layer, in order.
-  std::vector<at::Tensor> parameters() const;
+  /// Of every layer, in order.
+  const std::vector<at::Tensor>& parameters() const { return parameters_; }
 
   /// Of the parameters, in their order. There are gradients.
   std::vector<at::Tensor> gradients() const;
 
  private:
   at::Device device_;
-  std::vector<torch::nn::Linear> layers_;
+  std::vector<Layer> layers_;
+  std::vector<at::Tensor> parameters_;
   ForeachOptimizer optimizer_;
 };
 

@@ -50,17 +50,17 @@ void initialise_layer(at::Tensor weight, at::Tensor bias, std::int64_t layer_ind
   bias.uniform_(-bound, bound, generator);
 }
 
-at::Tensor make_input(std::int64_t rows, std::int64_t in_features, at::Device device, std::uint64_t seed) {
-  return normal(rows, in_features, device, seed, kInput);
+at::Tensor make_input(std::int64_t rows, std::int64_t width, at::Device device, std::uint64_t seed) {
+  return normal(rows, width, device, seed, kInput);
 }
 
-at::Tensor make_target(std::int64_t rows, std::int64_t out_features, at::Device device, std::uint64_t seed) {
-  return normal(rows, out_features, device, seed, kTarget);
+at::Tensor make_target(std::int64_t rows, std::int64_t width, at::Device device, std::uint64_t seed) {
+  return normal(rows, width, device, seed, kTarget);
 }
 
-Batch make_batch(std::int64_t rows, std::int64_t in_features, std::int64_t out_features, at::Device device,
+Batch make_batch(std::int64_t rows, std::int64_t input_width, std::int64_t target_width, at::Device device,
                  std::uint64_t seed) {
-  return {make_input(rows, in_features, device, seed), make_target(rows, out_features, device, seed)};
+  return {make_input(rows, input_width, device, seed), make_target(rows, target_width, device, seed)};
 }
 
 }  // namespace pdl

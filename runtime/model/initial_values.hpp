@@ -18,13 +18,13 @@ namespace pdl {
 void initialise_layer(at::Tensor weight, at::Tensor bias, std::int64_t layer_index, std::uint64_t seed);
 
 struct Batch {
-  at::Tensor input;   // rows x in_features, fp32, standard normal
-  at::Tensor target;  // rows x out_features
+  at::Tensor input;  // rows x width, fp32, standard normal
+  at::Tensor target;
 };
 
-at::Tensor make_input(std::int64_t rows, std::int64_t in_features, at::Device device, std::uint64_t seed);
-at::Tensor make_target(std::int64_t rows, std::int64_t out_features, at::Device device, std::uint64_t seed);
-Batch make_batch(std::int64_t rows, std::int64_t in_features, std::int64_t out_features, at::Device device,
+at::Tensor make_input(std::int64_t rows, std::int64_t width, at::Device device, std::uint64_t seed);
+at::Tensor make_target(std::int64_t rows, std::int64_t width, at::Device device, std::uint64_t seed);
+Batch make_batch(std::int64_t rows, std::int64_t input_width, std::int64_t target_width, at::Device device,
                  std::uint64_t seed);
 
 }  // namespace pdl

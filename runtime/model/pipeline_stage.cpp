@@ -67,7 +67,7 @@ PipelineStage::PipelineStage(const Plan& plan, int stage, at::Device device, con
   shapes_.assign(begin, begin + plan.stages[stage].layer_count);
   if (last_) {
     const std::int64_t rows = plan.replica_rows.front() * plan.spec.accum;
-    loss_scale_ = 2 / (static_cast<double>(rows) * static_cast<double>(shapes_.back().out_features));
+    loss_scale_ = 2 / (static_cast<double>(rows) * static_cast<double>(output_numbers(shapes_.back())));
   }
   create_parameters(options);
   create_views(plan, options, joined ? before : nullptr);
@@ -81,13 +81,14 @@ at::Tensor PipelineStage::empty(at::IntArrayRef sizes) const {
 
 void PipelineStage::create_parameters(const RuntimeOptions& options) {
   for (std::size_t l = 0; l < shapes_.size(); ++l) {
-    const auto [in, out] = shapes_[l];
-    LayerTensors layer{empty({out, in}), {}, empty({out}), empty({out, in}), empty({out})};
-    layer.weight_transposed = layer.weight.t();
-    initialise_layer(layer.weight, layer.bias, first_layer_ + static_cast<std::int64_t>(l), options.seed);
-    parameters_.insert(parameters_.end(), {layer.weight, layer.bias});
-    gradients_.insert(gradients_.end(), {layer.weight_gradient, layer.bias_gradient});
-    layers_.push_back(std::move(layer));
+    const std::int64_t index = first_layer_ + static_cast<std::int64_t>(l);
+    PipelineLayerParts parts{
+        make_parameters(shapes_[l], index, device_, options.seed), {}, kernels_->products, kernels_->weight_products};
+    for (const at::Tensor& parameter : parts.parameters) parts.gradients.push_back(at::empty_like(parameter));
+    parameters_.insert(parameters_.end(), parts.parameters.begin(), parts.parameters.end());
+    gradients_.insert(gradients_.end(), parts.gradients.begin(), parts.gradients.end());
+    layers_.push_back(make_pipeline_layer(shapes_[l], parts));
+    trained_.push_back(!parts.parameters.empty());
   }
   if (optimizer_ != Optimizer::adam) return;
   for (const at::Tensor& parameter : parameters_) {
@@ -102,14 +103,22 @@ std::vector<PipelineStage::Slot> PipelineStage::create_slots(const Plan& plan) c
   const bool split = splits_backward(plan);
   const bool recomputes = plan.spec.recompute;
   const std::size_t last_layer = shapes_.size() - 1;
-  const auto output_of = [&](std::size_t l) { return empty({most_rows * shapes_[l].out_features}); };
+  const auto output_of = [&](std::size_t l) { return empty({most_rows * output_numbers(shapes_[l])}); };
+  const auto statistics_of = [&](const Layer& layer) {
+    std::vector<at::Tensor> statistics;
+    for (std::int64_t i = 0; i < pipeline_tensors(layer, most_rows).row_statistics; ++i)
+      statistics.push_back(empty({most_rows}));
+    return statistics;
+  };
 
   // What no slot has for itself.
   Slot shared;
   shared.outputs.resize(shapes_.size());
   shared.gradients.resize(shapes_.size());
+  shared.statistics.resize(shapes_.size());
   for (std::size_t l = 0; l <= last_layer; ++l) {
     if (recomputes && l < last_layer) shared.outputs[l] = output_of(l);
+    if (recomputes) shared.statistics[l] = statistics_of(shapes_[l]);
     const bool arrives = l == last_layer && !last_;  // from the stage after
     if (!split && !arrives) shared.gradients[l] = output_of(l);
   }
@@ -117,10 +126,11 @@ std::vector<PipelineStage::Slot> PipelineStage::create_slots(const Plan& plan) c
 
   std::vector<Slot> slots(static_cast<std::size_t>(plan.stages[stage_].slots), shared);
   for (Slot& slot : slots) {
-    if (arrives_) slot.input = empty({most_rows * shapes_.front().in_features});
-    if (arrives_) slot.input_gradient = empty({most_rows * shapes_.front().in_features});
+    if (arrives_) slot.input = empty({most_rows * input_numbers(shapes_.front())});
+    if (arrives_) slot.input_gradient = empty({most_rows * input_numbers(shapes_.front())});
     for (std::size_t l = 0; l <= last_layer; ++l) {
       if (!slot.outputs[l].defined()) slot.outputs[l] = output_of(l);
+      if (!recomputes) slot.statistics[l] = statistics_of(shapes_[l]);
       if (!slot.gradients[l].defined()) slot.gradients[l] = output_of(l);
     }
   }
@@ -133,10 +143,10 @@ void PipelineStage::create_views(const Plan& plan, const RuntimeOptions& options
   at::Tensor input, target;
   if (first_)
     input = slice_of_replica(plan, replica,
-                             make_input(plan.spec.batch, shapes_.front().in_features, device_, options.seed));
+                             make_input(plan.spec.batch, input_numbers(shapes_.front()), device_, options.seed));
   if (last_) {
     target = slice_of_replica(plan, replica,
-                              make_target(plan.spec.batch, shapes_.back().out_features, device_, options.seed));
+                              make_target(plan.spec.batch, output_numbers(shapes_.back()), device_, options.seed));
     error_norms_ = at::zeros({static_cast<std::int64_t>(rows.size())}, target.options());
   }
   const at::Tensor ones =
@@ -148,7 +158,7 @@ void PipelineStage::create_views(const Plan& plan, const RuntimeOptions& options
   for (std::size_t m = 0; m < rows.size(); ++m) {
     if (m % in_round == 0) offset = 0;  // every round has the same samples
     const Slot& slot = slots[static_cast<std::size_t>(plan.slots[static_cast<std::size_t>(stage_)][m])];
-    const std::int64_t in = shapes_.front().in_features;
+    const std::int64_t in = input_numbers(shapes_.front());
     MicrobatchViews views;
     if (first_) {
       views.activations.push_back(input.narrow(0, offset, rows[m]));
@@ -160,13 +170,15 @@ void PipelineStage::create_views(const Plan& plan, const RuntimeOptions& options
       views.input_gradient = rows_of(slot.input_gradient, rows[m], in);
     }
     for (std::size_t l = 0; l < shapes_.size(); ++l) {
-      views.activations.push_back(rows_of(slot.outputs[l], rows[m], shapes_[l].out_features));
-      views.gradients.push_back(rows_of(slot.gradients[l], rows[m], shapes_[l].out_features));
+      views.activations.push_back(rows_of(slot.outputs[l], rows[m], output_numbers(shapes_[l])));
+      views.gradients.push_back(rows_of(slot.gradients[l], rows[m], output_numbers(shapes_[l])));
       views.gradients_transposed.push_back(views.gradients.back().t());
+      std::vector<at::Tensor>& statistics = views.statistics.emplace_back();
+      for (const at::Tensor& all : slot.statistics[l]) statistics.push_back(rows_of(all, rows[m], 1));
     }
     views.kept = views.activations;
     if (slot.recomputed_output.defined())
-      views.kept.back() = rows_of(slot.recomputed_output, rows[m], shapes_.back().out_features);
+      views.kept.back() = rows_of(slot.recomputed_output, rows[m], output_numbers(shapes_.back()));
     views.ones = ones.narrow(0, 0, rows[m]);
     if (last_) {
       views.target = target.narrow(0, offset, rows[m]);
@@ -177,22 +189,24 @@ void PipelineStage::create_views(const Plan& plan, const RuntimeOptions& options
   }
 }
 
-MatrixProduct PipelineStage::forward_product(std::vector<at::Tensor>& activations, std::size_t layer) {
-  return {activations[layer + 1], activations[layer], layers_[layer].weight_transposed, 1, 0, layers_[layer].bias};
+LayerForward PipelineStage::forward_of(MicrobatchViews& views, std::vector<at::Tensor>& activations,
+                                       std::size_t layer) {
+  return {activations[layer], activations[layer + 1], views.statistics[layer]};
 }
 
-MatrixProduct PipelineStage::input_gradient_product(MicrobatchViews& views, std::size_t layer) {
-  at::Tensor& gradient = layer == 0 ? views.input_gradient : views.gradients[layer - 1];
-  return {gradient, views.gradients[layer], layers_[layer].weight, alpha(layer), 0, no_bias_};
-}
-
-MatrixProduct PipelineStage::weight_gradient_product(MicrobatchViews& views, std::size_t layer, bool accumulate) {
-  return {layers_[layer].weight_gradient,
+LayerBackward PipelineStage::backward_of(MicrobatchViews& views, std::size_t layer) const {
+  const bool scales = is_loss_layer(layer) && layers_[layer]->takes_factor();
+  return {views.kept[layer],
+          views.kept[layer + 1],
+          views.statistics[layer],
+          views.gradients[layer],
           views.gradients_transposed[layer],
-          views.kept[layer],
-          alpha(layer),
-          accumulate ? 1.0 : 0.0,
-          no_bias_};
+          views.ones,
+          scales ? loss_scale_ : 1};
+}
+
+at::Tensor& PipelineStage::input_gradient_of(MicrobatchViews& views, std::size_t layer) {
+  return layer == 0 ? views.input_gradient : views.gradients[layer - 1];
 }
 
 void PipelineStage::tune_products(const Plan& plan) {
@@ -200,21 +214,20 @@ void PipelineStage::tune_products(const Plan& plan) {
   const std::size_t count = plan.microbatch_rows.size();
   for (const std::size_t m : {std::size_t{0}, count - 1}) {
     for (std::size_t l = 0; l < layers_.size(); ++l) {
-      kernels_->products.tune(forward_product(views_[m].activations, l));
-      if (l > 0 || !first_) kernels_->products.tune(input_gradient_product(views_[m], l));
-      kernels_->weight_products.tune(weight_gradient_product(views_[m], l, false));
-      if (count > 1) kernels_->weight_products.tune(weight_gradient_product(views_[m], l, true));
+      MicrobatchViews& views = views_[m];
+      layers_[l]->tune(forward_of(views, views.activations, l), backward_of(views, l), input_gradient_of(views, l),
+                       /*accumulates=*/count > 1);
     }
   }
 }
 
 void PipelineStage::tune_backward(const Plan& plan) {
-  // By rows, width, layers, and whether the first layer has an input gradient: stages that are alike run alike.
-  using Kind = std::tuple<std::int64_t, std::int64_t, std::size_t, bool>;
+  // By rows, layers, and whether the first layer has an input gradient: stages that are alike run alike.
+  using Kind = std::tuple<std::int64_t, std::vector<Layer>, bool>;
   static std::mutex mutex;
   static std::map<Kind, bool> chosen;
   if (!device_.is_cuda() || !has_work(plan, TaskKind::backward) || (layers_.size() == 1 && first_)) return;
-  const Kind kind{views_[0].activations.back().size(0), shapes_.back().out_features, layers_.size(), first_};
+  const Kind kind{views_[0].activations.back().size(0), shapes_, first_};
   const std::lock_guard lock(mutex);
   if (!chosen.contains(kind)) {
     const double in_turn_ms = stream_time_ms([&] { backward(0, true); });
@@ -226,14 +239,14 @@ void PipelineStage::tune_backward(const Plan& plan) {
 
 void PipelineStage::forward(int microbatch) {
   const c10::InferenceMode without_autograd;
-  std::vector<at::Tensor>& activations = views_[microbatch].activations;
-  for (std::size_t l = 0; l < layers_.size(); ++l) kernels_->products.run(forward_product(activations, l));
+  MicrobatchViews& views = views_[microbatch];
+  for (std::size_t l = 0; l < layers_.size(); ++l) layers_[l]->forward(forward_of(views, views.activations, l));
 }
 
 void PipelineStage::recompute(int microbatch) {
   const c10::InferenceMode without_autograd;
-  std::vector<at::Tensor>& kept = views_[microbatch].kept;
-  for (std::size_t l = 0; l < layers_.size(); ++l) kernels_->products.run(forward_product(kept, l));
+  MicrobatchViews& views = views_[microbatch];
+  for (std::size_t l = 0; l < layers_.size(); ++l) layers_[l]->forward(forward_of(views, views.kept, l));
 }
 
 void PipelineStage::loss_gradient(int microbatch) {
@@ -241,23 +254,16 @@ void PipelineStage::loss_gradient(int microbatch) {
   MicrobatchViews& views = views_[microbatch];
   at::sub_out(views.gradients.back(), views.kept.back(), views.target);
   at::linalg_vector_norm_out(views.error_norm, views.gradients.back());
-}
-
-void PipelineStage::relu_backward(MicrobatchViews& views, std::size_t layer) {
-  at::Tensor& gradient = views.gradients[layer];
-  at::threshold_backward_out(gradient, gradient, views.kept[layer + 1], 0);
+  if (!layers_.back()->takes_factor()) views.gradients.back().mul_(loss_scale_);
 }
 
 void PipelineStage::layer_input_gradient(MicrobatchViews& views, std::size_t layer) {
   if (layer == 0 && first_) return;
-  kernels_->products.run(input_gradient_product(views, layer));
+  layers_[layer]->input_gradient(backward_of(views, layer), input_gradient_of(views, layer));
 }
 
 void PipelineStage::layer_weight_gradient(MicrobatchViews& views, std::size_t layer, bool accumulate) {
-  kernels_->weight_products.run(weight_gradient_product(views, layer, accumulate));
-  LayerTensors& tensors = layers_[layer];
-  at::addmv_out(tensors.bias_gradient, tensors.bias_gradient, views.gradients_transposed[layer], views.ones,
-                accumulate ? 1 : 0, alpha(layer));
+  layers_[layer]->weight_gradient(backward_of(views, layer), accumulate);
 }
 
 void PipelineStage::backward(int microbatch, bool accumulate) {
@@ -265,11 +271,11 @@ void PipelineStage::backward(int microbatch, bool accumulate) {
   MicrobatchViews& views = views_[microbatch];
   loss_gradient(microbatch);
   for (std::size_t l = layers_.size(); l-- > 0;) {
-    relu_backward(views, l);
+    layers_[l]->begin_backward(backward_of(views, l));
     const auto weight_gradient = [&] { layer_weight_gradient(views, l, accumulate); };
-    if (weights_on_side_) kernels_->side.run(weight_gradient);
+    if (trained_[l] && weights_on_side_) kernels_->side.run(weight_gradient);
     layer_input_gradient(views, l);
-    if (!weights_on_side_) weight_gradient();
+    if (trained_[l] && !weights_on_side_) weight_gradient();
   }
   if (weights_on_side_) kernels_->side.join();
 }
@@ -279,18 +285,21 @@ void PipelineStage::backward_input(int microbatch) {
   MicrobatchViews& views = views_[microbatch];
   loss_gradient(microbatch);
   for (std::size_t l = layers_.size(); l-- > 0;) {
-    relu_backward(views, l);
+    layers_[l]->begin_backward(backward_of(views, l));
     layer_input_gradient(views, l);
   }
 }
 
 void PipelineStage::backward_weight(int microbatch, bool accumulate) {
   const c10::InferenceMode without_autograd;
-  for (std::size_t l = layers_.size(); l-- > 0;) layer_weight_gradient(views_[microbatch], l, accumulate);
+  for (std::size_t l = layers_.size(); l-- > 0;) {
+    if (trained_[l]) layer_weight_gradient(views_[microbatch], l, accumulate);
+  }
 }
 
 void PipelineStage::optimizer_step() {
   const c10::InferenceMode without_autograd;
+  if (parameters_.empty()) return;
   if (optimizer_ == Optimizer::sgd) {
     at::_foreach_add_(parameters_, gradients_, -learning_rate_);
     return;

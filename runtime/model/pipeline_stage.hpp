@@ -1,23 +1,18 @@
 // The layers of one pipeline stage on one device, without autograd: forward, backward and optimizer of a stack of
-// Linear+ReLU blocks as a short list of kernels into buffers that exist before the first step.
+// layers as a short list of kernels into buffers that exist before the first step.
 //
 //   PipelineStage stage(plan, 1, device, options);
 //   stage.forward(0);                    // reads input(0), which a transfer filled
 //   stage.backward(0, false);            // reads output_gradient(0); leaves input_gradient(0)
 //   stage.optimizer_step();
 //
-// Per layer, x is rows x in, W is out x in, dY is rows x out:
+// What a layer does is its kind's (runtime/model/layer_modules.hpp): a forward, the part of a backward that both
+// gradients need, the gradient of the input (not for the first layer of the model), gradients of the parameters.
 //
-//   forward    Y  = relu(X W^T + b)          one GEMM; bias and ReLU in its epilogue on CUDA
-//                                            (which kernel: runtime/model/matrix_products.hpp)
-//   backward   dZ = dY where Y > 0           in place
-//              dX = dZ W                     not for the first layer of the model
-//              dW = dZ^T X  (+ dW)           gradients of later micro-batches are added by the GEMM itself (beta = 1)
-//              db = dZ^T 1  (+ db)
 //   loss       dY = (Y - T) * 2 / (batch * rounds * width), the mean squared error over the whole batch, so that
 //              micro-batches of all accumulation rounds add up to nn.MSELoss of the batch. The factor is the alpha of
-//              the last layer's products: no pass of its own. Of several replicas each has its own samples as its
-//              batch: the average of their gradients is the gradient of the whole batch.
+//              the last layer's products, where it has any: no pass of its own. Of several replicas each has its own
+//              samples as its batch: the average of their gradients is the gradient of the whole batch.
 //
 // The weight gradient of a layer is needed by nobody before the optimizer: it may run on a second stream beside the
 // input gradients of the layers before it, where its thread blocks fill the multiprocessors that those leave idle in
@@ -26,7 +21,7 @@
 // Buffers: one a slot for what must outlive a task; Plan::slots says which micro-batch uses which slot.
 //
 //   a slot holds   input, input gradient     where another worker sends the one and gets the other
-//                  results of the layers     with recomputation only the last one, which is sent
+//                  results of the layers     with recomputation only the last one, which is sent; statistics of rows
 //                  gradients of the results  if backwards are split: I leaves them to W; else only the one that arrives
 //   of a stage     what lives within one task: the other gradients; with recomputation the results that are made again
 //
@@ -34,10 +29,11 @@
 // writes its input gradient where that one expects the gradient of its output. That one's backward may change it there:
 // by then this one's input gradient is complete.
 //
-// Nothing is allocated in a step by this code (cuBLAS takes its workspace in the first one). Everything is launched on
+// Nothing is allocated in a step by this code but what a kind says (PipelineTensors in sim/model/layer.hpp); cuBLAS
+// takes its workspace in the first one. Everything is launched on
 // the current stream of the current device; the caller orders the streams. All tensors are those of c10::InferenceMode:
 // who writes to one from outside does so in that mode. fp32; whether products use TF32 is LibTorch's setting.
-// Not here: autocast, other kinds of layer.
+// Not here: autocast.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -48,6 +44,7 @@
 
 #include "runtime/device/runtime_options.hpp"
 #include "runtime/device/side_stream.hpp"
+#include "runtime/model/layer_modules.hpp"
 #include "runtime/model/matrix_products.hpp"
 #include "sim/plan/plan.hpp"
 
@@ -94,25 +91,18 @@ class PipelineStage {
   /// Waits for the device. Last stage only.
   double loss() const;
 
-  /// weight, bias of every layer, in order.
+  /// Of every layer, in order.
   const std::vector<at::Tensor>& parameters() const { return parameters_; }
   const std::vector<at::Tensor>& gradients() const { return gradients_; }
 
  private:
-  struct LayerTensors {
-    at::Tensor weight;             // out x in
-    at::Tensor weight_transposed;  // view
-    at::Tensor bias;               // out
-    at::Tensor weight_gradient;
-    at::Tensor bias_gradient;
-  };
-
   /// What one micro-batch reads and writes: views of the buffers of its slot.
   struct MicrobatchViews {
-    std::vector<at::Tensor> activations;           // input, then the output of every layer: what forward() writes
-    std::vector<at::Tensor> kept;                  // what the backward reads: the same, or what recompute() writes
-    std::vector<at::Tensor> gradients;             // of every layer's output, then of its pre-activation: in place
-    std::vector<at::Tensor> gradients_transposed;  // views
+    std::vector<at::Tensor> activations;              // input, then the output of every layer: what forward() writes
+    std::vector<at::Tensor> kept;                     // what the backward reads: the same, or what recompute() writes
+    std::vector<at::Tensor> gradients;                // of every layer's output; the layer may change it in place
+    std::vector<at::Tensor> gradients_transposed;     // views
+    std::vector<std::vector<at::Tensor>> statistics;  // by layer, rows x 1
     at::Tensor input_gradient;
     at::Tensor ones;        // rows
     at::Tensor target;      // last stage
@@ -123,7 +113,8 @@ class PipelineStage {
   struct Slot {
     at::Tensor input, input_gradient;            // undefined where nothing arrives from another worker
     std::vector<at::Tensor> outputs, gradients;  // by layer
-    at::Tensor recomputed_output;                // of the last layer; undefined without recomputation
+    std::vector<std::vector<at::Tensor>> statistics;
+    at::Tensor recomputed_output;  // of the last layer; undefined without recomputation
   };
 
   /// What the stages of a worker share.
@@ -139,13 +130,14 @@ class PipelineStage {
   void create_views(const Plan& plan, const RuntimeOptions& options, const PipelineStage* lower);
   void tune_products(const Plan& plan);
   void tune_backward(const Plan& plan);
-  MatrixProduct forward_product(std::vector<at::Tensor>& activations, std::size_t layer);
-  MatrixProduct input_gradient_product(MicrobatchViews& views, std::size_t layer);
-  MatrixProduct weight_gradient_product(MicrobatchViews& views, std::size_t layer, bool accumulate);
-  void relu_backward(MicrobatchViews& views, std::size_t layer);
+  /// `activations`: those of a forward, or of a recomputation.
+  static LayerForward forward_of(MicrobatchViews& views, std::vector<at::Tensor>& activations, std::size_t layer);
+  LayerBackward backward_of(MicrobatchViews& views, std::size_t layer) const;
+  /// Where the gradient of the layer's input goes; undefined where there is none.
+  at::Tensor& input_gradient_of(MicrobatchViews& views, std::size_t layer);
   void layer_input_gradient(MicrobatchViews& views, std::size_t layer);
   void layer_weight_gradient(MicrobatchViews& views, std::size_t layer, bool accumulate);
-  double alpha(std::size_t layer) const { return last_ && layer + 1 == layers_.size() ? loss_scale_ : 1; }
+  bool is_loss_layer(std::size_t layer) const { return last_ && layer + 1 == layers_.size(); }
   at::Tensor empty(at::IntArrayRef sizes) const;
 
   at::Device device_;
@@ -157,14 +149,14 @@ class PipelineStage {
   bool arrives_;  // the input comes from another worker
   std::int64_t first_layer_;
   std::vector<Layer> shapes_;
-  std::vector<LayerTensors> layers_;
+  std::vector<std::unique_ptr<PipelineLayer>> layers_;
+  std::vector<bool> trained_;  // by layer: it has parameters
   std::vector<at::Tensor> parameters_;
   std::vector<at::Tensor> gradients_;
   std::vector<MicrobatchViews> views_;
   at::Tensor error_norms_;  // last stage: one number a micro-batch
   double loss_scale_ = 1;   // 2 / (batch * rounds * width)
   std::int64_t replicas_;
-  const at::Tensor no_bias_;
 
   Optimizer optimizer_;
   double learning_rate_;

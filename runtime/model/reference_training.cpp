@@ -9,10 +9,13 @@
 #include <cmath>
 #include <limits>
 #include <memory>
+#include <numeric>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 #include "runtime/model/initial_values.hpp"
+#include "runtime/model/layer_modules.hpp"
 
 namespace pdl {
 namespace {
@@ -26,13 +29,30 @@ constexpr double kToleranceTf32 = 5e-2;
 std::vector<at::Tensor> initial_parameters(const RunSpec& spec, std::uint64_t seed, at::Device device) {
   std::vector<at::Tensor> parameters;
   for (std::size_t l = 0; l < spec.model.layers.size(); ++l) {
-    const auto [in, out] = spec.model.layers[l];
-    const auto options = at::TensorOptions().device(device).dtype(at::kFloat);
-    parameters.push_back(at::empty({out, in}, options));
-    parameters.push_back(at::empty({out}, options));
-    initialise_layer(parameters[2 * l], parameters[2 * l + 1], static_cast<std::int64_t>(l), seed);
+    for (at::Tensor& parameter : make_parameters(spec.model.layers[l], static_cast<std::int64_t>(l), device, seed))
+      parameters.push_back(std::move(parameter));
   }
   return parameters;
+}
+
+/// Where the parameters of these layers, one after another, are among those of the model; of all where it is empty.
+std::vector<std::size_t> places_of(const Model& model, const std::vector<std::int64_t>& layers) {
+  std::vector<std::vector<std::size_t>> of_layer;
+  std::size_t next = 0;
+  for (const Layer& layer : model.layers) {
+    of_layer.emplace_back(parameter_tensors(layer).size());
+    std::iota(of_layer.back().begin(), of_layer.back().end(), next);
+    next += of_layer.back().size();
+  }
+  std::vector<std::size_t> places;
+  for (const std::int64_t layer : layers) {
+    const std::vector<std::size_t>& own = of_layer.at(static_cast<std::size_t>(layer));
+    places.insert(places.end(), own.begin(), own.end());
+  }
+  if (!layers.empty()) return places;
+  places.resize(next);
+  std::iota(places.begin(), places.end(), std::size_t{0});
+  return places;
 }
 
 std::unique_ptr<torch::optim::Optimizer> make_optimizer(const RunSpec& spec, double learning_rate,
@@ -46,9 +66,9 @@ std::unique_ptr<torch::optim::Optimizer> make_optimizer(const RunSpec& spec, dou
 class PlainTraining {
  public:
   PlainTraining(const RunSpec& spec, const RuntimeOptions& options, at::Device device)
-      : parameters_(initial_parameters(spec, options.seed, device)),
-        batch_(make_batch(spec.batch, spec.model.layers.front().in_features, spec.model.layers.back().out_features,
-                          device, options.seed)) {
+      : layers_(spec.model.layers),
+        parameters_(initial_parameters(spec, options.seed, device)),
+        batch_(make_batch(spec.batch, input_numbers(spec.model), output_numbers(spec.model), device, options.seed)) {
     for (const at::Tensor& parameter : parameters_) parameter.requires_grad_(true);
     optimizer_ = make_optimizer(spec, options.learning_rate, parameters_);
   }
@@ -56,10 +76,7 @@ class PlainTraining {
   /// The loss, of the parameters before the step. With `skip` they stay as they are.
   double step(bool skip) {
     optimizer_->zero_grad();
-    at::Tensor x = batch_.input;
-    for (std::size_t l = 0; l < parameters_.size(); l += 2)
-      x = at::relu(at::linear(x, parameters_[l], parameters_[l + 1]));
-    const at::Tensor loss = at::mse_loss(x, batch_.target);
+    const at::Tensor loss = at::mse_loss(forward_layers(layers_, batch_.input, parameters_), batch_.target);
     if (!skip) {
       loss.backward();
       optimizer_->step();
@@ -70,6 +87,7 @@ class PlainTraining {
   const std::vector<at::Tensor>& parameters() const { return parameters_; }
 
  private:
+  std::vector<Layer> layers_;
   std::vector<at::Tensor> parameters_;
   Batch batch_;
   std::unique_ptr<torch::optim::Optimizer> optimizer_;
@@ -138,10 +156,11 @@ Agreement compare_parameters(const RunSpec& spec, const RuntimeOptions& options,
                              const std::vector<at::Tensor>& expected) {
   const double tolerance = spec.dtype == Dtype::tf32 ? kToleranceTf32 : kTolerance;
   const std::vector<at::Tensor> start = initial_parameters(spec, options.seed, device);
+  const std::vector<std::size_t> places = places_of(spec.model, layers);
   Agreement agreement;
   agreement.smallest_change = std::numeric_limits<double>::infinity();
   for (std::size_t i = 0; i < parameters.size(); ++i) {
-    const std::size_t e = layers.empty() ? i : 2 * static_cast<std::size_t>(layers[i / 2]) + i % 2;
+    const std::size_t e = places.at(i);
     const at::Tensor difference = parameters[i] - expected[e];
     const double change = length(expected[e] - start[e].to(at::kCPU));
     const double rounding = kUnit * length(expected[e]);

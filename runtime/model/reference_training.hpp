@@ -22,7 +22,7 @@
 
 namespace pdl {
 
-/// weight and bias of every layer after `steps` steps, on the host.
+/// The parameters of every layer after `steps` steps, on the host.
 std::vector<at::Tensor> train_reference(const RunSpec& spec, const RuntimeOptions& options, at::Device device,
                                         int steps);
 

@@ -156,14 +156,12 @@ class AutogradProgram : public StepProgram {
       const at::Device device = device_of(options, only_worker(stage));
       stages_.emplace_back(plan, static_cast<int>(stages_.size()), device, options);
     }
-    const std::vector<Layer>& layers = plan.spec.model.layers;
+    const Model& model = plan.spec.model;
     // The same data in every round.
     const std::vector<std::int64_t> rows(plan.microbatch_rows.begin(),
                                          plan.microbatch_rows.begin() + microbatches_of_a_round(plan));
-    inputs_ =
-        make_input(batch_, layers.front().in_features, stages_.front().device(), options.seed).split_with_sizes(rows);
-    targets_ =
-        make_target(batch_, layers.back().out_features, stages_.back().device(), options.seed).split_with_sizes(rows);
+    inputs_ = make_input(batch_, input_numbers(model), stages_.front().device(), options.seed).split_with_sizes(rows);
+    targets_ = make_target(batch_, output_numbers(model), stages_.back().device(), options.seed).split_with_sizes(rows);
     activations_.resize(plan.microbatch_rows.size());
     losses_.resize(plan.microbatch_rows.size());
     if (dtype_ == Dtype::amp_fp16) scaler_.emplace(plan.spec.loss_scale, stages_.back().device());
@@ -252,7 +250,7 @@ class AutogradProgram : public StepProgram {
   void optimizer(SpanRecorder* recorder) {
     for (std::size_t s = 0; scaler_ && s < stages_.size(); ++s) {
       if (recorder) recorder->begin(script_.optimizer[s]);
-      scaler_->unscale(stages_[s].gradients());
+      if (!stages_[s].parameters().empty()) scaler_->unscale(stages_[s].gradients());
     }
     skipped_ = scaler_ && scaler_->found_inf();
     for (std::size_t s = 0; s < stages_.size(); ++s) {

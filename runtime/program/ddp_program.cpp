@@ -181,14 +181,13 @@ class DdpProgram : public StepProgram {
     std::int64_t first = 0;
     for (int r = 0; r < rank_; ++r) first += plan.replica_rows[static_cast<std::size_t>(r)];
     const std::int64_t rows = plan.replica_rows[static_cast<std::size_t>(rank_)];
-    const std::vector<Layer>& layers = spec_.model.layers;
     std::vector<std::int64_t> cuts;
     for (std::int32_t m = 0; m < microbatches_of_a_round(plan); ++m) cuts.push_back(rows_of(plan, rank_, m));
     const auto slice = [&](const at::Tensor& batch) {
       return batch.narrow(0, first, rows).clone().split_with_sizes(cuts);
     };
-    inputs_ = slice(make_input(spec_.batch, layers.front().in_features, device_, seed));
-    targets_ = slice(make_target(spec_.batch, layers.back().out_features, device_, seed));
+    inputs_ = slice(make_input(spec_.batch, input_numbers(spec_.model), device_, seed));
+    targets_ = slice(make_target(spec_.batch, output_numbers(spec_.model), device_, seed));
   }
 
   /// Behind the accumulation of the gradient that fills a bucket, before the Reducer looks at it: hooks are called in

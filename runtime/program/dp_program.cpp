@@ -20,6 +20,7 @@
 #include "runtime/model/autograd_model.hpp"
 #include "runtime/model/grad_scaler.hpp"
 #include "runtime/model/initial_values.hpp"
+#include "runtime/model/layer_modules.hpp"
 #include "runtime/program/dp_tasks.hpp"
 #include "runtime/trace/host_sleep.hpp"
 #include "runtime/trace/span_recorder.hpp"
@@ -150,10 +151,8 @@ class DataParallelProgram : public StepProgram {
     std::vector<std::int64_t> of_all;
     for (const std::vector<std::int64_t>& rows : rows_)
       of_all.push_back(std::accumulate(rows.begin(), rows.end(), std::int64_t{0}));
-    inputs_ =
-        make_input(spec_.batch, spec_.model.layers.front().in_features, first, options.seed).split_with_sizes(of_all);
-    targets_ =
-        make_target(spec_.batch, spec_.model.layers.back().out_features, first, options.seed).split_with_sizes(of_all);
+    inputs_ = make_input(spec_.batch, input_numbers(spec_.model), first, options.seed).split_with_sizes(of_all);
+    targets_ = make_target(spec_.batch, output_numbers(spec_.model), first, options.seed).split_with_sizes(of_all);
     losses_.resize(tasks_.microbatches.size());
     synchronize();
   }
@@ -234,11 +233,8 @@ class DataParallelProgram : public StepProgram {
       const c10::DeviceGuard guard(replicas_.devices[g]);
       const Autocast autocast(spec_.dtype, replicas_.devices[g].type());
       replicas_.spans.begin(tasks.forward[g]);
-      at::Tensor x = std::move(slices[g]);
-      for (std::size_t p = 0; p < parameters[g].size(); p += 2)
-        x = at::relu(at::linear(x, parameters[g][p], parameters[g][p + 1]));
+      outputs[g] = forward_layers(spec_.model.layers, std::move(slices[g]), parameters[g]);
       replicas_.spans.end(tasks.forward[g]);
-      outputs[g] = std::move(x);
     });
     if (replicas_.spans.recorder) mark_begin_of_backward(outputs, tasks);
     return gather(outputs, tasks);
@@ -257,7 +253,7 @@ class DataParallelProgram : public StepProgram {
     return slices;
   }
 
-  /// weight and bias of every layer, by replica. The first one's are the model's own memory.
+  /// The parameters of every layer, by replica. The first one's are the model's own memory.
   std::vector<std::vector<at::Tensor>> replicate(const DpMicrobatchTasks& tasks) const {
     const std::vector<at::Tensor> parameters = model_->parameters();
     std::vector<std::vector<at::Tensor>> copies(replicas_.devices.size(), std::vector<at::Tensor>(parameters.size()));

@@ -121,8 +121,7 @@ std::vector<SettingValue> common_settings(const RunSpec& spec, const RuntimeOpti
   for (SettingValue setting : to_settings(spec)) {
     if (setting.name == "model" && spec.model_name != "mlp") {
       std::string layers;
-      for (const Layer& layer : spec.model.layers)
-        layers += std::to_string(layer.in_features) + "x" + std::to_string(layer.out_features) + " ";
+      for (const Layer& layer : spec.model.layers) layers += to_text(layer) + ", ";
       setting.value = with_contents(setting.value, layers);
     }
     if (setting.name == "schedule" && spec.schedule_file)

@@ -70,6 +70,7 @@ bool can_price(const CostProfile& profile, const Plan& plan) {
 }
 
 /// What is beyond what every profile has, for people: "collectives", "collectives and layers in tf32"; or nothing.
+/// Every profile has the layers of `mlp`.
 std::string needs_text(std::span<const RunSpec> specs) {
   std::vector<std::string> needs;
   const auto add = [&](const std::string& need) {
@@ -81,6 +82,11 @@ std::string needs_text(std::span<const RunSpec> specs) {
   }
   for (const RunSpec& spec : specs) {
     if (spec.dtype != Dtype::fp32) add("layers in " + to_string(spec.dtype));
+  }
+  for (const RunSpec& spec : specs) {
+    for (const Layer& layer : spec.model.layers) {
+      if (layer.kind != linear_relu(1, 1).kind) add("layers of kind " + std::string(layer.kind->name));
+    }
   }
   std::string text;
   for (const std::string& need : needs) text += (text.empty() ? "" : " and ") + need;

@@ -10,13 +10,31 @@
 namespace pdl {
 namespace {
 
+double in(const MeasuredKey& layer) {
+  return static_cast<double>(input_numbers(layer.layer));
+}
+
+double out(const MeasuredKey& layer) {
+  return static_cast<double>(output_numbers(layer.layer));
+}
+
 double width(const MeasuredKey& layer) {
-  return std::sqrt(static_cast<double>(layer.in) * static_cast<double>(layer.out));
+  return std::sqrt(in(layer)*out(layer));
 }
 
 std::string width_text(const MeasuredKey& layer) {
-  if (layer.in == layer.out) return std::to_string(layer.in);
-  return std::to_string(layer.in) + "x" + std::to_string(layer.out);
+  const std::string of_input = std::to_string(input_numbers(layer.layer));
+  if (in(layer) == out(layer)) return of_input;
+  return of_input + "x" + std::to_string(output_numbers(layer.layer));
+}
+
+bool is_row_wise(const MeasuredKey& layer) {
+  return layer.layer.kind->scaling == LayerScaling::row_wise;
+}
+
+/// Of the result.
+std::int64_t numbers(const MeasuredKey& layer, std::int64_t rows) {
+  return rows * output_numbers(layer.layer);
 }
 
 double log_ratio(double a, double b) {
@@ -25,12 +43,12 @@ double log_ratio(double a, double b) {
 
 /// How unlike the proportions of two layers are: 0 for the same in / out.
 double unlike(const MeasuredKey& a, const MeasuredKey& b) {
-  return log_ratio(static_cast<double>(a.in) / static_cast<double>(a.out),
-                   static_cast<double>(b.in) / static_cast<double>(b.out));
+  return log_ratio(in(a) / out(a), in(b) / out(b));
 }
 
 MeasuredKey family_key(MeasuredKey layer) {
-  layer.in = layer.out = layer.size = 0;
+  layer.layer.sizes = {};
+  layer.size = 0;
   return layer;
 }
 
@@ -41,9 +59,19 @@ MeasuredKey with(MeasuredKey layer, const char* operation, bool accumulate, bool
   return layer;
 }
 
+/// Without what makes no difference: TF32 where nothing is multiplied by tensor cores, gradients that are added to
+/// where there are no parameters.
+MeasuredKey as_measured(MeasuredKey layer) {
+  if (is_row_wise(layer) && layer.dtype == Dtype::tf32) layer.dtype = Dtype::fp32;
+  if (!has_parameters(layer.layer)) layer.accumulate = false;
+  return layer;
+}
+
 /// What may stand in for a layer's operation, best first; the parts of one entry are done one after another.
 std::vector<std::vector<MeasuredKey>> substitutes(const MeasuredKey& layer) {
-  std::vector<std::vector<MeasuredKey>> all = {{layer}};
+  std::vector<std::vector<MeasuredKey>> all;
+  if (!has_parameters(layer.layer) && layer.operation == "backward_weight") return {{}};
+  all.push_back({layer});
   const bool input = layer.input_gradient;
   if (layer.operation == "backward") {
     all.push_back({with(layer, "backward", !layer.accumulate, input)});
@@ -52,6 +80,7 @@ std::vector<std::vector<MeasuredKey>> substitutes(const MeasuredKey& layer) {
       of_stage.layers = layers;
       all.push_back({of_stage});
     }
+    if (!has_parameters(layer.layer)) all.push_back({with(layer, "backward_input", false, input)});
     for (const bool accumulate : {layer.accumulate, !layer.accumulate}) {
       const MeasuredKey weight = with(layer, "backward_weight", accumulate, true);
       if (input) all.push_back({with(layer, "backward_input", false, true), weight});
@@ -67,15 +96,41 @@ std::vector<std::vector<MeasuredKey>> substitutes(const MeasuredKey& layer) {
   return all;
 }
 
-/// The input gradient of the model's first layer, which nobody needs: what is left is the ReLU's.
-bool is_relu_alone(const MeasuredKey& layer) {
-  return layer.operation == "backward_input" && !layer.input_gradient;
+/// The words of a key as the layer's kind knows them.
+LayerWork work_of(const MeasuredKey& layer) {
+  LayerWork work;
+  work.rows = layer.size;
+  work.input_gradient = layer.input_gradient;
+  work.dtype = layer.dtype.value_or(Dtype::fp32);
+  if (layer.operation == "backward") work.operation = LayerOperation::backward;
+  if (layer.operation == "backward_input") work.operation = LayerOperation::backward_input;
+  if (layer.operation == "backward_weight") work.operation = LayerOperation::backward_weight;
+  return work;
 }
 
-/// "layer pipeline backward accumulate fp32": without the shape.
+/// "layer pipeline backward accumulate fp32", "layer_norm pipeline forward fp32": without the shape.
 std::string operation_text(const MeasuredKey& layer) {
-  return "layer " + layer.implementation + " " + layer.operation + (layer.accumulate ? " accumulate" : "") +
+  const bool is_linear = layer.layer.kind == linear_relu(1, 1).kind;
+  return (is_linear ? "layer" : std::string(layer.layer.kind->name)) + " " + layer.implementation + " " +
+         layer.operation + (layer.accumulate ? " accumulate" : "") +
          (layer.input_gradient ? "" : " without input gradient") + " " + dtype_word(layer);
+}
+
+/// One curve over the numbers of the result. Where several shapes have as many, their mean time.
+Curve merged(const std::vector<const MeasuredCurve*>& shapes) {
+  std::map<std::int64_t, std::vector<CurvePoint>> by_numbers;
+  for (const MeasuredCurve* shape : shapes) {
+    for (const CurvePoint& point : shape->curve.points) by_numbers[numbers(shape->key, point.size)].push_back(point);
+  }
+  Curve curve;
+  for (const auto& [size, points] : by_numbers) {
+    CurvePoint mean = points.front();
+    mean.size = size;
+    mean.time_ns = 0;
+    for (const CurvePoint& point : points) mean.time_ns += point.time_ns / static_cast<double>(points.size());
+    curve.points.push_back(std::move(mean));
+  }
+  return curve;
 }
 
 std::string other_implementation(const std::string& implementation) {
@@ -85,21 +140,11 @@ std::string other_implementation(const std::string& implementation) {
 }  // namespace
 
 double layer_flops(const MeasuredKey& layer) {
-  // Only the ReLU's part: a comparison for each number.
-  if (is_relu_alone(layer)) return static_cast<double>(layer.size) * static_cast<double>(layer.out);
-  const double once =
-      2 * static_cast<double>(layer.size) * static_cast<double>(layer.in) * static_cast<double>(layer.out);
-  return layer.operation == "backward" && layer.input_gradient ? 2 * once : once;
+  return flops(layer.layer, work_of(layer));
 }
 
 double layer_bytes(const MeasuredKey& layer) {
-  if (is_relu_alone(layer)) return 3 * 4 * static_cast<double>(layer.size) * static_cast<double>(layer.out);
-  const double element = layer.dtype && is_amp(*layer.dtype) ? 2 : 4;
-  const double weights = static_cast<double>(layer.in) * static_cast<double>(layer.out);
-  const double rows = static_cast<double>(layer.size);
-  const double activations = rows * (static_cast<double>(layer.in) + static_cast<double>(layer.out));
-  const double weight_accesses = layer.operation == "backward" && layer.input_gradient ? 2 : 1;
-  return element * (weight_accesses * weights + activations);
+  return bytes(layer.layer, work_of(layer));
 }
 
 LayerTimes::LayerTimes(const CostProfile& profile, Dtype dtype, Notices& notices, double host_quantile)
@@ -107,11 +152,12 @@ LayerTimes::LayerTimes(const CostProfile& profile, Dtype dtype, Notices& notices
   std::set<Dtype> dtypes;
   for (const MeasuredCurve& measured : profile.of(Probe::layer)) {
     if (measured.key.dtype) dtypes.insert(*measured.key.dtype);
-    if (measured.key.dtype != dtype) continue;
+    if (measured.key.dtype != dtype && !is_row_wise(measured.key)) continue;
     for (const CurvePoint& point : measured.curve.points) {
       MeasuredKey layer = measured.key;
       layer.size = point.size;
-      best_bytes_per_ns_ = std::max(best_bytes_per_ns_, layer_bytes(layer) / point.time_ns);
+      double& best = best_bytes_per_ns_[layer.layer.kind];
+      best = std::max(best, layer_bytes(layer) / point.time_ns);
     }
   }
   if (!dtypes.contains(dtype)) {
@@ -138,6 +184,7 @@ const LayerTimes::Family* LayerTimes::family(MeasuredKey layer) {
   std::sort(family.shapes.begin(), family.shapes.end(), [](const MeasuredCurve* a, const MeasuredCurve* b) {
     return std::pair(width(a->key), a->key) < std::pair(width(b->key), b->key);
   });
+  if (is_row_wise(layer)) family.by_numbers = merged(family.shapes);
   return family.shapes.empty() ? nullptr : &family;
 }
 
@@ -156,13 +203,19 @@ std::vector<MeasuredKey> LayerTimes::resolve(const MeasuredKey& layer) {
       return parts;
     }
   }
+  const auto curves = profile_.of(Probe::layer);
+  const auto same_kind = [&](const MeasuredCurve& measured) { return measured.key.layer.kind == layer.layer.kind; };
+  if (std::none_of(curves.begin(), curves.end(), same_kind)) {
+    throw InputError("profile " + profile_.name, "no layer of kind " + std::string(layer.layer.kind->name),
+                     "a profile that has measured this kind: pdl-calibrate makes one");
+  }
   throw InputError("profile " + profile_.name, "no " + operation_text(layer), "measurements of it");
 }
 
 double LayerTimes::roofline_ns(const Family& family, const MeasuredKey& layer, const MeasuredKey& measured,
                                double measured_ns) const {
-  return std::max({measured_ns * layer_flops(layer) / layer_flops(measured), layer_bytes(layer) / best_bytes_per_ns_,
-                   family.smallest_ns});
+  return std::max({measured_ns * layer_flops(layer) / layer_flops(measured),
+                   layer_bytes(layer) / best_bytes_per_ns_.at(layer.layer.kind), family.smallest_ns});
 }
 
 double LayerTimes::at_rows(const Family& family, const MeasuredCurve& shape, std::int64_t rows) {
@@ -177,7 +230,31 @@ double LayerTimes::at_rows(const Family& family, const MeasuredCurve& shape, std
   return roofline_ns(family, layer, measured, nearest.time_ns);
 }
 
+/// All shapes are one curve; its points have the shape's times, of shapes with as many numbers the mean.
+OperationTime LayerTimes::by_numbers(const Family& family, const MeasuredKey& layer) {
+  for (const MeasuredCurve* shape : family.shapes) {
+    const Curve& curve = shape->curve;
+    if (shape->key.layer != layer.layer || layer.size < curve.least() || layer.size > curve.largest()) continue;
+    return {read(curve, layer.size).time_ns, read_issue_ns(curve, layer.size, host_quantile_),
+            &nearest_point(curve, layer.size).kernels};
+  }
+  const Curve& curve = family.by_numbers;
+  const std::int64_t size = numbers(layer, layer.size);
+  const OperationTime time{read(curve, size).time_ns, read_issue_ns(curve, size, host_quantile_),
+                           &nearest_point(curve, size).kernels};
+  if (size >= curve.least() && size <= curve.largest()) return time;
+  notices_.extrapolated("rows x width of " + std::string(layer.layer.kind->name), size, curve.least(), curve.largest());
+  const CurvePoint& nearest = nearest_point(curve, size);
+  MeasuredKey measured = layer;
+  measured.layer = layer_of_width(*layer.layer.kind, 1);
+  measured.size = nearest.size;  // so many rows of one number
+  MeasuredKey wanted = measured;
+  wanted.size = size;
+  return {roofline_ns(family, wanted, measured, nearest.time_ns), time.issue_ns, time.kernels};
+}
+
 OperationTime LayerTimes::of_family(const Family& family, const MeasuredKey& layer) {
+  if (is_row_wise(layer)) return by_numbers(family, layer);
   const auto at_shape = [&](const MeasuredCurve& shape, double device_ns) {
     return OperationTime{device_ns, read_issue_ns(shape.curve, layer.size, host_quantile_),
                          &nearest_point(shape.curve, layer.size).kernels};
@@ -186,9 +263,7 @@ OperationTime LayerTimes::of_family(const Family& family, const MeasuredKey& lay
   const MeasuredCurve* below = nullptr;
   const MeasuredCurve* above = nullptr;
   for (const MeasuredCurve* shape : family.shapes) {
-    if (shape->key.in == layer.in && shape->key.out == layer.out) {
-      return at_shape(*shape, at_rows(family, *shape, layer.size));
-    }
+    if (shape->key.layer == layer.layer) return at_shape(*shape, at_rows(family, *shape, layer.size));
     const auto better = [&](const MeasuredCurve* old) {
       return !old || log_ratio(width(shape->key), width(layer)) < log_ratio(width(old->key), width(layer)) ||
              (width(shape->key) == width(old->key) && unlike(shape->key, layer) < unlike(old->key, layer));
@@ -216,7 +291,8 @@ OperationTime LayerTimes::of_family(const Family& family, const MeasuredKey& lay
   return at_shape(nearest, roofline_ns(family, layer, measured, nearest_ns));
 }
 
-const std::vector<OperationTime>& LayerTimes::at(const MeasuredKey& layer) {
+const std::vector<OperationTime>& LayerTimes::at(const MeasuredKey& asked) {
+  const MeasuredKey layer = as_measured(asked);
   const auto known = known_.find(layer);
   if (known != known_.end()) return known->second;
   std::vector<OperationTime> times;

@@ -1,15 +1,17 @@
 // Time of one layer of any shape, from the shapes that a profile has.
 //
 //   LayerTimes times(profile, Dtype::fp32, notices);
-//   times.at({.probe = Probe::layer, .implementation = "pipeline", .operation = "forward",
-//             .dtype = Dtype::fp32, .in = 5120, .out = 5120, .size = 512})
+//   times.at({.probe = Probe::layer, .implementation = "pipeline", .operation = "forward", .dtype = Dtype::fp32,
+//             .layer = linear_relu(5120, 5120), .size = 512})
 //
-// Measured shapes as they are; between them straight lines in log(rows) and log(sqrt(in * out)) against log(time);
-// beyond them the roofline:
+// Measured shapes as they are; between them straight lines in log(rows) and log(sqrt(in * out)) against log(time), of
+// kinds that are row-wise (LayerScaling) in log(rows * width); beyond them the roofline:
 //
 //   time = max(FLOPs at the rate of the nearest measured layer,
-//              bytes that must move at the best rate seen anywhere in the profile,
+//              bytes that must move at the best rate seen in the profile at any layer of this kind,
 //              the smallest time measured of this operation)
+//
+// Layers of one kind never stand in for those of another.
 //
 // Units: nanoseconds.
 #pragma once
@@ -30,12 +32,8 @@ struct OperationTime {
   const std::vector<Kernel>* kernels = nullptr;  // of the nearest measured point; owned by the profile
 };
 
-/// 2 * rows * in * out for forward, backward_input, backward_weight and backward without input gradient; twice that for
-/// a whole backward; rows * out (a ReLU) for backward_input without input gradient.
+/// What the layer's kind answers (sim/model/layer.hpp) for the operation, rows and data type of the key.
 double layer_flops(const MeasuredKey& layer);
-
-/// The least that a layer reads and writes: its weight (or the gradient of it) and its activations, each once. Elements
-/// of 4 bytes; 2 under autocast.
 double layer_bytes(const MeasuredKey& layer);
 
 class LayerTimes {
@@ -45,7 +43,7 @@ class LayerTimes {
   LayerTimes(const CostProfile& profile, Dtype dtype, Notices& notices, double host_quantile = kMedianHost);
 
   /// One operation, or the two that make it up where only those were measured; none for what takes no time of its own.
-  /// Throws InputError if nothing like it was measured.
+  /// Throws InputError if nothing like it was measured; if no layer of its kind was, it says so.
   const std::vector<OperationTime>& at(const MeasuredKey& layer);
 
   /// True if this operation was measured, of whatever shape.
@@ -56,10 +54,12 @@ class LayerTimes {
   struct Family {
     std::vector<const MeasuredCurve*> shapes;
     double smallest_ns = 0;
+    Curve by_numbers;  // row-wise kinds: all shapes, over the numbers of the result
   };
 
   std::vector<MeasuredKey> resolve(const MeasuredKey& layer);
   const Family* family(MeasuredKey layer);
+  OperationTime by_numbers(const Family& family, const MeasuredKey& layer);
   OperationTime of_family(const Family& family, const MeasuredKey& layer);
   double at_rows(const Family& family, const MeasuredCurve& shape, std::int64_t rows);
   double roofline_ns(const Family& family, const MeasuredKey& layer, const MeasuredKey& measured,
@@ -68,7 +68,7 @@ class LayerTimes {
   const CostProfile& profile_;
   Notices& notices_;
   double host_quantile_;
-  double best_bytes_per_ns_ = 0;  // at which memory was seen to deliver, in any layer of the profile
+  std::map<const LayerKind*, double> best_bytes_per_ns_;  // at which memory was seen to deliver, in layers of a kind
   std::map<MeasuredKey, Family> families_;
   std::map<MeasuredKey, std::vector<OperationTime>> known_;
 };

@@ -16,7 +16,8 @@ constexpr std::int64_t kMillion = 1000000;
 
 enum class Presence { required, by_default, optional };
 
-/// One field of a key, as a file has it. Exactly one of text, dtype, flag, whole is set.
+/// One field of a key, as a file has it. Exactly one of text, dtype, flag, whole is set; none: the layer, which has
+/// several.
 struct Field {
   const char* name;
   Presence presence;
@@ -47,6 +48,29 @@ Field whole_field(const char* name, std::int64_t MeasuredKey::* member, std::int
   return {.name = name, .presence = presence, .whole = member, .least = least, .largest = largest};
 }
 
+/// Kind and sizes.
+Field layer_field() {
+  return {.name = "kind", .presence = Presence::required};
+}
+
+bool is_layer(const Field& field) {
+  return !field.text && !field.dtype && !field.flag && !field.whole;
+}
+
+/// What is not said is a linear_relu.
+const LayerKind& kind_in(const JsonPlace& object) {
+  return object.has("kind") ? read_layer_kind(object.at("kind")) : *linear_relu(1, 1).kind;
+}
+
+/// "64x128"; of other kinds "layer_norm 64".
+std::string shape_text(const Layer& layer) {
+  const bool is_linear = layer.kind == linear_relu(1, 1).kind;
+  std::string text = is_linear ? "" : std::string(layer.kind->name) + " ";
+  for (std::size_t i = 0; i < layer.kind->sizes.size(); ++i)
+    text += (i > 0 ? "x" : "") + std::to_string(layer.sizes[i]);
+  return text;
+}
+
 struct Description {
   const char* name;
   const char* size_name;
@@ -66,8 +90,7 @@ std::array<Description, kProbes> make_descriptions() {
        {implementation,
         text_field("operation", &Key::operation, {"forward", "backward", "backward_input", "backward_weight"}),
         flag_field("accumulate", &Key::accumulate), flag_field("input_gradient", &Key::input_gradient), dtype,
-        whole_field("in", &Key::in, 1, kLargestWidth), whole_field("out", &Key::out, 1, kLargestWidth),
-        whole_field("layers", &Key::layers, 1, kMillion, Presence::optional)}},
+        layer_field(), whole_field("layers", &Key::layers, 1, kMillion, Presence::optional)}},
       {"loss", "elements", {implementation, dtype}},
       {"optimizer",
        "parameters",
@@ -97,8 +120,7 @@ std::array<Description, kProbes> make_descriptions() {
        "bytes",
        {text_field("name", &Key::name, {"compute", "communication", "compute_alone", "communication_alone"}),
         text_field("operation", &Key::operation, {}), transport, whole_field("ranks", &Key::ranks, 2, kMillion), dtype,
-        whole_field("in", &Key::in, 1, kLargestWidth), whole_field("out", &Key::out, 1, kLargestWidth),
-        whole_field("rows", &Key::rows, 1, kMillion)}},
+        layer_field(), whole_field("rows", &Key::rows, 1, kMillion)}},
       {"pause",
        "pause_ns",
        {text_field("operation", &Key::operation, {"forward", "backward", "optimizer"}),
@@ -160,6 +182,22 @@ Dtype read_dtype(const JsonPlace& value) {
   throw InputError(value.name(), "\"" + value.text() + "\"", list_words(dtype_words()));
 }
 
+void check_layer(const Layer& layer, const std::string& place) {
+  if (!layer.kind) throw InputError(place + ".kind", "no layer", "a kind of layer and its sizes");
+  for (std::size_t i = 0; i < layer.kind->sizes.size(); ++i) {
+    if (layer.sizes[i] >= 1 && layer.sizes[i] <= kLargestWidth) continue;
+    throw InputError(place + "." + std::string(layer.kind->sizes[i].name), std::to_string(layer.sizes[i]),
+                     "a whole number from 1 to " + std::to_string(kLargestWidth));
+  }
+}
+
+/// A linear_relu does not say its kind.
+void write_layer(const Layer& layer, nlohmann::ordered_json& object) {
+  if (layer.kind != linear_relu(1, 1).kind) object["kind"] = std::string(layer.kind->name);
+  for (std::size_t i = 0; i < layer.kind->sizes.size(); ++i)
+    object[std::string(layer.kind->sizes[i].name)] = layer.sizes[i];
+}
+
 /// Rules between fields.
 void check_together(const MeasuredKey& key, const std::string& place) {
   if (key.probe == Probe::layer) {
@@ -177,6 +215,11 @@ void check_together(const MeasuredKey& key, const std::string& place) {
       throw InputError(place, "layers " + std::to_string(key.layers) + " with operation " + key.operation,
                        "it only with backward, whose two streams end together");
     }
+  }
+  if (key.probe == Probe::layer && !has_parameters(key.layer) &&
+      (key.accumulate || key.operation == "backward_weight")) {
+    throw InputError(place, key.accumulate ? "accumulate true" : "operation backward_weight",
+                     "a kind with parameters: " + std::string(key.layer.kind->name) + " has none");
   }
   if (key.probe == Probe::transfer && key.from == key.to) {
     throw InputError(place, "a transfer from worker " + std::to_string(key.from) + " to itself", "two workers");
@@ -197,9 +240,13 @@ std::string_view size_name(Probe probe) {
   return description(probe).size_name;
 }
 
-std::vector<std::string> key_fields(Probe probe) {
+std::vector<std::string> key_fields(Probe probe, const JsonPlace& object) {
   std::vector<std::string> names;
-  for (const Field& field : description(probe).fields) names.push_back(field.name);
+  for (const Field& field : description(probe).fields) {
+    names.emplace_back(field.name);
+    if (!is_layer(field)) continue;
+    for (const LayerSize& size : kind_in(object).sizes) names.emplace_back(size.name);
+  }
   return names;
 }
 
@@ -224,8 +271,7 @@ std::string describe(const MeasuredKey& key) {
     if (key.accumulate) text += " accumulate";
     if (!key.input_gradient) text += " without input gradient";
     if (key.layers > 0) text += " in a stage of " + std::to_string(key.layers);
-    if (key.probe == Probe::layer || key.probe == Probe::overlap)
-      text += " " + std::to_string(key.in) + "x" + std::to_string(key.out);
+    if (key.layer.kind) text += " " + shape_text(key.layer);
   }
   if (key.rows > 0) text += ", rows " + std::to_string(key.rows);
   if (key.size > 0) text += ", " + std::string(size_name(key.probe)) + " " + std::to_string(key.size);
@@ -243,6 +289,7 @@ void check(const MeasuredKey& key, const std::string& place) {
     if (field.text) check_text(field, key.*field.text, at);
     if (field.dtype) check_dtype(field, key.*field.dtype, at);
     if (field.whole) check_whole(field, key.*field.whole, at);
+    if (is_layer(field)) check_layer(key.layer, place);
   }
   const std::string size(size_name(key.probe));
   if (!size.empty() && (key.size < 1 || key.size > kLargestSize)) {
@@ -257,6 +304,7 @@ void write_key(const MeasuredKey& key, bool with_size, nlohmann::ordered_json& o
     const bool is_set = (field.text && !(key.*field.text).empty()) || (field.dtype && key.*field.dtype) ||
                         (field.whole && !is_default(field, key.*field.whole));
     if (field.presence == Presence::optional && !is_set) continue;
+    if (is_layer(field)) write_layer(key.layer, object);
     if (field.text) object[field.name] = key.*field.text;
     if (field.dtype) object[field.name] = dtype_word(key);
     if (field.flag) object[field.name] = key.*field.flag;
@@ -270,6 +318,10 @@ MeasuredKey read_key(Probe probe, const JsonPlace& object, bool with_size) {
   MeasuredKey key;
   key.probe = probe;
   for (const Field& field : description(probe).fields) {
+    if (is_layer(field)) {
+      key.layer = read_layer_sizes(kind_in(object), object, kLargestWidth);
+      continue;
+    }
     if (field.presence != Presence::required && !object.has(field.name)) continue;
     const JsonPlace value = object.at(field.name);
     if (field.flag) key.*field.flag = value.boolean();

@@ -1,13 +1,13 @@
 // What a measurement is a measurement of. Samples (raw) and profiles (fitted) name it in the same way.
 //
 //   MeasuredKey key{.probe = Probe::layer, .implementation = "pipeline", .operation = "forward",
-//                   .dtype = Dtype::fp32, .in = 4096, .out = 4096, .size = 512};
+//                   .dtype = Dtype::fp32, .layer = linear_relu(4096, 4096), .size = 512};
 //   describe(key)   // "layer pipeline forward fp32 4096x4096, rows 512"
 //
 // Which fields count, and what `size` is, depends on the probe:
 //
 //   probe       fields                                                                size
-//   layer       implementation operation accumulate input_gradient dtype in out       rows
+//   layer       implementation operation accumulate input_gradient dtype layer        rows
 //   loss        implementation dtype                                                  elements (rows * out)
 //   optimizer   implementation optimizer ("unscale": GradScaler's unscale and check)  parameters
 //   zero_grad   implementation                                                        parameters
@@ -15,11 +15,13 @@
 //   collective  operation transport ranks [hosts: 1 if it is not there]                bytes
 //   bucket      operation (copy_in, copy_out, join: several tensors into one)         parameters
 //   overlap     name (compute, communication: whose time, each beside the other; compute_alone, communication_alone)
-//               operation transport ranks, dtype in out rows of a layer's forward     bytes
+//               operation transport ranks, dtype layer rows of its forward            bytes
 //   pause       operation (forward, backward, optimizer) implementation dtype         ns since the host issued the same
 //               name (after_wait, after_sleep, later: what the host did just before; again: the same, size 1)
 //   host        name [implementation] [transport] [workers]                           -
 //   memory      name [implementation] [dtype]                                         -
+//
+// A layer is its kind ("kind"; a linear_relu where it is not there) and the sizes of that kind ("in" and "out").
 //
 // Units: counts of numbers or bytes. No times here.
 #pragma once
@@ -34,6 +36,7 @@
 #include <vector>
 
 #include "sim/model/dtype.hpp"
+#include "sim/model/layer.hpp"
 
 namespace pdl {
 
@@ -67,8 +70,7 @@ struct MeasuredKey {
   std::string optimizer;       // sgd, adam
   std::string transport;       // copy, nccl, gloo
   std::string name;            // host, memory, overlap, pause
-  std::int64_t in = 0;
-  std::int64_t out = 0;
+  Layer layer;                 // layer, overlap
   std::int64_t layers = 0;  // layer, whole backward: measured in a stage of so many; 0: the stage's length is not said
   std::int64_t from = 0;    // worker
   std::int64_t to = 0;      // worker
@@ -84,8 +86,11 @@ struct MeasuredKey {
 /// "rows", "elements", "parameters", "bytes", "pause_ns"; empty for host and memory, which have no size.
 std::string_view size_name(Probe probe);
 
-/// Names of the fields of a probe in a file, in order, without "probe" and without the size.
-std::vector<std::string> key_fields(Probe probe);
+class JsonPlace;
+
+/// Names of the fields of a probe in a file, in order, without "probe" and without the size. Those of a layer depend on
+/// its kind, which `object` says.
+std::vector<std::string> key_fields(Probe probe, const JsonPlace& object);
 
 /// "amp-fp16"; empty where the key has no data type.
 std::string dtype_word(const MeasuredKey& key);
@@ -99,8 +104,6 @@ MeasuredKey curve_key(MeasuredKey key);
 /// Fields that the operation cannot have are at their defaults (a forward pass has no `accumulate`), every word is
 /// known, every number in range. Throws InputError that starts with `place`.
 void check(const MeasuredKey& key, const std::string& place);
-
-class JsonPlace;
 
 /// Adds the fields to a JSON object (optional ones only if set); `with_size` also the size.
 void write_key(const MeasuredKey& key, bool with_size, nlohmann::ordered_json& object);

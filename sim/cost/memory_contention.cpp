@@ -64,7 +64,7 @@ MemoryContention::MemoryContention(const CostProfile& profile) {
 
 double MemoryContention::of_layer(const MeasuredKey& layer, double device_ns, std::int64_t gpus) const {
   if (of_copies_ == 0 || device_ns <= 0) return 0;
-  const double weights = static_cast<double>(layer.in) * static_cast<double>(layer.out);
+  const auto weights = static_cast<double>(matrix_parameters(layer.layer));
   const double moved = weights * ((layer.accumulate ? 12.0 : 0.0) + (layer.dtype && is_amp(*layer.dtype) ? 6.0 : 0.0));
   const double moving = std::min(1.0, moved / copy_bytes_per_ns_ / device_ns);
   const double rest_ns = device_ns * (1 - moving);

@@ -44,6 +44,7 @@ class Pricer {
         profile_(profile),
         dtype_(plan.spec.dtype),
         host_quantile_(host_quantile),
+        number_bytes_(activation_number_bytes(plan.spec.model, plan.spec.dtype)),
         layers_(profile, dtype_, notices_, host_quantile),
         host_(profile, name_of(implementation_of(plan.parallel.program)), host_quantile, notices_),
         calls_(host_calls(plan, profile, host_, notices_)),
@@ -120,8 +121,10 @@ class Pricer {
     const bool gives_input = work.kind == TaskKind::backward || work.kind == TaskKind::backward_input;
     key.input_gradient = !gives_input || work.input_gradient || index != work.first_layer;
     key.dtype = dtype_;
-    key.in = layer.in_features;
-    key.out = layer.out_features;
+    // What is not multiplied is computed in the type that comes: autocast leaves an activation in fp32 as it is.
+    const bool in_fp32 = number_bytes_[static_cast<std::size_t>(index)] == kBytesPerNumber;
+    if (layer.kind->scaling == LayerScaling::row_wise && in_fp32) key.dtype = Dtype::fp32;
+    key.layer = layer;
     key.size = work.rows;
     return key;
   }
@@ -138,7 +141,7 @@ class Pricer {
     const std::vector<Layer>& layers = plan_.spec.model.layers;
     if (work.loss) {
       const Layer& last = layers[static_cast<std::size_t>(work.first_layer + work.layer_count - 1)];
-      kernels.add(loss(name_of(work.implementation), work.rows * last.out_features));
+      kernels.add(loss(name_of(work.implementation), work.rows * output_numbers(last)));
     }
     const bool forward = work.kind == TaskKind::forward || work.kind == TaskKind::recompute;
     for (std::int32_t i = 0; i < work.layer_count; ++i) {
@@ -157,17 +160,20 @@ class Pricer {
   /// A whole backward has its weight gradients on a second stream beside the input gradients (where that is faster);
   /// the tail of the last weight gradient, and in the model's first stage all of it, has nothing beside it. So time is
   /// not proportional to layers: a stage of n takes T(1) + (n-1) (T(4) - T(1)) / 3, both measured, a straight line in
-  /// n. The first layer is priced T(1), each other one the slope. None if these were not measured.
+  /// n. The first layer of a kind is priced T(1), each other one the slope. None if these were not measured.
   std::optional<OperationTime> time_by_length(const Work& work, std::int32_t index) {
     constexpr std::int64_t kMeasuredLength = 4;
+    const auto begin = plan_.spec.model.layers.begin();
+    const auto first = std::find_if(begin + work.first_layer, begin + index,
+                                    [&](const Layer& layer) { return layer.kind == begin[index].kind; });
     MeasuredKey alone = layer_key(work, index);
-    alone.input_gradient = work.input_gradient;
+    alone.input_gradient = work.input_gradient || begin[work.first_layer].kind != begin[index].kind;
     alone.layers = 1;
     MeasuredKey longer = alone;
     longer.layers = kMeasuredLength;
     if (!layers_.has(alone) || !layers_.has(longer)) return std::nullopt;
     const OperationTime one = layers_.at(alone).front();
-    if (index == work.first_layer) return one;
+    if (first == begin + index) return one;
     OperationTime slope = layers_.at(longer).front();  // a fourth of the stage
     const auto per_layer = [&](double fourth, double whole) {
       return std::max(
@@ -180,6 +186,7 @@ class Pricer {
 
   TaskCost of_kernels(const KernelList& kernels) {
     kernels_ = kernels.kernels();
+    if (kernels_.empty()) return {};
     return on_host_ ? kernels.cost_on_host() : kernels.cost(std::llround(calls_.launch_latency_ns));
   }
 
@@ -205,6 +212,7 @@ class Pricer {
     const std::string implementation = name_of(work.implementation);
     const std::string wanted = to_string(plan_.spec.optimizer);
     const std::int64_t count = parameters(plan_.spec.model, work.first_layer, work.layer_count);
+    if (count == 0) return {};
     const MeasuredCurve* found = nullptr;
     const MeasuredCurve* zero_grad = nullptr;
     std::set<std::string> known;
@@ -278,6 +286,7 @@ class Pricer {
   Dtype dtype_;
   Notices notices_;
   double host_quantile_;
+  std::vector<std::int64_t> number_bytes_;  // of what goes into each layer
   LayerTimes layers_;
   HostTimes host_;
   HostCalls calls_;

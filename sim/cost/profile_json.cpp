@@ -139,7 +139,7 @@ class ProfileReader {
 
   MeasuredCurve curve(Probe probe, const JsonPlace& place) const {
     const std::string size(size_name(probe));
-    place.object_of(key_fields(probe) + Words{"valid", "line", "points", "left_out"});
+    place.object_of(key_fields(probe, place) + Words{"valid", "line", "points", "left_out"});
     MeasuredCurve measured{read_key(probe, place, false), {}};
     Curve& curve = measured.curve;
     const JsonPlace points = place.at("points");
@@ -160,14 +160,14 @@ class ProfileReader {
   }
 
   HostTime host(const JsonPlace& place) const {
-    place.object_of(key_fields(Probe::host) + Words{"time", "p25", "p75", "p90", "p95", "count", "warmup"});
+    place.object_of(key_fields(Probe::host, place) + Words{"time", "p25", "p75", "p90", "p95", "count", "warmup"});
     time(place.at("time"));
     return {read_key(Probe::host, place, false), spread(place, "time", ""), time(place.at("p25")),
             place.at("count").whole(1, kLargestCount), place.at("warmup").whole(0, kLargestCount)};
   }
 
   MemoryConstant memory(const JsonPlace& place) const {
-    place.object_of(key_fields(Probe::memory) + Words{"bytes", "count"});
+    place.object_of(key_fields(Probe::memory, place) + Words{"bytes", "count"});
     return {read_key(Probe::memory, place, false), place.at("bytes").whole(0, std::int64_t{1} << 60),
             place.at("count").whole(1, kLargestCount)};
   }

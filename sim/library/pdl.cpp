@@ -154,7 +154,7 @@ std::vector<KnownProfile> known_profiles() {
 
 std::vector<KnownSetting> known_settings() {
   std::vector<KnownSetting> known;
-  for (const SettingRow& row : all_settings()) known.push_back({row.name, row.value_name, row.help});
+  for (const SettingRow& row : all_settings()) known.push_back({row.name, row.value_name, help_of(row)});
   return known;
 }
 

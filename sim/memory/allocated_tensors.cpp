@@ -15,6 +15,12 @@ std::int64_t tensor_bytes(std::int64_t numbers) {
   return allocated_bytes(numbers * kBytesPerNumber);
 }
 
+std::int64_t tensor_bytes(const std::vector<TensorSize>& tensors) {
+  std::int64_t bytes = 0;
+  for (const TensorSize& tensor : tensors) bytes += allocated_bytes(tensor.bytes());
+  return bytes;
+}
+
 const Layer& layer_of(const Plan& plan, std::int64_t index) {
   return plan.spec.model.layers[static_cast<std::size_t>(index)];
 }
@@ -22,8 +28,8 @@ const Layer& layer_of(const Plan& plan, std::int64_t index) {
 std::int64_t parameter_bytes(const Plan& plan, const Stage& stage, std::int64_t copies) {
   std::int64_t bytes = 0;
   for (std::int32_t l = stage.first_layer; l < stage.first_layer + stage.layer_count; ++l) {
-    const auto [in, out] = layer_of(plan, l);
-    bytes += copies * (tensor_bytes(in * out) + tensor_bytes(out));
+    for (const ParameterTensor& tensor : parameter_tensors(layer_of(plan, l)))
+      bytes += copies * tensor_bytes(tensor.numbers());
   }
   return bytes;
 }
@@ -31,7 +37,9 @@ std::int64_t parameter_bytes(const Plan& plan, const Stage& stage, std::int64_t 
 std::int64_t optimizer_bytes(const Plan& plan, const Stage& stage) {
   if (plan.spec.optimizer == Optimizer::sgd) return 0;
   const bool fused = plan.parallel.program == Program::pipeline;
-  return parameter_bytes(plan, stage, 2) + (fused ? 2 * stage.layer_count * tensor_bytes(1) : 0);
+  const std::int64_t counted =
+      fused ? parameter_tensor_count(plan.spec.model, stage.first_layer, stage.layer_count) : 0;
+  return parameter_bytes(plan, stage, 2) + counted * tensor_bytes(1);
 }
 
 std::int64_t data_bytes(const Plan& plan, std::size_t stage) {
@@ -40,8 +48,8 @@ std::int64_t data_bytes(const Plan& plan, std::size_t stage) {
   const std::int64_t rows =
       on_first_gpu ? plan.spec.batch : plan.replica_rows[static_cast<std::size_t>(plan.stages[stage].replica)];
   std::int64_t bytes = 0;
-  if (is_first_stage(plan.stages, stage)) bytes += tensor_bytes(rows * plan.spec.model.layers.front().in_features);
-  if (is_last_stage(plan.stages, stage)) bytes += tensor_bytes(rows * plan.spec.model.layers.back().out_features);
+  if (is_first_stage(plan.stages, stage)) bytes += tensor_bytes(rows * input_numbers(plan.spec.model));
+  if (is_last_stage(plan.stages, stage)) bytes += tensor_bytes(rows * output_numbers(plan.spec.model));
   return bytes;
 }
 

@@ -2,13 +2,14 @@
 // has.
 //
 //   allocated_bytes(3 * 4) == 512
-//   parameter_bytes(plan, plan.stages[0], 2)      // weights, biases, and as much again for their gradients
+//   parameter_bytes(plan, plan.stages[0], 2)      // parameters, and as much again for their gradients
 //
 // Units: bytes. Not here: what comes and goes in a step (sim/memory/autograd_memory.hpp, memory.hpp).
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "sim/plan/plan.hpp"
 
@@ -21,12 +22,15 @@ std::int64_t allocated_bytes(std::int64_t bytes);
 /// Of so many numbers in fp32.
 std::int64_t tensor_bytes(std::int64_t numbers);
 
+/// Of all of them, each a block of its own.
+std::int64_t tensor_bytes(const std::vector<TensorSize>& tensors);
+
 const Layer& layer_of(const Plan& plan, std::int64_t index);
 
-/// `copies` tensors like each weight and bias of the stage: 1 for the parameters, 1 for the gradients, 2 for Adam.
+/// `copies` tensors like each parameter of the stage: 1 for the parameters, 1 for the gradients, 2 for Adam.
 std::int64_t parameter_bytes(const Plan& plan, const Stage& stage, std::int64_t copies);
 
-/// The two moments of Adam. The fused one also keeps the step count of each weight and bias on the device.
+/// The two moments of Adam. The fused one also keeps the step count of each parameter on the device.
 std::int64_t optimizer_bytes(const Plan& plan, const Stage& stage);
 
 /// The batch of its replica on the first stage's GPU, the targets on the last one's; DataParallel has all on GPU 0.

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <utility>
 
 #include "sim/memory/allocated_tensors.hpp"
 
@@ -21,92 +20,139 @@ struct Level {
 struct Replay {
   const Plan& plan;
   std::int64_t multiprocessors;
-  bool amp = is_amp(plan.spec.dtype);
+  std::vector<std::int64_t> number_bytes = activation_number_bytes(plan.spec.model, plan.spec.dtype);
 
-  /// A result of a layer: half precision under autocast.
-  std::int64_t result_bytes(std::int64_t numbers) const {
-    return amp ? allocated_bytes(numbers * kBytesPerNumber / 2) : tensor_bytes(numbers);
+  std::int64_t layer_count() const { return std::ssize(layers()); }
+  /// What goes into layer `index` (the number of layers: what the model gives).
+  std::int64_t activation_bytes(std::int64_t rows, std::int64_t index) const {
+    const std::int64_t numbers =
+        index < layer_count() ? input_numbers(layer_of(plan, index)) : output_numbers(plan.spec.model);
+    return allocated_bytes(rows * numbers * number_bytes[static_cast<std::size_t>(index)]);
   }
+  AutogradTensors tensors(std::int64_t rows, std::int64_t index) const {
+    const std::int64_t of_input = number_bytes[static_cast<std::size_t>(index)];
+    return autograd_tensors(layer_of(plan, index), {rows, plan.spec.dtype, of_input, /*input_gradient=*/index > 0});
+  }
+  bool keeps_result(std::int64_t index) const { return tensors(1, index).keeps_result; }
+  bool keeps_input(std::int64_t index) const { return tensors(1, index).keeps_input; }
+  /// The loss is of a copy in fp32.
+  bool gives_half() const { return number_bytes.back() < kBytesPerNumber; }
   bool is_dp() const { return plan.parallel.program == Program::data_parallel; }
   /// Of the outputs that a loss is of: all rows of DataParallel's micro-batch.
   std::int64_t loss_rows(const Work& work) const {
-    return is_dp() ? work.bytes / kBytesPerNumber / layers().back().out_features : work.rows;
+    return is_dp() ? work.bytes / kBytesPerNumber / output_numbers(plan.spec.model) : work.rows;
   }
   /// What a loss keeps: it is mse_loss's own result, unless a weight makes another of it (weighted_loss,
   /// runtime/model).
   std::int64_t kept_by_loss(const Work& work) const {
     const std::int64_t rows = loss_rows(work), replicas = is_dp() ? 1 : plan.parallel.mesh.dp;
-    return rows * replicas == plan.spec.batch * plan.spec.accum ? tensor_bytes(rows * layers().back().out_features) : 0;
+    return rows * replicas == plan.spec.batch * plan.spec.accum ? tensor_bytes(rows * output_numbers(plan.spec.model))
+                                                                : 0;
   }
-  std::int64_t output_bytes(const Work& loss) const {
-    return result_bytes(loss_rows(loss) * layers().back().out_features);
-  }
+  std::int64_t output_bytes(const Work& loss) const { return activation_bytes(loss_rows(loss), layer_count()); }
   const std::vector<Layer>& layers() const { return plan.spec.model.layers; }
 };
 
-/// Autocast makes copies of weights and biases. A weight's is kept where its layer gives a gradient to its input; the
-/// others go with the cache, at the end of the forward.
+/// Every layer makes its result, and what it keeps beside it. What went into it goes, unless it or the layer before
+/// keeps that; what went into the model is data.
 void replay_forward(const Replay& replay, const Work& work, Level& level) {
-  const Plan& plan = replay.plan;
   std::int64_t cached = 0;
-  if (replay.amp && work.first_layer == 0) level.take(replay.result_bytes(work.rows * layer_of(plan, 0).in_features));
   for (std::int32_t l = work.first_layer; l < work.first_layer + work.layer_count; ++l) {
-    const auto [in, out] = layer_of(plan, l);
-    if (replay.amp) {
-      level.take(replay.result_bytes(in * out) + replay.result_bytes(out));
-      cached += replay.result_bytes(out) + (l == 0 ? replay.result_bytes(in * out) : 0);
-    }
-    const std::int64_t result = replay.result_bytes(work.rows * out);
-    level.take(result);  // of the Linear: nobody keeps it
-    level.take(result);  // of the ReLU
-    level.give(result);
+    const AutogradTensors tensors = replay.tensors(work.rows, l);
+    level.take(tensor_bytes(tensors.kept) + tensor_bytes(tensors.kept_parameters) + tensor_bytes(tensors.cached));
+    cached += tensor_bytes(tensors.cached);
+    level.take(tensor_bytes(tensors.temporary));
+    level.take(replay.activation_bytes(work.rows, l + 1));
+    level.give(tensor_bytes(tensors.temporary));
+    const bool kept_before = l == 0 || (l > work.first_layer && replay.keeps_result(l - 1));
+    if (!tensors.keeps_input && !kept_before) level.give(replay.activation_bytes(work.rows, l));
   }
   level.give(cached);
 }
 
-/// `arrived`: the gradient of the last layer's result; of GPU 0 of several under DataParallel a view of all rows'
-/// gradient, of a single one 0: the gradient goes, but the last result is the output, and stays.
-void replay_backward(const Replay& replay, const Work& work, std::int32_t replica, std::int64_t arrived, Level& level) {
-  const Plan& plan = replay.plan;
-  for (std::int32_t l = work.first_layer + work.layer_count; l-- > work.first_layer;) {
-    const auto [in, out] = layer_of(plan, l);
-    const std::int64_t result = replay.result_bytes(work.rows * out);
-    level.take(result);            // gradient before the ReLU
-    level.give(arrived + result);  // after it, and the ReLU's result
-    arrived = l > 0 ? replay.result_bytes(work.rows * in) : 0;
-    level.take(arrived);
-    const std::int64_t weight = replay.result_bytes(in * out), bias = replay.result_bytes(out);
-    level.take(weight + bias);
-    const std::int64_t partial_sums = bias_sum_bytes(work.rows, out, replay.multiprocessors);
-    level.take(partial_sums);
-    level.give(partial_sums + result);
-    if (replay.amp)
-      level.give(l > 0 ? weight : replay.result_bytes(work.rows * in));  // the copy of the weight, of the input
-    // Added to what is there, or copied into a bucket that is the gradient.
-    const bool goes = work.accumulate || plan.spec.bucket_views;
-    for (const auto& [made, numbers] : {std::pair{bias, out}, {weight, in * out}}) {
-      if (replay.amp) {  // cast to fp32
-        level.take(tensor_bytes(numbers));
-        level.give(made);
-      }
-      if (goes) level.give(tensor_bytes(numbers));
+/// The gradients of a layer's parameters come as its backward makes them; AccumulateGrad has them in fp32.
+void replay_parameter_gradients(const Replay& replay, const Work& work, const Layer& layer, std::int64_t number_bytes,
+                                Level& level) {
+  // Added to what is there, or copied into a bucket that is the gradient.
+  const bool goes = work.accumulate || replay.plan.spec.bucket_views;
+  const std::vector<ParameterTensor> parameters = parameter_tensors(layer);
+  for (auto tensor = parameters.rbegin(); tensor != parameters.rend(); ++tensor) {
+    const std::int64_t in_fp32 = tensor_bytes(tensor->numbers());
+    if (number_bytes < kBytesPerNumber) {  // cast
+      level.take(in_fp32);
+      level.give(allocated_bytes(tensor->numbers() * number_bytes));
     }
-    // DataParallel's replicas: the weight of a layer goes with its backward.
-    if (replay.is_dp() && replica > 0 && l > 0) level.give(tensor_bytes(in * out));
+    if (goes) level.give(in_fp32);
   }
 }
 
-/// mse_loss in fp32 and its gradient: the terms, and once more what their mean reads.
+/// Weights of DataParallel's replicas that go with the backward of their layer: those that it reads for the gradient of
+/// its input.
+std::int64_t weight_bytes(const Layer& layer) {
+  std::int64_t bytes = 0;
+  for (const ParameterTensor& tensor : parameter_tensors(layer))
+    bytes += tensor.read_by_input_gradient ? tensor_bytes(tensor.numbers()) : 0;
+  return bytes;
+}
+
+/// The backward of one layer; `arrived` is the gradient of its result. Gives what it leaves: that of its input.
+std::int64_t replay_layer_backward(const Replay& replay, const Work& work, const Stage& stage, std::int64_t l,
+                                   std::int64_t arrived, Level& level) {
+  const Layer& layer = layer_of(replay.plan, l);
+  const AutogradTensors tensors = replay.tensors(work.rows, l);
+  if (tensors.between_numbers > 0) {
+    const std::int64_t between = allocated_bytes(tensors.between_numbers * tensors.gradient_number_bytes);
+    level.take(between);
+    level.give(arrived + (tensors.keeps_result ? replay.activation_bytes(work.rows, l + 1) : 0));
+    arrived = between;
+  }
+  const std::int64_t made =
+      l > 0 ? allocated_bytes(work.rows * input_numbers(layer) * tensors.gradient_number_bytes) : 0;
+  level.take(made);
+  for (const ParameterTensor& tensor : parameter_tensors(layer))
+    level.take(allocated_bytes(tensor.numbers() * tensors.gradient_number_bytes));
+  const std::int64_t partial_sums =
+      tensors.summed_columns > 0 ? bias_sum_bytes(work.rows, tensors.summed_columns, replay.multiprocessors) : 0;
+  level.take(partial_sums);
+  level.give(partial_sums + arrived);
+  level.give(tensor_bytes(tensors.kept) + tensor_bytes(tensors.kept_parameters));
+  if (l > stage.first_layer && tensors.keeps_input && !replay.keeps_result(l - 1))
+    level.give(replay.activation_bytes(work.rows, l));
+  const std::int64_t left = l > 0 ? replay.activation_bytes(work.rows, l) : 0;
+  if (left != made) {  // cast to the type of what went into the layer
+    level.take(left);
+    level.give(made);
+  }
+  replay_parameter_gradients(replay, work, layer, tensors.gradient_number_bytes, level);
+  return left;
+}
+
+/// `arrived`: the gradient of the last layer's result; of GPU 0 of several under DataParallel a view of all rows'
+/// gradient, of a single one 0: the gradient goes, but the last result is the output, and stays.
+void replay_backward(const Replay& replay, const Work& work, const Stage& stage, std::int64_t arrived, Level& level) {
+  for (std::int32_t l = work.first_layer + work.layer_count; l-- > work.first_layer;) {
+    arrived = replay_layer_backward(replay, work, stage, l, arrived, level);
+    // DataParallel's replicas: the weight of a layer goes with its backward.
+    if (replay.is_dp() && stage.replica > 0 && l > 0) level.give(weight_bytes(layer_of(replay.plan, l)));
+  }
+}
+
+/// mse_loss in fp32 and its gradient: the terms, and once more what their mean reads. An output that no layer keeps is
+/// kept by the loss, or, if it is half, its copy in fp32; DataParallel keeps the output in any case.
 void replay_loss(const Replay& replay, const Work& work, Level& level) {
-  const std::int64_t numbers = replay.loss_rows(work) * replay.layers().back().out_features;
-  const std::int64_t in_fp32 = tensor_bytes(numbers);
-  if (replay.amp) level.take(in_fp32);  // the output's copy
+  const std::int64_t in_fp32 = tensor_bytes(replay.loss_rows(work) * output_numbers(replay.plan.spec.model));
+  const bool half = replay.gives_half();
+  const bool goes = !replay.is_dp() && !replay.keeps_result(replay.layer_count() - 1);
+  if (half) level.take(in_fp32);  // the output's copy
   level.take(2 * in_fp32);
   level.give(2 * in_fp32 - replay.kept_by_loss(work));
+  if (half && goes) level.give(replay.output_bytes(work));
   level.take(in_fp32);  // the gradient
-  if (replay.amp) {
+  if (half) {
     level.give(in_fp32);
-    level.take(replay.result_bytes(numbers));
+    level.take(replay.output_bytes(work));
+    level.give(in_fp32);
+  } else if (goes) {
     level.give(in_fp32);
   }
 }
@@ -138,8 +184,11 @@ void replay_exchange(const Replay& replay, const Task& task, const Work& work, c
     case TaskKind::gather:
       // A replica's module is gone after its forward: what its backward does not read, the first layer's weight, with
       // it.
-      if (!work.receives) level.give(tensor_bytes(layer_of(plan, 0).in_features * layer_of(plan, 0).out_features));
-      if (work.receives && task.part == 1) level.take(output.own);  // once for all slices
+      if (!work.receives) level.give(weight_bytes(layer_of(plan, 0)));
+      if (work.receives && task.part > 1) break;
+      if (work.receives) level.take(output.own);           // once for all slices
+      if (!replay.keeps_result(replay.layer_count() - 1))  // of this GPU
+        level.give(replay.activation_bytes(rows_of(plan, task.stage, task.microbatch), replay.layer_count()));
       break;
     case TaskKind::broadcast:
       level.take(root && work.tensors == 1 ? 0 : bytes);
@@ -226,6 +275,11 @@ std::vector<std::int64_t> replay_autograd(const Plan& plan, std::int64_t multipr
   std::vector<std::int64_t> lasting;  // DataParallel: what outlives a round
   for (const Level& level : levels) lasting.push_back(level.now);
   std::vector<std::int32_t> microbatch(levels.size(), 0);
+  const auto arrived_gradient = [&](std::size_t s, const Work& work, const KeptOutput& output) {
+    const std::int32_t end = work.first_layer + work.layer_count;
+    if (replay.is_dp() && s == 0 && used > 1) return output.own;
+    return replay.is_dp() && s == 0 && replay.keeps_result(end - 1) ? 0 : replay.activation_bytes(work.rows, end);
+  };
   for (const Task& task : plan.graph.tasks) {
     const Work& work = plan.graph.works[task.work];
     const auto s = static_cast<std::size_t>(task.stage);
@@ -239,17 +293,20 @@ std::vector<std::int64_t> replay_autograd(const Plan& plan, std::int64_t multipr
     }
     const Stage& stage = plan.stages[s];
     const KeptOutput output = task.microbatch < 0 ? KeptOutput() : outputs[static_cast<std::size_t>(task.microbatch)];
-    const std::int64_t in = replay.result_bytes(work.rows * layer_of(plan, stage.first_layer).in_features);
-    const std::int64_t out =
-        replay.result_bytes(work.rows * layer_of(plan, stage.first_layer + stage.layer_count - 1).out_features);
+    const std::int32_t last_layer = stage.first_layer + stage.layer_count - 1;
+    const std::int64_t in = replay.activation_bytes(work.rows, stage.first_layer);
+    const std::int64_t out = replay.activation_bytes(work.rows, last_layer + 1);
     switch (task.kind) {
       case TaskKind::forward: replay_forward(replay, work, level); break;
       case TaskKind::receive_forward: level.take(in); break;
       case TaskKind::receive_backward: level.take(out); break;
-      case TaskKind::send_backward: level.give(2 * in); break;  // the gradient, and what had arrived
+      case TaskKind::send_forward: level.give(replay.keeps_result(last_layer) ? 0 : out); break;
+      case TaskKind::send_backward:  // the gradient, and what had arrived
+        level.give(in + (replay.keeps_input(stage.first_layer) ? in : 0));
+        break;
       case TaskKind::backward:
         if (work.loss) replay_loss(replay, work, level);
-        replay_backward(replay, work, stage.replica, !replay.is_dp() || s > 0 ? out : used > 1 ? output.own : 0, level);
+        replay_backward(replay, work, stage, arrived_gradient(s, work, output), level);
         break;
       case TaskKind::optimizer:
         level.give(losses[s]);                         // of the step before: there is a new one

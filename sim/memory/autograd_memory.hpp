@@ -3,13 +3,13 @@
 //
 //   replay_autograd(plan, 132)      // the most that is allocated on each GPU, without the libraries' workspaces
 //
-//   forward     a Linear keeps its input and, where it gives one a gradient, its weight; a ReLU keeps its result
+//   forward     what a layer makes and keeps is the answer of its kind (sim/model/layer.hpp, AutogradTensors)
 //   loss        the mean of mse_loss keeps the storage of all its terms; the loss of the step before is there until
 //               there is a new one; a loss that is multiplied by a weight is a number of its own
 //   backward    what a layer has used goes with its backward; the sum that makes a bias's gradient takes a buffer where
 //               it is split over blocks; a gradient that is accumulated exists twice for a moment
 //   autocast    copies of weights last to their layer's backward, those of biases and of the first weight to the end of
-//               the forward
+//               the forward; a loss of a half output is of a copy in fp32
 //   zero_grad   sets gradients to none
 //
 // Sources: PyTorch 2.11, torch.profiler with profile_memory on the CPU; aten/src/ATen/native/cuda/Reduce.cuh. What

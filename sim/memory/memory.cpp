@@ -12,30 +12,40 @@ std::int64_t largest_microbatch(const Plan& plan) {
   return *std::max_element(plan.microbatch_rows.begin(), plan.microbatch_rows.end());
 }
 
+struct StageBytes {
+  std::int64_t buffers = 0;    // from the first step on
+  std::int64_t temporary = 0;  // at most, while a layer runs
+};
+
 /// The buffers of runtime/model/pipeline_stage.cpp.
-std::int64_t pipeline_buffer_bytes(const Plan& plan, std::size_t index, bool split) {
+StageBytes pipeline_stage_bytes(const Plan& plan, std::size_t index, bool split) {
   const Stage& stage = plan.stages[index];
   const bool arrives = !is_first_stage(plan.stages, index) && !is_local_boundary(plan.stages, index);
   const std::int64_t rows = largest_microbatch(plan);
   const bool last = is_last_stage(plan.stages, index);
-  const std::int64_t in = layer_of(plan, stage.first_layer).in_features;
-  const std::int64_t out = layer_of(plan, stage.first_layer + stage.layer_count - 1).out_features;
-  std::int64_t outputs = 0, inner = 0;
+  const std::int64_t in = input_numbers(layer_of(plan, stage.first_layer));
+  const std::int64_t out = output_numbers(layer_of(plan, stage.first_layer + stage.layer_count - 1));
+  std::int64_t outputs = 0, inner = 0, statistics = 0, temporary = 0;
   for (std::int32_t l = 0; l < stage.layer_count; ++l) {
-    const std::int64_t width = layer_of(plan, stage.first_layer + l).out_features;
-    outputs += tensor_bytes(rows * width);
-    if (l + 1 < stage.layer_count) inner += tensor_bytes(rows * width);
+    const Layer& layer = layer_of(plan, stage.first_layer + l);
+    const std::int64_t result = tensor_bytes(rows * output_numbers(layer));
+    outputs += result;
+    if (l + 1 < stage.layer_count) inner += result;
+    const PipelineTensors tensors = pipeline_tensors(layer, rows);
+    statistics += tensors.row_statistics * tensor_bytes(rows);
+    temporary =
+        std::max({temporary, tensor_bytes(tensors.temporary_forward), tensor_bytes(tensors.temporary_backward)});
   }
-  std::int64_t a_slot = plan.spec.recompute ? tensor_bytes(rows * out) : outputs;  // results of the layers
+  std::int64_t a_slot = plan.spec.recompute ? tensor_bytes(rows * out) : outputs + statistics;  // results of the layers
   if (arrives) a_slot += 2 * tensor_bytes(rows * in);  // what arrives, and the gradient that goes back
   if (split) a_slot += outputs;                        // the gradients of every layer, kept for the weight gradient
   if (!split && !last) a_slot += tensor_bytes(rows * out);  // the gradient that arrives
   std::int64_t shared = tensor_bytes(rows);                 // the vector of ones
   if (!split) shared += inner;                              // gradients between the layers
-  if (plan.spec.recompute) shared += outputs;               // the results again
+  if (plan.spec.recompute) shared += outputs + statistics;  // the results again
   if (!split && last) shared += tensor_bytes(rows * out);   // the gradient of the loss
   if (last) shared += tensor_bytes(static_cast<std::int64_t>(plan.microbatch_rows.size()));
-  return stage.slots * a_slot + shared;
+  return {stage.slots * a_slot + shared, temporary};
 }
 
 }  // namespace
@@ -54,11 +64,15 @@ std::vector<std::int64_t> predict_memory_bytes(const Plan& plan, const Workspace
   for (const Task& task : plan.graph.tasks) {
     if (task.kind == TaskKind::backward) bytes[static_cast<std::size_t>(task.worker)] = workspace.pipeline;
   }
+  std::vector<std::int64_t> temporary(bytes.size(), 0);  // of one layer at a time
   for (std::size_t s = 0; s < plan.stages.size(); ++s) {
-    bytes[static_cast<std::size_t>(only_worker(plan.stages[s]))] +=
-        parameter_bytes(plan, plan.stages[s], 2) + optimizer_bytes(plan, plan.stages[s]) + data_bytes(plan, s) +
-        pipeline_buffer_bytes(plan, s, split);
+    const auto worker = static_cast<std::size_t>(only_worker(plan.stages[s]));
+    const StageBytes stage = pipeline_stage_bytes(plan, s, split);
+    bytes[worker] += parameter_bytes(plan, plan.stages[s], 2) + optimizer_bytes(plan, plan.stages[s]) +
+                     data_bytes(plan, s) + stage.buffers;
+    temporary[worker] = std::max(temporary[worker], stage.temporary);
   }
+  for (std::size_t g = 0; g < bytes.size(); ++g) bytes[g] += temporary[g];
   return bytes;
 }
 

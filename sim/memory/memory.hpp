@@ -2,7 +2,8 @@
 //
 //   predict_memory_bytes(plan, {.pipeline = 68 << 20})   // one number a GPU
 //
-// pipeline: every buffer exists before the first step (runtime/model/pipeline_stage.hpp), so the peak is their sum.
+// pipeline: every buffer exists before the first step (runtime/model/pipeline_stage.hpp), so the peak is their sum, and
+// what one layer takes for a moment.
 // autograd: tensors come and go in the order in which the host issues the tasks (sim/memory/autograd_memory.hpp).
 //
 // Units: bytes. Not modelled: fragmentation (reserved memory), the CUDA context.

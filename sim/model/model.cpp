@@ -9,21 +9,21 @@
 namespace pdl {
 namespace {
 
-constexpr std::int64_t kLargestWidth = 10'000'000;
 constexpr std::size_t kMostLayers = 1'000'000;
 
-Layer read_layer(const JsonPlace& place) {
-  const std::array<std::string, 3> keys = {"kind", "in", "out"};
-  place.object_of(keys);
-  const JsonPlace kind = place.at("kind");
-  if (kind.text() != "linear_relu") kind.refuse("\"linear_relu\", the one kind of layer there is");
-  return {place.at("in").whole(1, kLargestWidth), place.at("out").whole(1, kLargestWidth)};
+/// The size of a layer that says what goes into it.
+std::string name_of_input(const Layer& layer) {
+  return std::string(layer.kind->sizes.front().name);
+}
+
+const Layer& layer_at(const Model& model, std::int64_t index) {
+  return model.layers[static_cast<std::size_t>(index)];
 }
 
 }  // namespace
 
 Model mlp(std::int64_t depth, std::int64_t dim) {
-  return Model{std::vector<Layer>(static_cast<std::size_t>(depth), Layer{dim, dim})};
+  return Model{std::vector<Layer>(static_cast<std::size_t>(depth), linear_relu(dim, dim))};
 }
 
 Model load_model(const std::string& path) {
@@ -44,9 +44,12 @@ Model read_layers(const JsonPlace& layers) {
   for (std::size_t i = 0; i < layers.size(); ++i) {
     const JsonPlace place = layers.at(i);
     const Layer layer = read_layer(place);
-    if (i > 0 && layer.in_features != model.layers.back().out_features) {
-      place.at("in").refuse(std::to_string(model.layers.back().out_features) +
-                            ", the width that the layer before gives");
+    if (i == 0 && !has_parameters(layer)) {
+      place.at("kind").refuse("a layer with parameters: without them the first layer has nothing to train");
+    }
+    if (i > 0 && input_numbers(layer) != output_numbers(model.layers.back())) {
+      place.at(name_of_input(layer))
+          .refuse(std::to_string(output_numbers(model.layers.back())) + ", the width that the layer before gives");
     }
     model.layers.push_back(layer);
     count += static_cast<double>(parameters(layer));
@@ -55,8 +58,12 @@ Model read_layers(const JsonPlace& layers) {
   return model;
 }
 
-std::int64_t parameters(const Layer& layer) {
-  return layer.in_features * layer.out_features + layer.out_features;
+std::int64_t input_numbers(const Model& model) {
+  return input_numbers(model.layers.front());
+}
+
+std::int64_t output_numbers(const Model& model) {
+  return output_numbers(model.layers.back());
 }
 
 std::int64_t parameters(const Model& model) {
@@ -65,8 +72,52 @@ std::int64_t parameters(const Model& model) {
 
 std::int64_t parameters(const Model& model, std::int64_t first, std::int64_t count) {
   std::int64_t sum = 0;
-  for (std::int64_t i = first; i < first + count; ++i) sum += parameters(model.layers[static_cast<std::size_t>(i)]);
+  for (std::int64_t i = first; i < first + count; ++i) sum += parameters(layer_at(model, i));
   return sum;
+}
+
+std::int64_t parameter_tensor_count(const Model& model, std::int64_t first, std::int64_t count) {
+  std::int64_t sum = 0;
+  for (std::int64_t i = first; i < first + count; ++i) sum += std::ssize(parameter_tensors(layer_at(model, i)));
+  return sum;
+}
+
+std::vector<std::int64_t> activation_number_bytes(const Model& model, Dtype dtype) {
+  std::vector<std::int64_t> bytes = {kBytesPerNumber};
+  bytes.resize(model.layers.size() + 1, kBytesPerNumber);
+  if (!is_amp(dtype)) return bytes;
+  for (std::size_t l = 0; l < model.layers.size(); ++l) {
+    AutogradCase at;
+    at.dtype = dtype;
+    at.input_number_bytes = bytes[l];
+    bytes[l + 1] = autograd_tensors(model.layers[l], at).result_number_bytes;
+  }
+  return bytes;
+}
+
+std::int64_t kept_by_autograd(const Model& model, std::int64_t first, std::int64_t count, std::int64_t rows,
+                              Dtype dtype, const std::vector<std::int64_t>& number_bytes) {
+  std::int64_t bytes = 0;
+  bool has_input = false;  // the result of the layer before is kept by that one
+  for (std::int64_t l = first; l < first + count; ++l) {
+    const Layer& layer = layer_at(model, l);
+    const std::int64_t input_bytes = number_bytes[static_cast<std::size_t>(l)];
+    const AutogradTensors tensors = autograd_tensors(layer, {rows, dtype, input_bytes, l > 0});
+    if (tensors.keeps_input && !has_input) bytes += rows * input_numbers(layer) * input_bytes;
+    for (const TensorSize& tensor : tensors.kept) bytes += tensor.bytes();
+    if (tensors.keeps_result) bytes += rows * output_numbers(layer) * tensors.result_number_bytes;
+    has_input = tensors.keeps_result;
+  }
+  return bytes;
+}
+
+std::int64_t kept_by_pipeline(const Model& model, std::int64_t first, std::int64_t count, std::int64_t rows) {
+  std::int64_t numbers = rows * input_numbers(layer_at(model, first));
+  for (std::int64_t l = first; l < first + count; ++l) {
+    const Layer& layer = layer_at(model, l);
+    numbers += rows * (output_numbers(layer) + pipeline_tensors(layer, rows).row_statistics);
+  }
+  return numbers * kBytesPerNumber;
 }
 
 }  // namespace pdl

@@ -6,15 +6,16 @@
 namespace pdl {
 namespace {
 
-/// Bytes that one micro-batch's activations on a stage take: its input and the results of its layers.
-std::int64_t activation_bytes(const Plan& plan, const Operation& operation) {
+/// Bytes that one micro-batch's activations on a stage take: what its layers keep; with recomputation its input alone.
+std::int64_t activation_bytes(const Plan& plan, const Operation& operation,
+                              const std::vector<std::int64_t>& number_bytes) {
   const Stage& stage = plan.stages[static_cast<std::size_t>(operation.stage)];
-  const std::vector<Layer>& layers = plan.spec.model.layers;
-  std::int64_t width = layers[static_cast<std::size_t>(stage.first_layer)].in_features;
-  for (std::int32_t l = 0; l < stage.layer_count && !plan.spec.recompute; ++l) {
-    width += layers[static_cast<std::size_t>(stage.first_layer + l)].out_features;
+  const std::int64_t rows = plan.microbatch_rows[static_cast<std::size_t>(operation.microbatch)];
+  const RunSpec& spec = plan.spec;
+  if (plan.parallel.program == Program::one_thread) {
+    return kept_by_autograd(spec.model, stage.first_layer, stage.layer_count, rows, spec.dtype, number_bytes);
   }
-  return plan.microbatch_rows[static_cast<std::size_t>(operation.microbatch)] * width * bytes_per_activation(plan);
+  return kept_by_pipeline(spec.model, stage.first_layer, spec.recompute ? 0 : stage.layer_count, rows);
 }
 
 bool is_last_backward(OperationKind kind) {
@@ -23,7 +24,11 @@ bool is_last_backward(OperationKind kind) {
 
 class Buffers {
  public:
-  explicit Buffers(Plan& plan) : plan_(plan), states_(plan.stages.size()), live_(plan.stages.size(), 0) {
+  explicit Buffers(Plan& plan)
+      : plan_(plan),
+        number_bytes_(activation_number_bytes(plan.spec.model, plan.spec.dtype)),
+        states_(plan.stages.size()),
+        live_(plan.stages.size(), 0) {
     plan_.slots.assign(plan.stages.size(), std::vector<std::int32_t>(plan.microbatch_rows.size(), 0));
   }
 
@@ -61,12 +66,12 @@ class Buffers {
       if (operation.kind == OperationKind::forward) {
         Stage& stage = plan_.stages[s];
         stage.live_microbatches = std::max(stage.live_microbatches, ++live_[s]);
-        bytes += activation_bytes(plan_, operation);
+        bytes += activation_bytes(plan_, operation, number_bytes_);
         most = {std::max(most.count, ++count), std::max(most.bytes, bytes)};
       } else if (is_last_backward(operation.kind)) {
         --live_[s];
         --count;
-        bytes -= activation_bytes(plan_, operation);
+        bytes -= activation_bytes(plan_, operation, number_bytes_);
       }
     }
   }
@@ -106,15 +111,12 @@ class Buffers {
   }
 
   Plan& plan_;
+  std::vector<std::int64_t> number_bytes_;  // of what goes between two layers
   std::vector<State> states_;
   std::vector<std::int32_t> live_;  // by stage: micro-batches whose activations are kept
 };
 
 }  // namespace
-
-std::int64_t bytes_per_activation(const Plan& plan) {
-  return is_amp(plan.spec.dtype) && plan.parallel.program == Program::one_thread ? 2 : kBytesPerNumber;
-}
 
 void assign_buffers(Plan& plan, const PipelineOrder& order) {
   const std::vector<std::vector<std::int32_t>> stages_of = stages_by_worker(plan.stages, plan.parallel.mesh.gpus());
@@ -127,9 +129,8 @@ void assign_buffers(Plan& plan, const PipelineOrder& order) {
 
 LiveActivations live_of_whole_model(const RunSpec& spec, std::int64_t rows) {
   if (rows == 0) return {};
-  std::int64_t width = spec.model.layers.front().in_features;
-  for (const Layer& layer : spec.model.layers) width += layer.out_features;
-  return {1, rows * width * kBytesPerNumber};
+  return {1, kept_by_autograd(spec.model, 0, std::ssize(spec.model.layers), rows, spec.dtype,
+                              activation_number_bytes(spec.model, spec.dtype))};
 }
 
 }  // namespace pdl

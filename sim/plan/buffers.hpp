@@ -14,9 +14,6 @@
 
 namespace pdl {
 
-/// Activations are fp32; those of autograd's programs under autocast are half.
-std::int64_t bytes_per_activation(const Plan& plan);
-
 /// Fills in Plan::slots, Plan::live, and Stage::slots and live_microbatches of a plan with stages and rows.
 void assign_buffers(Plan& plan, const PipelineOrder& order);
 

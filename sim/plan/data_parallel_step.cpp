@@ -21,14 +21,16 @@ class DataParallelStep : ReplicaTasks {
 
  private:
   void add_microbatch(std::int32_t microbatch) {
-    const std::int64_t in = spec_.model.layers.front().in_features, out = spec_.model.layers.back().out_features;
-    add_slices(TaskKind::scatter, microbatch, in, false);
+    // Under autocast the outputs, and their gradients, may be half.
+    const std::int64_t out_bytes =
+        output_numbers(spec_.model) * activation_number_bytes(spec_.model, spec_.dtype).back();
+    add_slices(TaskKind::scatter, microbatch, input_numbers(spec_.model) * kBytesPerNumber);
     add_chunks(TaskKind::broadcast, plan_.parameter_chunks, microbatch);
     add_on_all(TaskKind::forward, microbatch, kNone);
-    add_slices(TaskKind::gather, microbatch, out, true);
+    add_slices(TaskKind::gather, microbatch, out_bytes);
     const TaskId lost = add_loss(microbatch);
     add_sleep(spec_.delay_ms, main_, 0, microbatch);
-    add_slices(TaskKind::scatter, microbatch, out, true);
+    add_slices(TaskKind::scatter, microbatch, out_bytes);
     add_on_all(TaskKind::backward, microbatch, lost);
     add_chunks(TaskKind::reduce, plan_.gradient_chunks, microbatch);
     on_gpu_.clear();
@@ -50,7 +52,7 @@ class DataParallelStep : ReplicaTasks {
   TaskId add_loss(std::int32_t microbatch) {
     std::int64_t all_rows = 0;
     for (std::int32_t r = 0; r < used_; ++r) all_rows += rows(r, microbatch);
-    Work loss = moved(TaskKind::loss, all_rows * spec_.model.layers.back().out_features * kBytesPerNumber);
+    Work loss = moved(TaskKind::loss, all_rows * output_numbers(spec_.model) * kBytesPerNumber);
     loss.rows = all_rows;
     loss.first_layer = layers() - 1;
     loss.layer_count = 1;
@@ -61,18 +63,16 @@ class DataParallelStep : ReplicaTasks {
 
   /// The gradients of this round, added to those of the rounds before.
   void add_sum(std::int32_t microbatch) {
-    Work sum =
-        moved(TaskKind::bucket_copy_out, parameters(spec_.model) * kBytesPerNumber, 2 * spec_.model.layers.size());
+    Work sum = moved(TaskKind::bucket_copy_out, parameters(spec_.model) * kBytesPerNumber,
+                     static_cast<std::size_t>(parameter_tensor_count(spec_.model, 0, layers())));
     sum.accumulate = true;
     add(sum, compute_stream(0), main_, kNone, 0, microbatch);
   }
 
   /// One copy after another between GPU 0 and the others; each joins both compute streams.
-  void add_slices(TaskKind kind, std::int32_t microbatch, std::int64_t width, bool results) {
+  void add_slices(TaskKind kind, std::int32_t microbatch, std::int64_t row_bytes) {
     for (std::int32_t r = 1; r < used_; ++r) {
-      // Under autocast the outputs, and their gradients, are half.
-      const bool half = is_amp(spec_.dtype) && results;
-      Work work = moved(kind, rows(r, microbatch) * width * (half ? kBytesPerNumber / 2 : kBytesPerNumber));
+      Work work = moved(kind, rows(r, microbatch) * row_bytes);
       work.rows = rows(r, microbatch);
       work.from_worker = kind == TaskKind::scatter ? 0 : r;
       work.to_worker = kind == TaskKind::scatter ? r : 0;

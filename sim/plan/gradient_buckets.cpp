@@ -5,24 +5,28 @@
 namespace pdl {
 namespace {
 
-/// Weight and bias of every layer, as they are registered.
-std::vector<std::int64_t> tensor_bytes(const Model& model) {
+/// The parameters of all layers, as they are registered.
+struct RegisteredTensors {
   std::vector<std::int64_t> bytes;
-  for (const Layer& layer : model.layers) {
-    bytes.push_back(layer.in_features * layer.out_features * kBytesPerNumber);
-    bytes.push_back(layer.out_features * kBytesPerNumber);
-  }
-  return bytes;
-}
+  std::vector<std::int32_t> layers;  // which layer each is of
 
-std::vector<GradientBucket> describe(const std::vector<TensorIndices>& buckets,
-                                     const std::vector<std::int64_t>& bytes) {
+  explicit RegisteredTensors(const Model& model) {
+    for (std::size_t l = 0; l < model.layers.size(); ++l) {
+      for (const ParameterTensor& tensor : parameter_tensors(model.layers[l])) {
+        bytes.push_back(tensor.numbers() * kBytesPerNumber);
+        layers.push_back(static_cast<std::int32_t>(l));
+      }
+    }
+  }
+};
+
+std::vector<GradientBucket> describe(const std::vector<TensorIndices>& buckets, const RegisteredTensors& registered) {
   std::vector<GradientBucket> described;
   for (const TensorIndices& tensors : buckets) {
     GradientBucket bucket;
     bucket.tensors = tensors;
-    for (const std::size_t tensor : tensors) bucket.bytes += bytes[tensor];
-    bucket.lowest_layer = static_cast<std::int32_t>(*std::min_element(tensors.begin(), tensors.end()) / 2);
+    for (const std::size_t tensor : tensors) bucket.bytes += registered.bytes[tensor];
+    bucket.lowest_layer = registered.layers[*std::min_element(tensors.begin(), tensors.end())];
     described.push_back(std::move(bucket));
   }
   return described;
@@ -48,22 +52,23 @@ std::vector<TensorIndices> fill_buckets(std::span<const std::int64_t> bytes, std
 }
 
 std::vector<GradientBucket> gradient_buckets(const Model& model, std::int64_t first_limit, std::int64_t limit) {
-  const std::vector<std::int64_t> bytes = tensor_bytes(model);
-  const std::vector<std::int64_t> reversed(bytes.rbegin(), bytes.rend());
+  const RegisteredTensors registered(model);
+  const std::vector<std::int64_t> reversed(registered.bytes.rbegin(), registered.bytes.rend());
   std::vector<TensorIndices> buckets = fill_buckets(reversed, first_limit, limit);
   for (TensorIndices& bucket : buckets) {
-    for (std::size_t& tensor : bucket) tensor = bytes.size() - 1 - tensor;
+    for (std::size_t& tensor : bucket) tensor = registered.bytes.size() - 1 - tensor;
   }
-  return describe(buckets, bytes);
+  return describe(buckets, registered);
 }
 
 std::vector<GradientBucket> parameter_chunks(const Model& model, std::int64_t limit) {
-  const std::vector<std::int64_t> bytes = tensor_bytes(model);
-  return describe(fill_buckets(bytes, limit, limit), bytes);
+  const RegisteredTensors registered(model);
+  return describe(fill_buckets(registered.bytes, limit, limit), registered);
 }
 
 std::vector<GradientBucket> reduce_chunks(const Model& model, std::int64_t limit) {
-  const std::vector<std::int64_t> bytes = tensor_bytes(model);
+  const RegisteredTensors registered(model);
+  const std::vector<std::int64_t>& bytes = registered.bytes;
   std::vector<TensorIndices> chunks;
   std::int64_t size = 0;
   for (std::size_t tensor = 0; tensor < bytes.size(); ++tensor) {
@@ -74,7 +79,7 @@ std::vector<GradientBucket> reduce_chunks(const Model& model, std::int64_t limit
     chunks.back().push_back(tensor);
     size += bytes[tensor];
   }
-  return describe(chunks, bytes);
+  return describe(chunks, registered);
 }
 
 }  // namespace pdl

@@ -30,9 +30,10 @@ using TensorIndices = std::vector<std::size_t>;
 std::vector<TensorIndices> fill_buckets(std::span<const std::int64_t> bytes, std::int64_t first_limit,
                                         std::int64_t limit);
 
-/// Buckets of a model's gradients. Tensors are registered weight 0, bias 0, weight 1, ...
+/// Buckets of a model's gradients. Tensors are registered layer after layer, each layer's in the order of
+/// parameter_tensors(): weight 0, bias 0, weight 1, ...; a layer may have none.
 struct GradientBucket {
-  TensorIndices tensors;  // by registration: 2 x layer is the weight, 2 x layer + 1 the bias
+  TensorIndices tensors;  // by registration
   std::int64_t bytes = 0;
   /// The lowest layer with a tensor in it: its backward fills the bucket.
   std::int32_t lowest_layer = 0;

@@ -41,6 +41,7 @@ std::uint32_t GradientExchange::worker_group_of(std::int32_t stage_of_replica, s
 
 void GradientExchange::add(const Operation& operation, std::uint32_t host) {
   const Stage& stage = tasks_.stage(operation.stage);
+  if (parameters(plan_.spec.model, stage.first_layer, stage.layer_count) == 0) return;
   const std::int32_t worker = tasks_.worker_of(operation.stage);
   const std::int32_t of_replica = operation.stage % stages_;
   std::uint32_t& group = group_of(of_replica, operation.microbatch / microbatches_of_a_round(plan_));

@@ -29,7 +29,7 @@
 namespace pdl {
 
 /// What a worker keeps for its backwards when it keeps most: activations of (stage, micro-batch) pairs, counted, and
-/// their bytes: the input of the stage and the results of its layers (with recomputation the input alone).
+/// their bytes: what the layers keep (sim/model/model.hpp), with recomputation the stage's input alone.
 struct LiveActivations {
   std::int32_t count = 0;
   std::int64_t bytes = 0;
@@ -61,7 +61,8 @@ std::int64_t rows_of(const Plan& plan, std::int32_t replica, std::int32_t microb
 /// Micro-batches of one round.
 std::int32_t microbatches_of_a_round(const Plan& plan);
 
-/// Throws InputError for a spec that no plan can follow. Transfers move rows x width x 4 bytes (fp32 activations).
+/// Throws InputError for a spec that no plan can follow. Transfers move activations in fp32, in half precision behind a
+/// layer whose result is half under autocast.
 Plan make_plan(const RunSpec& spec);
 
 }  // namespace pdl

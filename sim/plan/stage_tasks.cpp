@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "sim/plan/buffers.hpp"
-
 namespace pdl {
 
 TaskKind task_kind(OperationKind kind) {
@@ -22,7 +20,10 @@ TaskKind task_kind(OperationKind kind) {
 }
 
 StageTasks::StageTasks(const Plan& plan, TaskGraphBuilder& builder)
-    : plan_(plan), builder_(builder), last_gradient_(plan.stages.size(), kNone) {}
+    : plan_(plan),
+      builder_(builder),
+      number_bytes_(activation_number_bytes(plan.spec.model, plan.spec.dtype)),
+      last_gradient_(plan.stages.size(), kNone) {}
 
 Work StageTasks::work_of(TaskKind kind, std::int32_t stage_index) const {
   Work work;
@@ -76,15 +77,14 @@ void StageTasks::add_straggler(std::int32_t worker, std::uint32_t host) {
 
 std::uint32_t StageTasks::transfer_work(TaskKind kind, std::int32_t from_stage, std::int32_t to_stage,
                                         std::int32_t microbatch) {
-  const std::int64_t width =
-      plan_.spec.model.layers[static_cast<std::size_t>(stage(std::max(from_stage, to_stage)).first_layer)].in_features;
+  const auto layer = static_cast<std::size_t>(stage(std::max(from_stage, to_stage)).first_layer);
   Work work;
   work.kind = kind;
   work.implementation = implementation_of(plan_.parallel.program);
   work.from_worker = worker_of(from_stage);
   work.to_worker = worker_of(to_stage);
   work.rows = plan_.microbatch_rows[static_cast<std::size_t>(microbatch)];
-  work.bytes = work.rows * width * bytes_per_activation(plan_);
+  work.bytes = work.rows * input_numbers(plan_.spec.model.layers[layer]) * number_bytes_[layer];
   return builder_.add_work(work);
 }
 

@@ -44,7 +44,8 @@ class StageTasks {
 
   const Plan& plan_;
   TaskGraphBuilder& builder_;
-  std::vector<TaskId> last_gradient_;  // by stage
+  std::vector<std::int64_t> number_bytes_;  // of what goes between two layers
+  std::vector<TaskId> last_gradient_;       // by stage
 };
 
 }  // namespace pdl

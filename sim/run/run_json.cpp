@@ -51,7 +51,7 @@ RunSpec read_spec(const JsonPlace& root) {
   const JsonPlace layers = root.at("model").at("layers");
   Model model = read_layers(layers);
   settings.push_back({"depth", std::to_string(model.layers.size()), layers.name()});
-  settings.push_back({"dim", std::to_string(model.layers.front().in_features), layers.name()});
+  settings.push_back({"dim", std::to_string(input_numbers(model)), layers.name()});
   RunSpec spec = of_run();
   spec.model_name = config.at("model").text();
   spec.model = std::move(model);

@@ -30,9 +30,7 @@ ordered_json config_to_json(const RunSpec& spec) {
 ordered_json model_to_json(const RunSpec& spec, std::int64_t count) {
   ordered_json model = {{"parameters", count}};
   if (spec.model_name != "mlp") {
-    for (const Layer& layer : spec.model.layers) {
-      model["layers"].push_back({{"kind", "linear_relu"}, {"in", layer.in_features}, {"out", layer.out_features}});
-    }
+    for (const Layer& layer : spec.model.layers) model["layers"].push_back(to_json(layer));
   }
   return model;
 }

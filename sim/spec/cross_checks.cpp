@@ -249,8 +249,8 @@ void check_total_time(const Given& given, const RunSpec& spec) {
 }
 
 void check_activations(const Given& given, const RunSpec& spec) {
-  double width = static_cast<double>(spec.model.layers.front().in_features);
-  for (const Layer& layer : spec.model.layers) width += static_cast<double>(layer.out_features);
+  double width = static_cast<double>(input_numbers(spec.model));
+  for (const Layer& layer : spec.model.layers) width += static_cast<double>(output_numbers(layer));
   const double bytes = 4 * width * static_cast<double>(spec.batch) * static_cast<double>(spec.accum);
   if (bytes <= kLargestTotal) return;
   throw InputError(place_of(given, {"batch", "accum", "model", "dim", "depth"}),

@@ -92,7 +92,7 @@ void resolve_model(const Given& given, RunSpec& spec) {
   }
   spec.model = load_model(spec.model_name);
   spec.depth = static_cast<std::int64_t>(spec.model.layers.size());
-  spec.dim = spec.model.layers.front().in_features;
+  spec.dim = input_numbers(spec.model);
 }
 
 Workers default_workers(const RunSpec& spec) {

@@ -51,7 +51,7 @@ inline CostProfile tiny_profile() {
     layer.probe = Probe::layer;
     layer.implementation = implementation;
     layer.dtype = Dtype::fp32;
-    layer.in = layer.out = 64;
+    layer.layer = linear_relu(64, 64);
     layer.operation = "forward";
     add(layer, tiny_rows(1000));
     layer.operation = "backward";

@@ -420,7 +420,7 @@ TEST_CASE("buckets, unscale, AMP layers and overlaps go through samples and prof
   overlap.transport = "nccl";
   overlap.ranks = 4;
   overlap.dtype = Dtype::fp32;
-  overlap.in = overlap.out = 4096;
+  overlap.layer = linear_relu(4096, 4096);
   overlap.rows = 512;
   bucket.size = unscale.size = overlap.size = 1 << 20;
   MeasuredKey slower = overlap;

@@ -48,7 +48,7 @@ struct SampleBuilder {
     key.implementation = "pipeline";
     key.operation = operation;
     key.dtype = Dtype::fp32;
-    key.in = key.out = dim;
+    key.layer = linear_relu(dim, dim);
     key.size = rows;
     return key;
   }

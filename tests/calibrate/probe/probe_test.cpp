@@ -5,6 +5,7 @@
 
 #include "calibrate/fit/fit.hpp"
 #include "sim/io/error.hpp"
+#include "sim/model/layer.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/process.hpp"
 
@@ -65,15 +66,37 @@ TEST_CASE("a whole calibration of two workers on CPU", "[probe]") {
 
   // How long each part took is in the environment.
   const nlohmann::json& seconds = small_samples().environment.at("probe_seconds");
-  CHECK(seconds.size() == 9);
+  const auto kinds = layer_kinds();
+  const auto is_row_wise = [](const LayerKind* kind) { return kind->scaling == LayerScaling::row_wise; };
+  CHECK(seconds.size() == (std::any_of(kinds.begin(), kinds.end(), is_row_wise) ? 11 : 9));  // two data types
   for (const char* part : {"host", "host of data parallelism", "pauses", "transfers", "collectives", "compute fp32 16",
                            "compute amp-bf16 16", "compute buckets", "overlap"}) {
     CHECK(seconds.contains(part));
   }
 
+  // Every kind of layer is probed, in the operations that it has.
+  for (const LayerKind* kind : kinds) {
+    if (!is_row_wise(kind)) continue;
+    const Layer layer = layer_of_width(*kind, 16);
+    const std::string shape = std::string(kind->name) + " 16, rows 2";
+    INFO(shape);
+    const bool trained = has_parameters(layer);
+    CHECK(count("layer pipeline forward fp32 " + shape) == 1);
+    CHECK(count("layer pipeline backward_input fp32 " + shape) == 1);
+    CHECK(count("layer pipeline backward fp32 " + shape) == 1);
+    CHECK(count("layer pipeline backward_weight fp32 accumulate " + shape) == (trained ? 1 : 0));
+    for (const std::string dtype : {"fp32 ", "amp-bf16 "}) {
+      CHECK(count("layer autograd forward " + dtype + shape) == 1);
+      CHECK(count("layer autograd backward " + dtype + shape) == 1);
+      CHECK(count("layer autograd backward " + dtype + "accumulate " + shape) == (trained ? 1 : 0));
+    }
+    CHECK(count("layer autograd backward fp32 without input gradient " + shape) == (trained ? 1 : 0));
+  }
+
   // Autocast is probed in the programs that have it, fp32 alone has the optimizers and buckets.
   CHECK(count("layer autograd forward amp-bf16 16x16, rows 2") == 1);
-  CHECK(count("layer autograd backward amp-bf16") == 4);
+  CHECK(count("layer autograd backward amp-bf16 16x16") == 1);
+  CHECK(count("layer autograd backward amp-bf16 accumulate without input gradient 16x16") == 1);
   CHECK(count("loss autograd amp-bf16, elements 32") == 1);
   CHECK(count("layer pipeline forward amp-bf16") == 0);
 

@@ -6,10 +6,12 @@
 #include <vector>
 
 #include "runtime/model/pipeline_stage.hpp"
+#include "sim/memory/allocated_tensors.hpp"
 #include "sim/memory/memory.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/counted_memory.hpp"
 #include "tests/support/every_schedule.hpp"
+#include "tests/support/layer_models.hpp"
 #include "tests/support/specs.hpp"
 
 using namespace pdl;
@@ -30,23 +32,46 @@ std::int64_t allocated_by(const Plan& plan, int worker) {
   return memory.bytes();
 }
 
-void check(const std::string& flags) {
-  const Plan plan = make_plan(spec("--dim 40 --depth 11 " + flags));
+/// What a layer takes while it runs is predicted too, and is not there yet.
+std::int64_t temporary_bytes(const Plan& plan, int worker) {
+  std::int64_t most = 0;
+  for (const Stage& stage : plan.stages) {
+    for (std::int32_t l = 0; stage.worker == worker && l < stage.layer_count; ++l) {
+      const std::int64_t rows = *std::max_element(plan.microbatch_rows.begin(), plan.microbatch_rows.end());
+      const PipelineTensors tensors = pipeline_tensors(layer_of(plan, stage.first_layer + l), rows);
+      most = std::max({most, tensor_bytes(tensors.temporary_forward), tensor_bytes(tensors.temporary_backward)});
+    }
+  }
+  return most;
+}
+
+void check(const Plan& plan) {
   INFO(describe(plan.spec));
   const std::vector<std::int64_t> predicted = predict_memory_bytes(plan, {});
   for (int worker = 0; worker < static_cast<int>(plan.spec.gpus); ++worker) {
     INFO("worker " << worker);
-    CHECK(allocated_by(plan, worker) == predicted[static_cast<std::size_t>(worker)]);
+    CHECK(allocated_by(plan, worker) + temporary_bytes(plan, worker) == predicted[static_cast<std::size_t>(worker)]);
   }
 }
+
+const std::string kModel = "--dim 40 --depth 11 ";
 
 }  // namespace
 
 TEST_CASE("Stages allocate what is predicted, to the byte", "[runtime][stage][memory]") {
   for (const std::string other : {"--batch 47 ", "--batch 160 --optimizer adam "}) {  // 6 ... 6 5 samples; 20 each
     for (const int gpus : {1, 2, 4}) {
-      for (const std::string& flags : every_schedule(gpus, 8)) check(other + flags);
-      for (const std::string& flags : every_schedule(gpus, 8, true)) check(other + flags);
+      for (const std::string& flags : every_schedule(gpus, 8)) check(make_plan(spec(kModel + other + flags)));
+      for (const std::string& flags : every_schedule(gpus, 8, true)) check(make_plan(spec(kModel + other + flags)));
+    }
+  }
+}
+
+TEST_CASE("Stages with layers of every kind allocate what is predicted, to the byte", "[runtime][stage][memory]") {
+  for (const std::vector<Layer>& layers : mixed_layers(40)) {
+    for (const bool recompute : {false, true}) {
+      for (const std::string& flags : every_schedule(2, 8, recompute))
+        check(make_plan(with_layers(spec(kModel + "--batch 47 --optimizer adam " + flags), layers)));
     }
   }
 }

@@ -15,6 +15,7 @@
 #include "sim/io/error.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/cpu_training.hpp"
+#include "tests/support/layer_models.hpp"
 #include "tests/support/specs.hpp"
 
 using namespace pdl;
@@ -46,6 +47,22 @@ Trained train_on_one_device(const Plan& plan, const RuntimeOptions& options, int
 }
 
 }  // namespace
+
+TEST_CASE("Autograd programs train layers of every kind as one device does", "[runtime][autograd]") {
+  for (const std::vector<Layer>& layers : mixed_layers(8)) {
+    for (const std::string program :
+         {"--strategy mp --gpus 3", "--schedule gpipe --workers one --gpus 6 --microbatches 4"}) {
+      const Plan plan = make_plan(with_layers(spec("--dim 8 --depth 11 --batch 13 " + program), layers));
+      const RuntimeOptions options = cpu_options("sgd");
+      auto trained = make_autograd_program(plan, options);
+      for (int step = 0; step < kSteps; ++step) trained->step(nullptr);
+      const Agreement agreement = compare_parameters(plan.spec, options, at::kCPU, {}, trained->parameters(),
+                                                     train_reference(plan.spec, options, at::kCPU, kSteps));
+      CHECK(agreement.smallest_change > 1e-4);
+      CHECK(agreement.equal);
+    }
+  }
+}
 
 TEST_CASE("Autograd programs train as one device with the whole batch does", "[runtime][autograd]") {
   const std::vector<std::string> programs = {

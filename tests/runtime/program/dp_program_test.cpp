@@ -12,6 +12,7 @@
 #include "sim/io/error.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/cpu_training.hpp"
+#include "tests/support/layer_models.hpp"
 #include "tests/support/specs.hpp"
 
 using namespace pdl;
@@ -36,6 +37,14 @@ double reference_loss(const Plan& plan, const RuntimeOptions& options, int steps
   return at::mse_loss(x, batch.target).item<double>();
 }
 
+/// Of this plan.
+Agreement train(const Plan& plan, const RuntimeOptions& options) {
+  auto program = make_dp_program(plan, options);
+  for (int step = 0; step < kSteps; ++step) program->step(nullptr);
+  return compare_parameters(plan.spec, options, at::kCPU, {}, program->parameters(),
+                            train_reference(plan.spec, options, at::kCPU, kSteps));
+}
+
 void check_equal(const std::string& flags, const std::string& optimizer) {
   INFO(flags << " --optimizer " << optimizer);
   const Plan plan = plan_of(flags + " --optimizer " + optimizer);
@@ -48,6 +57,19 @@ void check_equal(const std::string& flags, const std::string& optimizer) {
   CHECK(agreement.equal);
   CHECK(program->loss() == Approx(reference_loss(plan, options, kSteps - 1)).epsilon(1e-4));
 }
+
+}  // namespace
+
+TEST_CASE("DataParallel trains layers of every kind as one device does", "[runtime][data_parallel]") {
+  for (const std::vector<Layer>& layers : mixed_layers(8)) {
+    const Plan plan = make_plan(with_layers(spec("--strategy dp --gpus 3 --dim 8 --depth 11 --batch 13"), layers));
+    const Agreement agreement = train(plan, cpu_options());
+    CHECK(agreement.smallest_change > 1e-4);
+    CHECK(agreement.equal);
+  }
+}
+
+namespace {
 
 /// The times of every task of a second step.
 std::vector<TaskTimes> record(const Plan& plan, const RuntimeOptions& options) {

@@ -15,6 +15,7 @@
 #include "sim/spec/schedule_csv.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/every_schedule.hpp"
+#include "tests/support/layer_models.hpp"
 #include "tests/support/specs.hpp"
 #include "tests/support/temporary_folder.hpp"
 
@@ -33,9 +34,8 @@ RuntimeOptions cpu_options(const std::string& optimizer = "sgd", std::int64_t de
   return options;
 }
 
-Agreement train(const std::string& flags, const std::string& optimizer) {
-  const Plan plan = make_plan(spec("--dim 8 " + flags + " --optimizer " + optimizer));
-  const RuntimeOptions options = cpu_options(optimizer, plan.spec.depth);
+Agreement train(const RunSpec& spec, const RuntimeOptions& options) {
+  const Plan plan = make_plan(spec);
   auto program = make_pipeline_program(plan, options);
   for (int step = 0; step < kSteps; ++step) program->step(nullptr);
   return compare_parameters(plan.spec, options, at::kCPU, {}, program->parameters(),
@@ -57,7 +57,8 @@ bool cannot_be_tested(const std::string& flags) {
 void check_equal(const std::string& flags, const std::string& optimizer = "sgd") {
   INFO(flags);
   if (cannot_be_tested(flags)) return;
-  const Agreement agreement = train(flags, optimizer);
+  const RunSpec of = spec("--dim 8 " + flags + " --optimizer " + optimizer);
+  const Agreement agreement = train(of, cpu_options(optimizer, of.depth));
   CHECK(agreement.smallest_change > 1e-4);  // else equality would say nothing
   CHECK(agreement.equal);
 }
@@ -89,6 +90,21 @@ TEST_CASE("Recomputation trains the same", "[runtime][pipeline]") {
     for (const int microbatches : {1, 4, 6, 8}) {
       const std::string batch = "--depth 11 --batch " + std::to_string(3 * microbatches - 1) + " ";
       for (const std::string& flags : every_schedule(gpus, microbatches, true)) check_equal(batch + flags);
+    }
+  }
+}
+
+TEST_CASE("Layers of every kind train as on one device", "[runtime][pipeline]") {
+  for (const std::vector<Layer>& layers : mixed_layers(8)) {
+    for (const bool recompute : {false, true}) {
+      for (const std::string& flags : every_schedule(3, 6, recompute)) {
+        INFO(flags);
+        for (const Layer& layer : layers) UNSCOPED_INFO(to_text(layer));
+        const RunSpec of = with_layers(spec("--dim 8 --depth 11 --batch 17 " + flags), layers);
+        const Agreement agreement = train(of, cpu_options());
+        CHECK(agreement.smallest_change > 1e-5);  // else equality would say nothing
+        CHECK(agreement.equal);
+      }
     }
   }
 }

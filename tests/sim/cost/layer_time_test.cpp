@@ -197,6 +197,49 @@ TEST_CASE("an operation of which nothing like it was measured is refused", "[lay
                     ContainsSubstring("profile test") && ContainsSubstring("backward"));
 }
 
+MeasuredKey norm(std::int64_t features, std::int64_t rows) {
+  MeasuredKey key = ProfileBuilder::layer_key("forward", 1, 1, rows);
+  key.layer = layer_of_width(*find_layer_kind("layer_norm"), features);
+  return key;
+}
+
+TEST_CASE("a row-wise kind is measured over rows x width: all its shapes are one curve", "[layer_time]") {
+  ProfileBuilder b;
+  b.layer("forward", 1024, {{64, 700}});          // of another kind: prices nothing here
+  b.add(norm(100, 0), {{10, 5}, {100, 8}});       // 1,000 and 10,000 numbers
+  b.add(norm(1000, 0), {{10, 12}, {1000, 800}});  // 10,000 and 1,000,000 numbers
+  const CostProfile profile = b.done();
+  Notices notices;
+  LayerTimes times(profile, "fp32", notices);
+  CHECK(us(times, norm(100, 100)) == 8);  // as measured, though another shape of as many numbers took 12
+  CHECK(us(times, norm(50, 20)) == 5);    // 1,000 numbers
+  CHECK(us(times, norm(50, 200)) == 10);  // 10,000: the mean of both
+  CHECK(us(times, norm(500, 200)) == Approx(std::sqrt(10 * 800.0)));  // 100,000, half way in logarithms
+  CHECK(notices.texts().empty());
+  CHECK(us(times, norm(1000, 4000)) == Approx(4 * 800));  // beyond: by bytes
+  CHECK(us(times, norm(10, 10)) == 5);                    // no less than the smallest
+  const std::string text = "extrapolated: rows x width of layer_norm ", range = " beyond 1000..1000000 measured";
+  CHECK(notices.texts() == std::vector<std::string>{text + "100" + range, text + "4000000" + range});
+}
+
+TEST_CASE("a kind of layer that a profile has not measured is refused, and with TF32 it is that of fp32",
+          "[layer_time]") {
+  ProfileBuilder b;
+  b.layer("forward", 1024, {{64, 20}});
+  const CostProfile without = b.done();
+  Notices notices;
+  LayerTimes times(without, "fp32", notices);
+  CHECK_THROWS_WITH(times.at(norm(8, 8)),
+                    "profile test: found no layer of kind layer_norm, expected a profile that has measured this kind: "
+                    "pdl-calibrate makes one");
+  b.add(norm(8, 0), {{8, 3}});
+  const CostProfile with = b.done();
+  LayerTimes fp32(with, "fp32", notices);
+  MeasuredKey key = norm(8, 8);
+  key.dtype = "tf32";
+  CHECK(us(fp32, key) == 3);
+}
+
 TEST_CASE("a data type that was not measured is refused with those that were", "[layer_time]") {
   ProfileBuilder b;
   b.layer("forward", 1024, {{64, 20}});

@@ -37,7 +37,7 @@ struct Copies : ProfileBuilder {
     key.transport = "nccl";
     key.dtype = Dtype::fp32;
     key.ranks = ranks;
-    key.in = key.out = 4096;
+    key.layer = linear_relu(4096, 4096);
     key.rows = 1;
     add(key, points);
   }

@@ -46,8 +46,7 @@ struct ProfileBuilder {
     key.implementation = "pipeline";
     key.operation = operation;
     key.dtype = Dtype::fp32;
-    key.in = in;
-    key.out = out;
+    key.layer = linear_relu(in, out);
     key.size = rows;
     return key;
   }

@@ -82,6 +82,13 @@ TEST_CASE("ddp and dp keep the activations of one micro-batch at a time, of the 
     CHECK(samples(strategy + "--gpus 2 --batch 64 --microbatches 4 --accum 3") == Samples{8, 8});
     CHECK(samples(strategy + "--gpus 2 --batch 20 --microbatches 3") == Samples{4, 4});  // 4, 4, 2
   }
+  // Under autocast the same numbers are halves: the cast of the input, and results that are half.
+  for (const std::string strategy : {"ddp", "dp"}) {
+    const std::string flags = "--gpus 4 --dim 4096 --depth 8 --batch 512 --strategy " + strategy;
+    CHECK(make_plan(spec(flags)).live.back().bytes == 128 * 9 * 4096 * 4);
+    CHECK(make_plan(spec(flags + " --dtype amp-fp16")).live.back().bytes == 128 * 9 * 4096 * 2);
+    CHECK(make_plan(spec(flags + " --dtype tf32")).live.back().bytes == 128 * 9 * 4096 * 4);
+  }
   CHECK(samples("--strategy ddp --gpus 4 --batch 10") == Samples{3, 3, 2, 2});
   CHECK(samples("--strategy dp --gpus 4 --batch 9") == Samples{3, 3, 3, 0});
 }

@@ -43,8 +43,8 @@ TEST_CASE("the model file of its document is read") {
   const std::string path = folder.write("three.json", text.substr(begin, text.find("```", begin) - begin));
   const Model model = load_model(path);
   REQUIRE(model.layers.size() == 3);
-  CHECK(model.layers[0].in_features == 1024);
-  CHECK(model.layers[2].out_features == 512);
+  CHECK(model.layers[0] == linear_relu(1024, 4096));
+  CHECK(model.layers[2] == linear_relu(4096, 512));
   CHECK(parameters(model) == 1024 * 4096 + 4096 + 4096 * 4096 + 4096 + 4096 * 512 + 512);
   const RunSpec two = spec("--gpus 2 --model " + path);
   CHECK(two.depth == 3);
@@ -79,7 +79,9 @@ TEST_CASE("every fault of a model file is refused with its place, in the words o
   check("{\"layers\": [], \"name\": 3}", "m.json: found an unknown key \"name\"", false);
   check(layers(R"({"kind": "linear_relu", "in": 8})"), "m.json: layers[0]: found no key \"out\", expected one");
   check(layers(R"({"kind": "conv2d", "in": 8, "out": 8})"),
-        "m.json: layers[0].kind: found \"conv2d\", expected \"linear_relu\", ");
+        "m.json: layers[0].kind: found \"conv2d\", expected a kind of layer: linear_relu");
+  check(layers(R"({"kind": "linear-relu", "in": 8, "out": 8})"),
+        "m.json: layers[0].kind: found \"linear-relu\", expected \"linear_relu\" perhaps (known: linear_relu");
   check(layers(R"({"kind": 3, "in": 8, "out": 8})"), "m.json: layers[0].kind: found 3, expected text in quotes", false);
   check(layers(R"({"kind": "linear_relu", "in": 0, "out": 8})"),
         "m.json: layers[0].in: found 0, expected a whole number from 1 to 10000000");

@@ -34,8 +34,7 @@ inline void check_equal(const RunSpec& a, const RunSpec& b) {
   CHECK(a.dim == b.dim);
   REQUIRE(a.model.layers.size() == b.model.layers.size());
   for (std::size_t l = 0; l < a.model.layers.size(); ++l) {
-    CHECK(a.model.layers[l].in_features == b.model.layers[l].in_features);
-    CHECK(a.model.layers[l].out_features == b.model.layers[l].out_features);
+    CHECK(a.model.layers[l] == b.model.layers[l]);
   }
   CHECK(a.batch == b.batch);
   CHECK(a.microbatches == b.microbatches);

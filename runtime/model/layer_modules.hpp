@@ -1,0 +1,75 @@
+// Layers in LibTorch, by kind: one factory for the programs of autograd and for the stages of a pipeline.
+//
+//   std::vector<at::Tensor> parameters = make_parameters(layer, 3, device, seed);    // of layer 3 of the model
+//   at::Tensor y = forward_layers(model.layers, x, parameters);                      // autograd differentiates it
+//   std::unique_ptr<PipelineLayer> l = make_pipeline_layer(layer, {...});            // forward and gradients by hand
+//
+// A kind is a row of the table in layer_modules.cpp; what it is made of, and what it keeps, is said in
+// sim/model/layers. Not here: buffers (runtime/model/pipeline_stage.hpp), optimizers, autocast's scope
+// (runtime/model/autocast.hpp).
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "runtime/model/matrix_products.hpp"
+#include "sim/model/layer.hpp"
+
+namespace pdl {
+
+/// Allocated and drawn as the kind's module of PyTorch draws them, in the order of parameter_tensors(layer). `index`:
+/// of the layer in the model. Those of equal layers differ.
+std::vector<at::Tensor> make_parameters(const Layer& layer, std::int64_t index, at::Device device, std::uint64_t seed);
+
+/// The layers one after another, as LibTorch's modules compute them. `parameters`: of all of them, in order.
+at::Tensor forward_layers(std::span<const Layer> layers, at::Tensor x, std::span<const at::Tensor> parameters);
+
+/// What the forward of a layer reads and writes: rows x width.
+struct LayerForward {
+  const at::Tensor& input;
+  at::Tensor& result;
+  std::span<at::Tensor> statistics;  // rows x 1 each, as many as PipelineTensors says
+};
+
+/// What the backward of a layer reads. `gradient` is that of the result times 1 / factor; it may be changed in place.
+struct LayerBackward {
+  const at::Tensor& input;
+  const at::Tensor& result;
+  std::span<at::Tensor> statistics;
+  at::Tensor& gradient;
+  const at::Tensor& gradient_transposed;  // a view
+  const at::Tensor& ones;                 // rows
+  double factor = 1;                      // not 1 only where the layer takes_factor()
+};
+
+/// A layer of a pipeline's stage, without autograd, into buffers of the stage. Launched on the current stream.
+class PipelineLayer {
+ public:
+  virtual ~PipelineLayer() = default;
+  virtual void forward(const LayerForward& at) = 0;
+  /// What both gradients need; the first of the three calls of a backward.
+  virtual void begin_backward(const LayerBackward&) {}
+  virtual void input_gradient(const LayerBackward& at, at::Tensor& gradient) = 0;
+  /// Not called for a layer without parameters.
+  virtual void weight_gradient(const LayerBackward&, bool /*accumulate*/) {}
+  /// The gradients' products take a factor: no pass of its own.
+  virtual bool takes_factor() const { return false; }
+  /// Before the first step: chooses kernels for tensors of this size. `gradient`: of the input, undefined where there
+  /// is none.
+  virtual void tune(const LayerForward&, const LayerBackward&, at::Tensor& /*gradient*/, bool /*accumulates*/) {}
+};
+
+/// What a layer of a pipeline is made with: its parameters and their gradients, and what the stages of a worker share.
+struct PipelineLayerParts {
+  std::vector<at::Tensor> parameters, gradients;
+  MatrixProducts& products;
+  MatrixProducts& weight_products;
+};
+
+std::unique_ptr<PipelineLayer> make_pipeline_layer(const Layer& layer, const PipelineLayerParts& parts);
+
+}  // namespace pdl

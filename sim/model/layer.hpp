@@ -1,0 +1,177 @@
+// A layer answers for itself: what its kind is called in files, which parameters it has, how many numbers go into it
+// and come out of it, what each of its operations computes and moves, and what has to be kept for its backward.
+//
+//   Layer l = linear_relu(4096, 1024);
+//   parameters(l)                        // 4096 * 1024 + 1024
+//   output_numbers(l)                    // 1024, a row
+//   flops(l, {LayerOperation::forward, 64})
+//
+// Nobody else multiplies widths. A kind is a row of a table (sim/model/layer_kinds.cpp) and a file of its own under
+// sim/model/layers/; the runtime has one factory by kind (runtime/model/layer_modules.hpp). A row is a sample.
+//
+// Units: counts of numbers, bytes, FLOPs. Not here: times (cost), what is allocated when (memory), the loss. No kind
+// communicates inside a layer yet; one that does would say so here.
+#pragma once
+
+#include <array>
+#include <compare>
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sim/model/dtype.hpp"
+
+namespace pdl {
+
+struct LayerKind;
+class JsonPlace;
+
+inline constexpr std::size_t kMostLayerSizes = 4;
+
+/// A layer of a model: its kind and the sizes that this kind has, in the order of LayerKind::sizes.
+struct Layer {
+  const LayerKind* kind = nullptr;  // a row of layer_kinds(); null only where there is no layer
+  std::array<std::int64_t, kMostLayerSizes> sizes{};
+
+  bool operator==(const Layer&) const = default;
+  /// By name of the kind, then by sizes.
+  std::strong_ordering operator<=>(const Layer& other) const;
+};
+
+/// A tensor of parameters, as the model registers it.
+struct ParameterTensor {
+  std::string_view name;
+  std::vector<std::int64_t> shape;
+  /// Autograd keeps it (under autocast its copy) only where the layer gives a gradient to its input.
+  bool read_by_input_gradient = false;
+
+  std::int64_t numbers() const;
+};
+
+enum class LayerOperation : std::uint8_t { forward, backward, backward_input, backward_weight };
+
+/// One operation of a layer on so many rows.
+struct LayerWork {
+  LayerOperation operation = LayerOperation::forward;
+  std::int64_t rows = 0;
+  Dtype dtype = Dtype::fp32;
+  bool input_gradient = true;  // backward, backward_input: false where nothing before the layer is trained
+};
+
+struct TensorSize {
+  std::int64_t numbers = 0;
+  std::int64_t number_bytes = kBytesPerNumber;
+  std::int64_t bytes() const { return numbers * number_bytes; }
+  bool operator==(const TensorSize&) const = default;
+};
+
+/// Where autograd runs a layer.
+struct AutogradCase {
+  std::int64_t rows = 0;
+  Dtype dtype = Dtype::fp32;
+  std::int64_t input_number_bytes = kBytesPerNumber;  // of the activation that comes: 2 where it is half
+  bool input_gradient = true;
+};
+
+/// What LibTorch's modules and autograd allocate for a layer, in the order in which they do, and keep for its backward.
+///
+///   forward    take kept, kept_parameters, cached, temporary and the result; temporary goes when there is the result,
+///              cached with autocast's cache, at the end of the forward
+///   backward   take `between` (then what came and the result, if kept, go), the gradient of the input, gradients of
+///              the parameters, the sum over rows for a moment; then what was kept goes
+struct AutogradTensors {
+  std::int64_t result_number_bytes = kBytesPerNumber;
+  bool keeps_input = false;                              // the tensor that came, as it came
+  bool keeps_result = false;                             // until the layer's own backward
+  std::vector<TensorSize> kept;                          // made for the backward: the input in another type, statistics
+  std::vector<TensorSize> kept_parameters;               // copies of parameters in half precision
+  std::vector<TensorSize> cached;                        // such copies that the backward does not read
+  std::vector<TensorSize> temporary;                     // of the forward
+  std::int64_t gradient_number_bytes = kBytesPerNumber;  // of the gradients that the backward makes, before any cast
+  std::int64_t between_numbers = 0;  // of a gradient between two steps of the backward; 0: there is one step
+  std::int64_t summed_columns = 0;   // of a gradient that is summed over its rows; 0: none is
+};
+
+/// What a stage without autograd needs beside a buffer for each result and each gradient
+/// (runtime/model/pipeline_stage.hpp).
+struct PipelineTensors {
+  std::int64_t row_statistics = 0;  // tensors of one number a row, kept for the backward with the result
+  std::vector<TensorSize> temporary_forward, temporary_backward;  // while an operation runs
+};
+
+/// How times of shapes that were not measured follow from those that were (sim/cost/layer_time.hpp).
+///   matrix_product   in rows and in sqrt(input x output); tensor cores have data types of their own
+///   row_wise         in the numbers of the result, rows x width; TF32 is no other type
+enum class LayerScaling : std::uint8_t { matrix_product, row_wise };
+
+/// A size of a kind, as a file has it.
+struct LayerSize {
+  std::string_view name;
+  std::string_view meaning;
+};
+
+/// One row of the table. Functions take a layer of this kind.
+struct LayerKind {
+  std::string_view name;     // in files: "linear_relu"
+  std::string_view summary;  // in a line
+  std::span<const LayerSize> sizes;
+  LayerScaling scaling = LayerScaling::matrix_product;
+  std::int64_t (*input_numbers)(const Layer&) = nullptr;   // of a row
+  std::int64_t (*output_numbers)(const Layer&) = nullptr;  // of a row
+  std::vector<ParameterTensor> (*parameter_tensors)(const Layer&) = nullptr;
+  double (*flops)(const Layer&, const LayerWork&) = nullptr;
+  double (*bytes)(const Layer&, const LayerWork&) = nullptr;
+  AutogradTensors (*autograd)(const Layer&, const AutogradCase&) = nullptr;
+  PipelineTensors (*pipeline)(const Layer&, std::int64_t rows) = nullptr;  // null: nothing beside the buffers
+};
+
+std::span<const LayerKind* const> layer_kinds();
+
+/// nullptr if there is none of that name.
+const LayerKind* find_layer_kind(std::string_view name);
+
+/// y = relu(x W^T + b): the layer of `mlp`.
+Layer linear_relu(std::int64_t in, std::int64_t out);
+
+/// A layer of the kind, all of whose sizes are `width`: what is probed.
+Layer layer_of_width(const LayerKind& kind, std::int64_t width);
+
+/// Tensors of parameters in the order of registration; none for a kind that has no parameters.
+std::vector<ParameterTensor> parameter_tensors(const Layer& layer);
+std::int64_t parameters(const Layer& layer);
+bool has_parameters(const Layer& layer);
+/// Of the parameters only those in matrices, which move as many bytes as activations do.
+std::int64_t matrix_parameters(const Layer& layer);
+
+std::int64_t input_numbers(const Layer& layer);
+std::int64_t output_numbers(const Layer& layer);
+
+/// Multiplications and additions, each counted: 2 * rows * in * out for a product.
+double flops(const Layer& layer, const LayerWork& work);
+
+/// The least that must be read and written: parameters (or their gradients) and activations, each once.
+double bytes(const Layer& layer, const LayerWork& work);
+
+AutogradTensors autograd_tensors(const Layer& layer, const AutogradCase& at);
+PipelineTensors pipeline_tensors(const Layer& layer, std::int64_t rows);
+
+/// "linear_relu 4096 x 1024": for people, and for comparing models.
+std::string to_text(const Layer& layer);
+
+/// {"kind": "linear_relu", "in": 4096, "out": 1024}, as model files have it.
+nlohmann::ordered_json to_json(const Layer& layer);
+
+/// Throws InputError naming the place: an unknown or missing key, an unknown kind (with the nearest known one), a size
+/// that is no whole number from 1 to 10,000,000.
+Layer read_layer(const JsonPlace& place);
+
+/// The sizes alone, from an object that has other keys too. Throws InputError as read_layer.
+Layer read_layer_sizes(const LayerKind& kind, const JsonPlace& object, std::int64_t largest);
+
+/// The kind of that name. Throws InputError with the nearest known one.
+const LayerKind& read_layer_kind(const JsonPlace& name);
+
+}  // namespace pdl

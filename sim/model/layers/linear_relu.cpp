@@ -1,0 +1,96 @@
+// Linear(in, out) with a bias, then ReLU: y = relu(x W^T + b), W is out x in, b is out.
+//
+//   forward           Linear keeps its input and, where it gives a gradient to that, its weight; ReLU keeps its result
+//   backward          dZ = dY where Y > 0;  dX = dZ W;  dW = dZ^T X;  db = the sum of dZ over its rows
+//   autocast          input, weight and bias are cast to half precision, and the result is half; the cast of an input
+//                     that is half already costs nothing
+//
+// Sources: torch/nn/functional/linear.h, aten/src/ATen/autocast_mode.h (PyTorch 2.11).
+#include "sim/model/layer.hpp"
+
+namespace pdl {
+namespace {
+
+constexpr std::array kLinearSizes = {LayerSize{"in", "numbers of a sample that go into the layer"},
+                                     LayerSize{"out", "numbers of a sample that come out of it"}};
+
+std::int64_t linear_in(const Layer& layer) {
+  return layer.sizes[0];
+}
+
+std::int64_t linear_out(const Layer& layer) {
+  return layer.sizes[1];
+}
+
+std::vector<ParameterTensor> linear_parameters(const Layer& layer) {
+  return {{"weight", {linear_out(layer), linear_in(layer)}, /*read_by_input_gradient=*/true},
+          {"bias", {linear_out(layer)}}};
+}
+
+/// The input gradient of the model's first layer, which nobody needs: what is left is the ReLU's.
+bool is_relu_alone(const LayerWork& work) {
+  return work.operation == LayerOperation::backward_input && !work.input_gradient;
+}
+
+/// Input and weight gradient.
+bool is_whole_backward(const LayerWork& work) {
+  return work.operation == LayerOperation::backward && work.input_gradient;
+}
+
+double linear_flops(const Layer& layer, const LayerWork& work) {
+  const auto rows = static_cast<double>(work.rows);
+  const auto in = static_cast<double>(linear_in(layer)), out = static_cast<double>(linear_out(layer));
+  if (is_relu_alone(work)) return rows * out;  // a comparison for each number
+  const double once = 2 * rows * in * out;
+  return is_whole_backward(work) ? 2 * once : once;
+}
+
+double linear_bytes(const Layer& layer, const LayerWork& work) {
+  const auto rows = static_cast<double>(work.rows);
+  const auto in = static_cast<double>(linear_in(layer)), out = static_cast<double>(linear_out(layer));
+  if (is_relu_alone(work)) return 3 * 4 * rows * out;
+  const double element = is_amp(work.dtype) ? 2 : 4;
+  const double weight_accesses = is_whole_backward(work) ? 2 : 1;
+  return element * (weight_accesses * in * out + rows * (in + out));
+}
+
+AutogradTensors linear_autograd(const Layer& layer, const AutogradCase& at) {
+  const std::int64_t in = linear_in(layer), out = linear_out(layer);
+  AutogradTensors tensors;
+  const std::int64_t half = kBytesPerNumber / 2;
+  tensors.result_number_bytes = is_amp(at.dtype) ? half : kBytesPerNumber;
+  tensors.gradient_number_bytes = tensors.result_number_bytes;
+  tensors.keeps_input = !is_amp(at.dtype) || at.input_number_bytes == half;
+  tensors.keeps_result = true;
+  if (!tensors.keeps_input) tensors.kept.push_back({at.rows * in, half});
+  if (is_amp(at.dtype)) {
+    (at.input_gradient ? tensors.kept_parameters : tensors.cached).push_back({in * out, half});
+    tensors.cached.push_back({out, half});
+  }
+  tensors.temporary.push_back({at.rows * out, tensors.result_number_bytes});  // of the Linear: nobody keeps it
+  tensors.between_numbers = at.rows * out;                                    // of the ReLU's input
+  tensors.summed_columns = out;
+  return tensors;
+}
+
+}  // namespace
+
+extern const LayerKind kLinearRelu;
+const LayerKind kLinearRelu = {
+    .name = "linear_relu",
+    .summary = "a `Linear(in, out)` with a bias, then `ReLU`",
+    .sizes = kLinearSizes,
+    .scaling = LayerScaling::matrix_product,
+    .input_numbers = linear_in,
+    .output_numbers = linear_out,
+    .parameter_tensors = linear_parameters,
+    .flops = linear_flops,
+    .bytes = linear_bytes,
+    .autograd = linear_autograd,
+};
+
+Layer linear_relu(std::int64_t in, std::int64_t out) {
+  return {&kLinearRelu, {in, out}};
+}
+
+}  // namespace pdl

@@ -1,0 +1,46 @@
+// Models of several kinds of layers, for tests that hold for every kind in the table (sim/model/layer_kinds.cpp).
+//
+//   with_layers(spec("--depth 3 --gpus 2 --schedule 1f1b"), {linear_relu(8, 8), norm, linear_relu(8, 8)})
+//   for (const std::vector<Layer>& layers : mixed_layers(8)) ...
+#pragma once
+
+#include <vector>
+
+#include "sim/spec/run_spec.hpp"
+
+namespace pdl {
+
+/// The spec's model in the place of its `mlp` of as many layers.
+inline RunSpec with_layers(RunSpec spec, const std::vector<Layer>& layers) {
+  spec.model.layers = layers;
+  spec.depth = static_cast<std::int64_t>(layers.size());
+  spec.dim = input_numbers(spec.model);
+  return spec;
+}
+
+/// Eleven layers of one width for every kind, among linear_relu: in the middle, twice behind each other, last; and,
+/// where it has parameters, first. Then all kinds together.
+inline std::vector<std::vector<Layer>> mixed_layers(std::int64_t width) {
+  const Layer linear = linear_relu(width, width);
+  std::vector<std::vector<Layer>> models;
+  std::vector<Layer> all;
+  while (all.size() < 11) {
+    for (const LayerKind* kind : layer_kinds()) {
+      all.push_back(linear);
+      if (kind != linear.kind) all.push_back(layer_of_width(*kind, width));
+    }
+  }
+  all.resize(11);
+  for (const LayerKind* kind : layer_kinds()) {
+    if (kind == linear.kind) continue;
+    const Layer other = layer_of_width(*kind, width);
+    models.push_back({linear, other, linear, other, other, linear, linear, other, linear, other, linear});
+    models.push_back({linear, linear, other, linear, linear, other, linear, other, linear, linear, other});
+    if (has_parameters(other))
+      models.push_back({other, linear, linear, other, linear, other, other, linear, other, linear, other});
+  }
+  models.push_back(all);
+  return models;
+}
+
+}  // namespace pdl
