@@ -20,7 +20,8 @@
 
 namespace pdl {
 
-/// One a data type and width, one a data type of row-wise kinds, then one of buckets. `pace` is called by several threads; it outlives the parts.
+/// One a data type and width, one a data type of row-wise kinds, then one of buckets. `pace` is called by several
+/// threads; it outlives the parts.
 std::vector<ProbePart> compute_parts(const ProbeOptions& options, const RuntimeOptions& runtime, const Pace& pace);
 
 }  // namespace pdl

@@ -1,5 +1,5 @@
-// The layers of one stage as the course writes them: LibTorch's modules on one device (runtime/model/layer_modules.hpp),
-// backward by autograd, the optimizer as Python's torch.optim runs it by default.
+// The layers of one stage as the course writes them: LibTorch's modules on one device
+// (runtime/model/layer_modules.hpp), backward by autograd, the optimizer as Python's torch.optim runs it by default.
 //
 //   AutogradStage stage(plan, 1, device, options);
 //   at::Tensor y = stage.forward(x);                           // x: rows x in, y: rows x out, on the stage's device

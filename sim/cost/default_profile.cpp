@@ -68,8 +68,8 @@ bool can_price(const CostProfile& profile, const Plan& plan) {
   }
 }
 
-/// What is beyond what every profile has, for people: "collectives", "collectives and layers in tf32"; or nothing. Every
-/// profile has the layers of `mlp`.
+/// What is beyond what every profile has, for people: "collectives", "collectives and layers in tf32"; or nothing.
+/// Every profile has the layers of `mlp`.
 std::string needs_text(std::span<const RunSpec> specs) {
   std::vector<std::string> needs;
   const auto add = [&](const std::string& need) {

@@ -53,8 +53,8 @@ struct Replay {
   const std::vector<Layer>& layers() const { return plan.spec.model.layers; }
 };
 
-/// Every layer makes its result, and what it keeps beside it. What went into it goes, unless it or the layer before keeps
-/// that; what went into the model is data.
+/// Every layer makes its result, and what it keeps beside it. What went into it goes, unless it or the layer before
+/// keeps that; what went into the model is data.
 void replay_forward(const Replay& replay, const Work& work, Level& level) {
   std::int64_t cached = 0;
   for (std::int32_t l = work.first_layer; l < work.first_layer + work.layer_count; ++l) {

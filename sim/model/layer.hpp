@@ -1,5 +1,5 @@
-// A layer answers for itself: what its kind is called in files, which parameters it has, how many numbers go into it and
-// come out of it, what each of its operations computes and moves, and what has to be kept for its backward.
+// A layer answers for itself: what its kind is called in files, which parameters it has, how many numbers go into it
+// and come out of it, what each of its operations computes and moves, and what has to be kept for its backward.
 //
 //   Layer l = linear_relu(4096, 1024);
 //   parameters(l)                        // 4096 * 1024 + 1024
@@ -80,8 +80,8 @@ struct AutogradCase {
 ///
 ///   forward    take kept, kept_parameters, cached, temporary and the result; temporary goes when there is the result,
 ///              cached with autocast's cache, at the end of the forward
-///   backward   take `between` (then what came and the result, if kept, go), the gradient of the input, gradients of the
-///              parameters, the sum over rows for a moment; then what was kept goes
+///   backward   take `between` (then what came and the result, if kept, go), the gradient of the input, gradients of
+///              the parameters, the sum over rows for a moment; then what was kept goes
 struct AutogradTensors {
   std::int64_t result_number_bytes = kBytesPerNumber;
   bool keeps_input = false;                              // the tensor that came, as it came

@@ -18,8 +18,8 @@ inline RunSpec with_layers(RunSpec spec, const std::vector<Layer>& layers) {
   return spec;
 }
 
-/// Eleven layers of one width for every kind, among linear_relu: in the middle, twice behind each other, last; and, where
-/// it has parameters, first. Then all kinds together.
+/// Eleven layers of one width for every kind, among linear_relu: in the middle, twice behind each other, last; and,
+/// where it has parameters, first. Then all kinds together.
 inline std::vector<std::vector<Layer>> mixed_layers(std::int64_t width) {
   const Layer linear = linear_relu(width, width);
   std::vector<std::vector<Layer>> models;
