@@ -4,9 +4,8 @@
 //   at::Tensor y = forward_layers(model.layers, x, parameters);                      // autograd differentiates it
 //   std::unique_ptr<PipelineLayer> l = make_pipeline_layer(layer, {...});            // forward and gradients by hand
 //
-// A kind is a row of the table in layer_modules.cpp; what it is made of, and what it keeps, is said in
-// sim/model/layers. Not here: buffers (runtime/model/pipeline_stage.hpp), optimizers, autocast's scope
-// (runtime/model/autocast.hpp).
+// A kind is a row of the table in layer_modules.cpp; what it is made of and what it keeps is said in sim/model/layers.
+// Not here: buffers (runtime/model/pipeline_stage.hpp), optimizers, autocast's scope (runtime/model/autocast.hpp).
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -22,7 +21,7 @@
 namespace pdl {
 
 /// Allocated and drawn as the kind's module of PyTorch draws them, in the order of parameter_tensors(layer). `index`:
-/// of the layer in the model. Those of equal layers differ.
+/// of the layer in the model; each has a random generator of its own.
 std::vector<at::Tensor> make_parameters(const Layer& layer, std::int64_t index, at::Device device, std::uint64_t seed);
 
 /// The layers one after another, as LibTorch's modules compute them. `parameters`: of all of them, in order.

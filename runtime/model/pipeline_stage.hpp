@@ -29,8 +29,8 @@
 // writes its input gradient where that one expects the gradient of its output. That one's backward may change it there:
 // by then this one's input gradient is complete.
 //
-// Nothing is allocated in a step by this code but what a kind says (PipelineTensors in sim/model/layer.hpp); cuBLAS
-// takes its workspace in the first one. Everything is launched on
+// Nothing is allocated in a step by this code but what a kind says (PipelineTensors, sim/model/layer.hpp); cuBLAS takes
+// its workspace in the first one. Everything is launched on
 // the current stream of the current device; the caller orders the streams. All tensors are those of c10::InferenceMode:
 // who writes to one from outside does so in that mode. fp32; whether products use TF32 is LibTorch's setting.
 // Not here: autocast.

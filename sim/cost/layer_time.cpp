@@ -69,9 +69,7 @@ MeasuredKey as_measured(MeasuredKey layer) {
 
 /// What may stand in for a layer's operation, best first; the parts of one entry are done one after another.
 std::vector<std::vector<MeasuredKey>> substitutes(const MeasuredKey& layer) {
-  std::vector<std::vector<MeasuredKey>> all;
-  if (!has_parameters(layer.layer) && layer.operation == "backward_weight") return {{}};
-  all.push_back({layer});
+  std::vector<std::vector<MeasuredKey>> all = {{layer}};
   const bool input = layer.input_gradient;
   if (layer.operation == "backward") {
     all.push_back({with(layer, "backward", !layer.accumulate, input)});
@@ -189,6 +187,7 @@ const LayerTimes::Family* LayerTimes::family(MeasuredKey layer) {
 }
 
 std::vector<MeasuredKey> LayerTimes::resolve(const MeasuredKey& layer) {
+  if (layer.operation == "backward_weight" && !has_parameters(layer.layer)) return {};  // nothing to do
   MeasuredKey other = layer;
   other.implementation = other_implementation(layer.implementation);
   for (const MeasuredKey& wanted : {layer, other}) {
