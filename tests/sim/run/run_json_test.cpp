@@ -149,8 +149,9 @@ TEST_CASE("the layers in a run are refused as those of a model file are") {
   };
   CHECK(refused("/model/layers/1/in", 7) ==
         "a.json: model.layers[1].in: found 7, expected 8, the width that the layer before gives");
-  CHECK_THAT(refused("/model/layers/1/kind", "conv2d"),
-             ContainsSubstring("a.json: model.layers[1].kind: found \"conv2d\", expected a kind of layer: linear_relu"));
+  CHECK_THAT(
+      refused("/model/layers/1/kind", "conv2d"),
+      ContainsSubstring("a.json: model.layers[1].kind: found \"conv2d\", expected a kind of layer: linear_relu"));
   CHECK_THAT(refused("/model/layers/0/bias", true),
              ContainsSubstring("a.json: model.layers[0]: found an unknown key \"bias\""));
   CHECK_THAT(refused("/model/layers/0", {{"in", 4}, {"out", 8}}),
