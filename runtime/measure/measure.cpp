@@ -261,8 +261,8 @@ Quartiles quartiles(std::vector<double> values) {
   return {at(0.25), at(0.5), at(0.75)};
 }
 
-RunResult measure(const Plan& plan, const RuntimeOptions& options, StepProgram& program, const std::string& command,
-                  Rendezvous* rendezvous) {
+RunResult measure_run(const Plan& plan, const RuntimeOptions& options, StepProgram& program, const std::string& command,
+                      Rendezvous* rendezvous) {
   SpanRecorder recorder(plan.graph, options);
   Stopwatch stopwatch(plan, options, program, rendezvous);
   RunRecord record;

@@ -1,6 +1,6 @@
 // How long a step takes, and what happened in it: runs a program for many steps.
 //
-//   RunResult run = measure(plan, options, *program, "pdl-run --gpus 4", nullptr);
+//   RunResult run = measure_run(plan, options, *program, "pdl-run --gpus 4", nullptr);
 //   write_run(run, "run.json");
 //
 //   warm-up steps     dropped
@@ -50,7 +50,7 @@ Quartiles quartiles(std::vector<double> values);
 /// `command`: goes into the environment. With `rendezvous` (workers are processes; options.rank is this one), only the
 /// result of worker 0 is complete. Throws CannotRun, naming the step, if the loss is not a finite number; and if every
 /// measured or every recorded step was skipped: there is no time of a step then.
-RunResult measure(const Plan& plan, const RuntimeOptions& options, StepProgram& program, const std::string& command,
-                  Rendezvous* rendezvous);
+RunResult measure_run(const Plan& plan, const RuntimeOptions& options, StepProgram& program, const std::string& command,
+                      Rendezvous* rendezvous);
 
 }  // namespace pdl

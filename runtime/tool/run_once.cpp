@@ -131,7 +131,7 @@ nlohmann::json check_losses(const Plan& plan, RuntimeOptions options, Rendezvous
 RunResult run_program(const Plan& plan, const RuntimeOptions& options, const std::string& command,
                       Rendezvous* rendezvous, bool check) {
   std::unique_ptr<StepProgram> program = make_program(plan, options, rendezvous, "measured");
-  RunResult result = measure(plan, options, *program, command, rendezvous);
+  RunResult result = measure_run(plan, options, *program, command, rendezvous);
   for (std::string& warning : device_warnings(plan, options)) result.warnings.push_back(std::move(warning));
   if (!check) return result;
   const std::vector<at::Tensor> parameters = program->parameters();

@@ -92,7 +92,7 @@ MeasuredKey curve_key(MeasuredKey key);
 
 /// Fields that the operation cannot have are at their defaults (a forward pass has no `accumulate`), every word is
 /// known, every number in range. Throws InputError that starts with `place`.
-void check(const MeasuredKey& key, const std::string& place);
+void check_key(const MeasuredKey& key, const std::string& place);
 
 class JsonPlace;
 

@@ -285,7 +285,7 @@ class Pricer {
   }
 
   OperationTime at_size(const MeasuredCurve& measured, std::int64_t size) {
-    const CurveReading reading = read(measured.curve, size);
+    const CurveReading reading = read_curve(measured.curve, size);
     if (reading.extrapolated()) {
       notices_.extrapolated(std::string(size_name(measured.key.probe)) + " of " + describe(measured.key), size,
                             measured.curve.least(), measured.curve.largest());
@@ -423,7 +423,7 @@ class Pricer {
 
 }  // namespace
 
-PricedWork price(const Plan& plan, const CostProfile& profile, HostSpeed host) {
+PricedWork price_by_profile(const Plan& plan, const CostProfile& profile, HostSpeed host) {
   const bool own_processes = plan.spec.strategy == Strategy::ddp;
   const double usual = quantile_of_slowest(own_processes ? plan.graph.workers : 1);
   return Pricer(plan, profile, host == HostSpeed::slow ? kSlowHost : usual).price();

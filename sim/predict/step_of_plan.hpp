@@ -24,7 +24,7 @@ struct StepOfPlan {
 };
 
 /// By the spec's synthetic costs, or else by the profile, which then must be there.
-/// Throws InputError as price(); CannotRun for a deadlock.
+/// Throws InputError as price_by_profile(); CannotRun for a deadlock.
 StepOfPlan step_of_plan(const Plan& plan, const CostProfile* profile);
 
 /// The first part of it: what the plan's work costs.

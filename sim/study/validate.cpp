@@ -166,7 +166,7 @@ TextTable summary_table(const Validation& validation) {
       if (!run.host_bound()) groups[group_of(run)].push_back(run.error_percent);
     }
     for (const auto& [group, errors] : groups) {
-      if (groups.size() > 1) table.rows.push_back(summary_cells(group, "step time", summarize(errors)));
+      if (groups.size() > 1) table.rows.push_back(summary_cells(group, "step time", summarize_errors(errors)));
     }
   };
   add_groups(strategy_of);
@@ -208,7 +208,7 @@ std::optional<double> ValidatedRun::worst_memory_error_percent() const {
   return largest_by_size(memory_error_percent);
 }
 
-ErrorSummary summarize(std::vector<double> errors_percent) {
+ErrorSummary summarize_errors(std::vector<double> errors_percent) {
   ErrorSummary summary;
   summary.runs = errors_percent.size();
   if (errors_percent.empty()) return summary;
@@ -225,7 +225,7 @@ ErrorSummary summarize(std::vector<double> errors_percent) {
 ErrorSummary Validation::step_time() const {
   std::vector<double> errors;
   for (const ValidatedRun& run : runs) errors.push_back(run.error_percent);
-  return summarize(std::move(errors));
+  return summarize_errors(std::move(errors));
 }
 
 ErrorSummary Validation::step_time(bool host_bound) const {
@@ -233,7 +233,7 @@ ErrorSummary Validation::step_time(bool host_bound) const {
   for (const ValidatedRun& run : runs) {
     if (run.host_bound() == host_bound) errors.push_back(run.error_percent);
   }
-  return summarize(std::move(errors));
+  return summarize_errors(std::move(errors));
 }
 
 ErrorSummary Validation::memory() const {
@@ -241,10 +241,10 @@ ErrorSummary Validation::memory() const {
   for (const ValidatedRun& run : runs) {
     errors.insert(errors.end(), run.memory_error_percent.begin(), run.memory_error_percent.end());
   }
-  return summarize(std::move(errors));
+  return summarize_errors(std::move(errors));
 }
 
-Validation validate(const std::vector<std::string>& paths, const std::optional<std::string>& profile) {
+Validation validate_runs(const std::vector<std::string>& paths, const std::optional<std::string>& profile) {
   std::map<std::string, CostProfile> profiles;
   Validation validation;
   for (const std::string& path : paths) {

@@ -20,7 +20,7 @@ const Samples& small_samples() {
     options.dims = {16};
     options.rows = {2};
     options.dtypes = {"fp32", "amp-bf16"};
-    return probe(options);
+    return probe_host(options);
   }();
   return samples;
 }
@@ -78,7 +78,7 @@ TEST_CASE("a whole calibration of two workers on CPU", "[probe]") {
   CHECK(count("layer pipeline forward amp-bf16") == 0);
 
   // What was probed can be fitted, and a sleep is no shorter than asked for.
-  const CostProfile profile = fit(small_samples());
+  const CostProfile profile = fit_profile(small_samples());
   CHECK(profile.of(Probe::bucket).size() == 3);
   for (const HostTime& host : profile.host) {
     if (host.key.name == "sleep_overrun") CHECK(host.time_ns.median_ns > 0);
@@ -89,14 +89,14 @@ TEST_CASE("data types that a CPU does not have, or twice: refused", "[probe]") {
   ProbeOptions options;
   options.device = "cpu";
   options.dtypes = {"tf32"};
-  CHECK_THROWS_WITH(probe(options), ContainsSubstring("tf32 on CPU"));
+  CHECK_THROWS_WITH(probe_host(options), ContainsSubstring("tf32 on CPU"));
   options.dtypes = {"fp32", "fp32"};
-  CHECK_THROWS_WITH(probe(options), ContainsSubstring("fp32 twice"));
+  CHECK_THROWS_WITH(probe_host(options), ContainsSubstring("fp32 twice"));
   options.dtypes = {"fp64"};
-  CHECK_THROWS_WITH(probe(options), ContainsSubstring("fp64"));
+  CHECK_THROWS_WITH(probe_host(options), ContainsSubstring("fp64"));
   options.dtypes = {};
   options.transports = {"nccl"};
-  CHECK_THROWS_WITH(probe(options), ContainsSubstring("copy or gloo"));
+  CHECK_THROWS_WITH(probe_host(options), ContainsSubstring("copy or gloo"));
 }
 
 /// Parts that are measured in a moment; the rest takes the same on CPU whatever is asked.
