@@ -1,5 +1,5 @@
-// pdl as a library: how long a training step takes on several GPUs, from settings in words. All of it is in this header;
-// it needs the C++ standard library alone.
+// pdl as a library: how long a training step takes on several GPUs, from settings in words. All of it is in this
+// header, which needs the C++ standard library alone.
 //
 //   #include <pdl/pdl.hpp>
 //
@@ -17,8 +17,8 @@
 // The words are those of pdl-sim's command line without the dashes; known_settings() lists them. Predictions are those
 // of pdl-sim, to the byte of their JSON. Errors: InputError, CannotRun (sim/io/error.hpp), which name the word or the
 // file, what was found and what was expected. All functions may be called from several threads at once, but for
-// set_files_folder(). Units are in the names; times are those of one optimizer step. Not here: measured runs, tables for
-// people, scenarios (pdl-sim has them).
+// set_files_folder(). Units are in the names; times are those of one optimizer step. Not here: measured runs,
+// tables for people, scenarios (pdl-sim has them).
 #pragma once
 
 #include <cstddef>
@@ -145,8 +145,8 @@ struct PredictedTable {
 };
 
 /// Every combination (pdl-sim sweep). A value may be a list ("4,8") and, if it is a number, a range ("2:8",
-/// "1024:8192:x2"); in a list the times of stages are written with slashes ("1/1/2/1,2/2/1/1"). What cannot run is a row
-/// with its reason. Throws InputError for values that no configuration could have, and for more than 100,000 rows.
+/// "1024:8192:x2"); in a list the times of stages are written with slashes ("1/1/2/1,2/2/1/1"). What cannot run is a
+/// row with its reason. Throws InputError for values that no configuration could have, and for more than 100,000 rows.
 PredictedTable predict_all(const Settings& settings, const TableOptions& options = {});
 
 /// A machine that was measured.

@@ -29,7 +29,7 @@ TEST_CASE("keys of every probe survive a file", "[measured_key]") {
     nlohmann::ordered_json written = {{"probe", to_string(key.probe)}};
     write_key(key, true, written);
     CHECK(written.dump() == text);
-    CHECK_NOTHROW(check(key, "k"));
+    CHECK_NOTHROW(check_key(key, "k"));
   }
 }
 
@@ -75,7 +75,7 @@ TEST_CASE("the words are those of a run", "[measured_key]") {
     key.implementation = "pipeline";
     key.dtype = to_string(dtype);
     key.size = 1;
-    CHECK_NOTHROW(check(key, "k"));
+    CHECK_NOTHROW(check_key(key, "k"));
   }
 }
 
