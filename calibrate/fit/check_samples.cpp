@@ -82,7 +82,7 @@ void check_samples(const Samples& samples, const std::string& place) {
   for (std::size_t i = 0; i < samples.samples.size(); ++i) {
     const Sample& sample = samples.samples[i];
     const Checker checker{sample, place + ": samples[" + std::to_string(i) + "]"};
-    check(sample.key, checker.place);
+    check_key(sample.key, checker.place);
     if (sample.warmup < 0) throw InputError(checker.at(".warmup"), std::to_string(sample.warmup), "0 or more");
     if (sample.key.probe == Probe::memory) {
       checker.bytes();

@@ -179,7 +179,7 @@ std::string profile_name(const Environment& environment) {
   return environment.count > 0 ? name + "-x" + std::to_string(environment.count) : name;
 }
 
-CostProfile fit(const Samples& samples, const std::string& place, const std::string& name) {
+CostProfile fit_profile(const Samples& samples, const std::string& place, const std::string& name) {
   check_samples(samples, place);
   CostProfile profile;
   profile.environment = samples.environment;

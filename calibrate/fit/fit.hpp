@@ -1,6 +1,6 @@
 // From samples to a profile: medians, curves, lines, and what is wrong with the measurements.
 //
-//   CostProfile profile = fit(load_samples("samples.json"));
+//   CostProfile profile = fit_profile(load_samples("samples.json"));
 //   save_profile(profile, "profile.json");
 //
 // Every key is reduced to its median and quartiles, without its warm-up. Layers keep every measured shape as it is.
@@ -19,7 +19,7 @@ namespace pdl {
 /// `place` opens messages: the name of the samples' file. `name` of the profile; empty: from the environment.
 /// Throws InputError as check_samples (samples of a file were checked when read) and if something is faster than the
 /// card can be.
-CostProfile fit(const Samples& samples, const std::string& place = "samples", const std::string& name = "");
+CostProfile fit_profile(const Samples& samples, const std::string& place = "samples", const std::string& name = "");
 
 /// "nvidia-h100-80gb-hbm3-x4": card (or device) and count, as a name for a folder.
 std::string profile_name(const Environment& environment);

@@ -153,7 +153,7 @@ RobustCurve robust_curve(std::vector<CurvePoint> measured) {
     }
   }
   for (LeftOutPoint& point : curve.left_out) {
-    const double curve_ns = read({curve.points, {}, std::nullopt}, point.size).time_ns;
+    const double curve_ns = read_curve({curve.points, {}, std::nullopt}, point.size).time_ns;
     point.reason =
         point.time_ns > curve_ns ? "slower than the points around it allow" : "faster than the points around it allow";
   }

@@ -41,7 +41,7 @@ void add_curve(const Curve& curve, Row& row) {
 
 }  // namespace
 
-std::vector<FitSummaryRow> summarize(const CostProfile& profile) {
+std::vector<FitSummaryRow> summarize_profile(const CostProfile& profile) {
   std::map<std::pair<Probe, std::string>, Row> rows;
   for (const MeasuredCurve& curve : profile.curves) {
     add_curve(curve.curve, rows[{curve.key.probe, row_name(curve.key)}]);

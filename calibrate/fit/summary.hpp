@@ -26,6 +26,6 @@ struct FitSummaryRow {
 };
 
 /// In the order of keys.
-std::vector<FitSummaryRow> summarize(const CostProfile& profile);
+std::vector<FitSummaryRow> summarize_profile(const CostProfile& profile);
 
 }  // namespace pdl

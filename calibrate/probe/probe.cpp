@@ -167,7 +167,7 @@ void run_part(const ProbePart& part, SampleJournal& journal, const Progress& pro
 
 }  // namespace
 
-Samples probe(const ProbeOptions& given) {
+Samples probe_host(const ProbeOptions& given) {
   const ProbeOptions options = resolve(given);
   const RuntimeOptions runtime = runtime_of(options);
   const nlohmann::json host = [&] {

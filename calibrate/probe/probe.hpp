@@ -3,7 +3,7 @@
 //
 //   ProbeOptions options;
 //   options.gpus = 4;
-//   Samples samples = probe(options);      // raw; a profile is made of them by calibrate/fit/fit.hpp
+//   Samples samples = probe_host(options);      // raw; a profile is made of them by calibrate/fit/fit.hpp
 //
 // It is made of parts (calibrate/probe/probe_part.hpp), one after another; the journal has every sample as it comes,
 // and a calibration that was interrupted goes on with the first part that is not complete.
@@ -47,6 +47,6 @@ struct ProbeOptions {
 /// Measures. Throws InputError for options that do not fit this host (more GPUs than there are, no CUDA),
 /// for a journal that cannot be written or is of another host; CannotRun if measuring fails (out of memory). Where a
 /// wait has no end the process ends (runtime/comm/waiting.hpp), after limit_waiting().
-Samples probe(const ProbeOptions& options);
+Samples probe_host(const ProbeOptions& options);
 
 }  // namespace pdl

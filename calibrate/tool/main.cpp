@@ -237,7 +237,7 @@ Samples measure(const CommandLine& line) {
   say_when_interrupted(options.journal);
   options.note = [](const std::string& text) { std::cerr << "pdl-calibrate: " << text << "\n"; };
   options.progress = [&](double fraction, const std::string& what) { bar.show(fraction, what); };
-  Samples samples = probe(options);
+  Samples samples = probe_host(options);
   // Before the fit: if that refuses them, they can be looked at.
   if (!line.samples.empty()) save_samples(samples, line.samples);
   return samples;
@@ -278,7 +278,7 @@ void print_summary(const CostProfile& profile, std::ostream& out) {
                    {"line off", "%"},
                    {"left out", "points"}},
                   {}};
-  for (const FitSummaryRow& row : summarize(profile)) {
+  for (const FitSummaryRow& row : summarize_profile(profile)) {
     table.rows.push_back({row.what, grouped(static_cast<std::int64_t>(row.curves)),
                           grouped(static_cast<std::int64_t>(row.points)), grouped(row.measurements), range_text(row),
                           percent_or_dash(row.spread), percent_or_dash(row.line_residual),
@@ -328,7 +328,7 @@ void run_command_line(int argc, char** argv) {
                             : !line.nccl_tests.empty() ? line.nccl_tests.front()
                             : !line.samples.empty()    ? line.samples
                                                        : "samples";
-  const CostProfile profile = fit(samples, place, name_of(line));
+  const CostProfile profile = fit_profile(samples, place, name_of(line));
   save_profile(profile, line.out);
   if (line.from.empty() && line.nccl_tests.empty() && !journal_of(line).empty())
     std::filesystem::remove(journal_of(line));

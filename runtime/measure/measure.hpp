@@ -1,6 +1,6 @@
 // How long a step takes, and what happened in it: runs a program for many steps.
 //
-//   RunResult run = measure(plan, options, *program, "pdl-run --gpus 4", nullptr);
+//   RunResult run = measure_run(plan, options, *program, "pdl-run --gpus 4", nullptr);
 //   write_run(run, "run.json");
 //
 //   warm-up steps     dropped

@@ -79,7 +79,7 @@ std::int64_t CollectiveTimes::blocks_of(const Collective& collective) {
 }
 
 CollectiveTimes::Parts CollectiveTimes::parts_of(const MeasuredCurve& measured, std::int64_t bytes) const {
-  const CurveReading reading = read(measured.curve, bytes);
+  const CurveReading reading = read_curve(measured.curve, bytes);
   Parts parts;
   parts.issue_ns = read_issue_ns(measured.curve, bytes);
   parts.latency_ns = std::min(reading.time_ns, measured.curve.points.front().time_ns);
@@ -94,7 +94,7 @@ CollectiveTimes::Parts CollectiveTimes::inside_hosts(const Collective& collectiv
     throw InputError("profile " + profile_.name, "no " + collective.operation + " by " + collective.transport,
                      "one: pdl-calibrate measures it on two GPUs or more (or --from-nccl-tests FILE)");
   }
-  if (read(nearest->curve, collective.bytes).extrapolated()) {
+  if (read_curve(nearest->curve, collective.bytes).extrapolated()) {
     notices_.extrapolated("bytes of " + collective.operation + " " + collective.transport, collective.bytes,
                           nearest->curve.least(), nearest->curve.largest());
   }
@@ -122,7 +122,7 @@ CollectiveTimes::Neighbours CollectiveTimes::neighbours(const Collective& collec
   for (const MeasuredCurve& measured : profile_.of(Probe::collective)) {
     const MeasuredKey& key = measured.key;
     if (key.hosts > 1 || key.operation != collective.operation || key.transport != collective.transport) continue;
-    const double ns = read(measured.curve, collective.bytes).time_ns;
+    const double ns = read_curve(measured.curve, collective.bytes).time_ns;
     if (key.ranks < collective.ranks) {
       known.below = std::max(known.below, key.ranks);
       known.least_ns = std::max(known.least_ns, ns);
@@ -234,7 +234,7 @@ const MeasuredCurve* CollectiveTimes::nearest_cluster(const Collective& collecti
 }
 
 CollectiveTime CollectiveTimes::of_cluster(const Collective& collective, const MeasuredCurve& measured) {
-  const CurveReading reading = read(measured.curve, collective.bytes);
+  const CurveReading reading = read_curve(measured.curve, collective.bytes);
   if (reading.extrapolated()) {
     notices_.extrapolated("bytes of " + collective.operation + " " + collective.transport, collective.bytes,
                           measured.curve.least(), measured.curve.largest());
@@ -280,7 +280,7 @@ double CollectiveTimes::least_of_smaller_clusters(const Collective& collective) 
     const MeasuredKey& key = measured.key;
     if (key.operation != collective.operation || key.transport != collective.transport) continue;
     if (key.hosts > collective.hosts || key.ranks > collective.ranks) continue;
-    least_ns = std::max(least_ns, read(measured.curve, collective.bytes).time_ns);
+    least_ns = std::max(least_ns, read_curve(measured.curve, collective.bytes).time_ns);
   }
   return least_ns;
 }

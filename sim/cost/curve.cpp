@@ -44,7 +44,7 @@ double to_picoseconds(double ns) {
   return std::abs(ns) < 1e12 ? std::round(ns * 1e3) / 1e3 : std::round(ns);
 }
 
-CurveReading read(const Curve& curve, std::int64_t size) {
+CurveReading read_curve(const Curve& curve, std::int64_t size) {
   const std::vector<CurvePoint>& points = curve.points;
   if (points.empty() || size < 0) throw std::invalid_argument("read: a curve without points, or a negative size");
   if (size == 0) return {0, CurveRange::measured};

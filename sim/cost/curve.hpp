@@ -9,7 +9,7 @@
 //    +--------------------- size
 //
 //   Curve curve{.points = {{.size = 1024, .time_ns = 10e3}, {.size = 1 << 20, .time_ns = 40e3}}};
-//   read(curve, 4096).time_ns
+//   read_curve(curve, 4096).time_ns
 //
 // No single straight line fits communication from bytes to gigabytes; where one does, `line` says how well.
 // Units: nanoseconds as double, with picoseconds as the last digit that counts. Not here: what the size means.
@@ -100,7 +100,7 @@ struct CurveReading {
 };
 
 /// size >= 0. Positive for size > 0, not decreasing in size if the points are not.
-CurveReading read(const Curve& curve, std::int64_t size);
+CurveReading read_curve(const Curve& curve, std::int64_t size);
 
 /// Host time of issue at that size: as the device time between points, the nearest point's beyond. 0 if not measured.
 double read_issue_ns(const Curve& curve, std::int64_t size, double quantile = kMedianHost);

@@ -1,6 +1,6 @@
 // The profile that is taken where the user names none: the largest host that has measured what all rows of the question
 // need. Rows that are compared have one profile; what it lacks is found by pricing, so that there is one list of what a
-// plan needs, that of price().
+// plan needs, that of price_by_profile().
 //
 //   --gpus 4 --pp 1,2,4    h100x4 can price pp 4 alone (no collectives), h200x4 all three: h200x4
 #include <algorithm>
@@ -62,7 +62,7 @@ std::vector<Kind> kinds_of(std::span<const RunSpec> specs) {
 bool can_price(const CostProfile& profile, const Plan& plan) {
   try {
     const bool on_gpus = profile.host_description.device != "cpu";
-    price(on_gpus ? plan : make_plan(on_cpu(plan.spec)), profile);
+    price_by_profile(on_gpus ? plan : make_plan(on_cpu(plan.spec)), profile);
     return true;
   } catch (const InputError&) {
     return false;

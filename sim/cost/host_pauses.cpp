@@ -62,7 +62,7 @@ std::int64_t HostPauses::delay_ns(TaskKind kind, std::int64_t since_ns, std::int
   if (paused_ns > 0 && paused_ns >= since_ns / 2) first = find(slept ? "after_sleep" : "after_wait", operation);
   if (!first) first = find("later", operation);
   if (!again || !first) return 0;
-  const double first_ns = read(*first, std::clamp(since_ns, first->least(), first->largest())).time_ns;
+  const double first_ns = read_curve(*first, std::clamp(since_ns, first->least(), first->largest())).time_ns;
   return std::llround(std::max(0.0, first_ns - again->points.front().time_ns));
 }
 

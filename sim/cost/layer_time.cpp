@@ -219,7 +219,7 @@ double LayerTimes::roofline_ns(const Family& family, const MeasuredKey& layer, c
 
 double LayerTimes::at_rows(const Family& family, const MeasuredCurve& shape, std::int64_t rows) {
   const Curve& curve = shape.curve;
-  if (rows >= curve.least() && rows <= curve.largest()) return read(curve, rows).time_ns;
+  if (rows >= curve.least() && rows <= curve.largest()) return read_curve(curve, rows).time_ns;
   notices_.extrapolated("rows", rows, curve.least(), curve.largest());
   const CurvePoint& nearest = nearest_point(curve, rows);
   MeasuredKey layer = shape.key;

@@ -283,7 +283,7 @@ MeasuredKey curve_key(MeasuredKey key) {
   return key;
 }
 
-void check(const MeasuredKey& key, const std::string& place) {
+void check_key(const MeasuredKey& key, const std::string& place) {
   for (const Field& field : description(key.probe).fields) {
     const std::string at = place + "." + field.name;
     if (field.text) check_text(field, key.*field.text, at);

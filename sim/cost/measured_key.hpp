@@ -103,7 +103,7 @@ MeasuredKey curve_key(MeasuredKey key);
 
 /// Fields that the operation cannot have are at their defaults (a forward pass has no `accumulate`), every word is
 /// known, every number in range. Throws InputError that starts with `place`.
-void check(const MeasuredKey& key, const std::string& place);
+void check_key(const MeasuredKey& key, const std::string& place);
 
 /// Adds the fields to a JSON object (optional ones only if set); `with_size` also the size.
 void write_key(const MeasuredKey& key, bool with_size, nlohmann::ordered_json& object);

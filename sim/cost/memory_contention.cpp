@@ -54,8 +54,8 @@ MemoryContention::MemoryContention(const CostProfile& profile) {
     if (!beside || !by_itself) continue;
     const CurvePoint& message = measured.curve.points.back();
     const auto gpus = static_cast<double>(key.ranks);
-    const double wait_ns = gpus / (gpus + 1) * read(beside->curve, message.size).time_ns;
-    const double alone_ns = read(by_itself->curve, message.size).time_ns;
+    const double wait_ns = gpus / (gpus + 1) * read_curve(beside->curve, message.size).time_ns;
+    const double alone_ns = read_curve(by_itself->curve, message.size).time_ns;
     sum += std::max(0.0, (message.time_ns - wait_ns) / alone_ns - 1);
     ++groups;
   }

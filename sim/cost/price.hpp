@@ -1,7 +1,7 @@
 // From a plan and a profile to the cost of each piece of work: what the engine runs on.
 //
-//   PricedWork priced = price(plan, load_profile("h100x4"));
-//   run(plan.graph, priced.costs);                          // costs[w] belongs to plan.graph.works[w]
+//   PricedWork priced = price_by_profile(plan, load_profile("h100x4"));
+//   run_graph(plan.graph, priced.costs);                          // costs[w] belongs to plan.graph.works[w]
 //
 // Compute work is a list of kernels: its layers one after another (backward: last layer first, the loss before them),
 // each layer's device time split over its kernels in proportion to their recorded durations, its issue time evenly.
@@ -56,7 +56,7 @@ enum class HostSpeed : std::uint8_t { usual, slow };
 
 /// Throws InputError naming the profile and what it has, if it lacks what the plan needs: data type, transport,
 /// optimizer, loss.
-PricedWork price(const Plan& plan, const CostProfile& profile, HostSpeed host = HostSpeed::usual);
+PricedWork price_by_profile(const Plan& plan, const CostProfile& profile, HostSpeed host = HostSpeed::usual);
 
 /// Textbook costs (--tf --tb --tw --tcomm), rounded to nanoseconds, of each stage and micro-batch. Forward tf; backward
 /// tb, or tb + tw if tw is given; backward_input tb and backward_weight tw, or half of tb each if tw is not given. A

@@ -31,7 +31,7 @@ double TransferTimes::at(std::int32_t from, std::int32_t to, std::int64_t bytes)
   }
   // Not a notice for every pair of workers.
   const auto reading = [&](const MeasuredCurve& pair) {
-    const CurveReading read_at = read(pair.curve, bytes);
+    const CurveReading read_at = read_curve(pair.curve, bytes);
     if (read_at.extrapolated()) {
       notices_.extrapolated("bytes of transfer " + transport_, bytes, pair.curve.least(), pair.curve.largest());
     }

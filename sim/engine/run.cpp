@@ -323,8 +323,8 @@ class Engine {
 
 }  // namespace
 
-std::vector<TaskTimes> run(const TaskGraph& graph, std::span<const TaskCost> costs, const SharedMultiprocessors* shared,
-                           std::span<const std::int64_t> delays_ns) {
+std::vector<TaskTimes> run_graph(const TaskGraph& graph, std::span<const TaskCost> costs,
+                                 const SharedMultiprocessors* shared, std::span<const std::int64_t> delays_ns) {
   return Engine(graph, costs, shared, delays_ns).run();
 }
 

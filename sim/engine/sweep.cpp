@@ -7,8 +7,8 @@
 
 namespace pdl {
 
-std::vector<TaskTimes> sweep(const TaskGraph& graph, std::span<const TaskCost> costs,
-                             std::span<const std::int64_t> delays_ns) {
+std::vector<TaskTimes> sweep_graph(const TaskGraph& graph, std::span<const TaskCost> costs,
+                                   std::span<const std::int64_t> delays_ns) {
   const Constraints constraints = make_constraints(graph, costs, delays_ns);
   using Moments = boost::compressed_sparse_row_graph<boost::directedS, boost::no_property, std::int64_t>;
   const Moments moments(boost::edges_are_unsorted_multi_pass, constraints.edges.begin(), constraints.edges.end(),

@@ -44,10 +44,10 @@ using Settings = std::vector<Setting>;
 struct PredictionOptions {
   /// The costs: the name of a profile (known_profiles()), or the path of a profile.json. Default, empty: the largest
   /// host among them that has measured what the settings need. Must be empty where settings give costs (tf, tb).
-  std::string profile;
+  std::string profile = "";
   /// The most that a GPU may need: "40GiB", "80GB", "1000000" (bytes). A run that needs more is refused, and schedule
   /// "auto" is searched among the orders that need no more. Default, empty: what the profile's card has.
-  std::string memory;
+  std::string memory = "";
 };
 
 /// A number of messages, and their bytes in all, in one step.
@@ -109,9 +109,9 @@ struct Prediction {
 Prediction predict(const Settings& settings, const PredictionOptions& options = {});
 
 struct TableOptions {
-  std::string profile;  // as PredictionOptions::profile, one for all rows
-  std::string memory;   // "40GiB": rows that need more are marked, not refused; limits the search of "auto"
-  std::string scaling;  // where the GPUs vary, "strong": the batch is held; "weak": the batch a GPU. Default strong
+  std::string profile = "";  // as PredictionOptions::profile, one for all rows
+  std::string memory = "";   // "40GiB": rows that need more are marked, not refused; limits the search of "auto"
+  std::string scaling = "";  // where the GPUs vary, "strong" (the default): the batch is held; "weak": that of a GPU is
   std::int64_t threads = 0;  // rows at a time; 0, the default: one a core. The result is the same for any
 };
 

@@ -29,7 +29,7 @@ PricedWork without_host(const Plan& plan, PricedWork priced) {
 
 double host_share(const Plan& plan, const CostProfile& profile) {
   if (profile.host_description.device == "cpu") return 0;
-  PricedWork priced = price(plan, profile, HostSpeed::slow);
+  PricedWork priced = price_by_profile(plan, profile, HostSpeed::slow);
   for (std::size_t w = 0; w < priced.costs.size(); ++w) {
     if (plan.graph.works[w].kind == TaskKind::sleep) priced.costs[w] = {};
   }

@@ -39,7 +39,7 @@ double bound_ms(const Plan& plan, const PricedWork& priced) {
   }
   const auto stages = static_cast<std::int32_t>(plan.stages.size());
   return static_cast<double>(
-             step_ns(make_timeline(plan.graph, stages, run(plan.graph, costs)), steps_overlap(plan.spec))) /
+             step_ns(make_timeline(plan.graph, stages, run_graph(plan.graph, costs)), steps_overlap(plan.spec))) /
          1e6;
 }
 

@@ -26,13 +26,14 @@ WorkspaceBytes workspaces(const CostProfile& profile) {
 
 PricedWork price_plan(const Plan& plan, const CostProfile* profile) {
   const RunSpec& spec = plan.spec;
-  return spec.synthetic ? PricedWork{.costs = price_synthetic(plan, *spec.synthetic)} : price(plan, *profile);
+  return spec.synthetic ? PricedWork{.costs = price_synthetic(plan, *spec.synthetic)}
+                        : price_by_profile(plan, *profile);
 }
 
 Timeline run_plan(const Plan& plan, const PricedWork& priced) {
   const auto timeline_of = [&](const std::vector<std::int64_t>& delays_ns) {
     Timeline timeline = make_timeline(plan.graph, static_cast<std::int32_t>(plan.stages.size()),
-                                      run(plan.graph, priced.costs, &priced.shared, delays_ns));
+                                      run_graph(plan.graph, priced.costs, &priced.shared, delays_ns));
     timeline.step_ns += priced.step_overhead_ns;
     return timeline;
   };

@@ -23,8 +23,8 @@ struct StepOfPlan {
   std::vector<std::int64_t> peak_memory_bytes;  // one a GPU
 };
 
-/// By the spec's synthetic costs, or else by the profile, which then must be there. Throws InputError as price();
-/// CannotRun for a deadlock.
+/// By the spec's synthetic costs, or else by the profile, which then must be there.
+/// Throws InputError as price_by_profile(); CannotRun for a deadlock.
 StepOfPlan step_of_plan(const Plan& plan, const CostProfile* profile);
 
 /// The first part of it: what the plan's work costs.

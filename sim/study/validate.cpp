@@ -119,7 +119,7 @@ std::optional<double> ValidatedRun::worst_memory_error_percent() const {
   return largest_by_size(memory_error_percent);
 }
 
-ErrorSummary summarize(std::vector<double> errors_percent) {
+ErrorSummary summarize_errors(std::vector<double> errors_percent) {
   ErrorSummary summary;
   summary.runs = errors_percent.size();
   if (errors_percent.empty()) return summary;
@@ -136,7 +136,7 @@ ErrorSummary summarize(std::vector<double> errors_percent) {
 ErrorSummary Validation::step_time() const {
   std::vector<double> errors;
   for (const ValidatedRun& run : runs) errors.push_back(run.error_percent);
-  return summarize(std::move(errors));
+  return summarize_errors(std::move(errors));
 }
 
 ErrorSummary Validation::step_time(bool host_bound) const {
@@ -144,7 +144,7 @@ ErrorSummary Validation::step_time(bool host_bound) const {
   for (const ValidatedRun& run : runs) {
     if (run.host_bound() == host_bound) errors.push_back(run.error_percent);
   }
-  return summarize(std::move(errors));
+  return summarize_errors(std::move(errors));
 }
 
 ErrorSummary Validation::memory() const {
@@ -152,7 +152,7 @@ ErrorSummary Validation::memory() const {
   for (const ValidatedRun& run : runs) {
     errors.insert(errors.end(), run.memory_error_percent.begin(), run.memory_error_percent.end());
   }
-  return summarize(std::move(errors));
+  return summarize_errors(std::move(errors));
 }
 
 std::vector<ErrorsOfGroup> Validation::step_time_by_group() const {

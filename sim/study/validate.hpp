@@ -41,7 +41,7 @@ struct ErrorSummary {
   double median = 0;
   double max = 0;
 };
-ErrorSummary summarize(std::vector<double> errors_percent);
+ErrorSummary summarize_errors(std::vector<double> errors_percent);
 
 struct ErrorsOfGroup {
   std::string group;  // "pp 1f1b, transport copy"; "profile h100x4"
@@ -62,7 +62,7 @@ struct Validation {
 /// `profile`: a name or path for all runs; nothing: profile.json in the parent folder of each run's folder
 /// (data/<machine>/runs/x.json -> data/<machine>/profile.json). Throws InputError: a run that cannot be read or is not
 /// measured, no profile there; what predict() throws, with the run's path.
-Validation validate(const std::vector<std::string>& paths, const std::optional<std::string>& profile);
+Validation validate_runs(const std::vector<std::string>& paths, const std::optional<std::string>& profile);
 
 nlohmann::ordered_json validation_json(const Validation& validation);
 

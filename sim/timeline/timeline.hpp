@@ -1,6 +1,6 @@
 // What happened when: one type for a predicted and a measured step.
 //
-//   Timeline t = make_timeline(plan.graph, stages, run(plan.graph, costs));
+//   Timeline t = make_timeline(plan.graph, stages, run_graph(plan.graph, costs));
 //   t.spans[0]   // {forward, stage 0, micro-batch 0, worker 0, compute, 0 ns .. 1000000 ns}
 #pragma once
 

@@ -30,7 +30,7 @@ void validate_as_asked(const ValidateFlags& flags) {
   if (flags.runs.empty()) throw InputError("validate", "no run", "one or more files: RUN.json...");
   const auto json = flags.json.value();
   const bool markdown = flags.markdown.on();
-  const Validation validation = validate(flags.runs, flags.profile.value());
+  const Validation validation = validate_runs(flags.runs, flags.profile.value());
   if (json) {
     write_json(*json, validation_json(validation));
   }

@@ -145,7 +145,7 @@ TEST_CASE("Recording costs less than 1 % of the step", "[gpu][pipeline]") {
   options.learning_rate = 0.01;
   options.recorded_steps = 15;
   auto program = make_pipeline_program(plan, options);
-  const RunResult run = measure(plan, options, *program, "test", nullptr);
+  const RunResult run = measure_run(plan, options, *program, "test", nullptr);
   CHECK(run.extra["recording"]["overhead_fraction"].get<double>() < 0.01);
   CHECK(run.peak_memory_bytes.size() == static_cast<std::size_t>(gpus));
   CHECK(*run.step_time.p75_ms < 1.05 * *run.step_time.p25_ms);

@@ -40,7 +40,7 @@ struct Simulated {
 
 inline Simulated simulate(const std::string& flags) {
   Simulated s{make_plan(spec(flags)), {}, {}};
-  s.times = run(s.plan.graph, price_synthetic(s.plan, *s.plan.spec.synthetic));
+  s.times = run_graph(s.plan.graph, price_synthetic(s.plan, *s.plan.spec.synthetic));
   s.timeline = make_timeline(s.plan.graph, static_cast<std::int32_t>(s.plan.stages.size()), s.times);
   return s;
 }

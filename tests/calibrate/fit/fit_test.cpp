@@ -86,9 +86,9 @@ SampleBuilder machine(double noise, std::uint32_t seed) {
 
 std::int64_t step_ns(const CostProfile& profile) {
   const Plan plan = make_plan(spec("--gpus 2 --depth 5 --dim 128 --batch 120 --microbatches 4 --schedule 1f1b"));
-  const PricedWork priced = price(plan, profile);
+  const PricedWork priced = price_by_profile(plan, profile);
   std::int64_t end = 0;
-  for (const TaskTimes& times : run(plan.graph, priced.costs)) end = std::max(end, times.end_ns);
+  for (const TaskTimes& times : run_graph(plan.graph, priced.costs)) end = std::max(end, times.end_ns);
   return end;
 }
 
@@ -96,7 +96,7 @@ TEST_CASE("the first call is slow: warm-up is dropped, or doubted where none is 
   for (const std::int64_t warmup : {0, 1}) {
     SampleBuilder b;
     b.transfer(1024, {700000, 3.1, 3.0, 3.2, 2.9}, "us", warmup);
-    const CostProfile profile = fit(b.samples);
+    const CostProfile profile = fit_profile(b.samples);
     const CurvePoint& point = only_curve(profile).points[0];
     CHECK(point.time_ns >= 3000);
     CHECK(point.time_ns <= 3200);
@@ -111,7 +111,7 @@ TEST_CASE("the first call is slow: warm-up is dropped, or doubted where none is 
 TEST_CASE("two values without warm-up, the first one slow: the second is the time", "[fit]") {
   SampleBuilder b;
   b.transfer(1024, {700000, 3.0}, "us", 0);
-  CHECK(only_curve(fit(b.samples)).points[0].time_ns == 3000);
+  CHECK(only_curve(fit_profile(b.samples)).points[0].time_ns == 3000);
 }
 
 TEST_CASE("medians and quartiles of what is left", "[fit]") {
@@ -119,7 +119,7 @@ TEST_CASE("medians and quartiles of what is left", "[fit]") {
   Sample& sample = b.layer(64, 16, {100, 1, 2, 3, 4});
   sample.issue_values = {50, 7, 9, 8};
   sample.kernels = {{"gemm", 1.5, 10, 2, 3}};
-  const CostProfile profile = fit(b.samples);
+  const CostProfile profile = fit_profile(b.samples);
   const CurvePoint& point = only_curve(profile).points[0];
   CHECK(point.time_ns == 2500);
   CHECK(point.p25_ns == 1750);
@@ -132,7 +132,7 @@ TEST_CASE("two samples of one thing are one measurement", "[fit]") {
   SampleBuilder b;
   b.transfer(1024, {9, 1, 2, 3});
   b.transfer(1024, {9000, 5000, 4000}, "ns");
-  const CurvePoint point = only_curve(fit(b.samples)).points[0];
+  const CurvePoint point = only_curve(fit_profile(b.samples)).points[0];
   CHECK(point.time_ns == 3000);
   CHECK(point.count == 5);
   CHECK(point.warmup == 2);
@@ -140,8 +140,8 @@ TEST_CASE("two samples of one thing are one measurement", "[fit]") {
 
 TEST_CASE("the same samples in s, ms, us and ns: the same profile, byte for byte, and the same step", "[fit]") {
   const SampleBuilder in_us = machine(0.05, 1);
-  const std::string expected = text_of(fit(in_us.samples));
-  const std::int64_t expected_ns = step_ns(fit(in_us.samples));
+  const std::string expected = text_of(fit_profile(in_us.samples));
+  const std::int64_t expected_ns = step_ns(fit_profile(in_us.samples));
   for (const auto& [unit, factor] : {std::pair{"s", 1e-6}, {"ms", 1e-3}, {"ns", 1e3}}) {
     Samples other = in_us.samples;
     for (Sample& sample : other.samples) {
@@ -149,8 +149,8 @@ TEST_CASE("the same samples in s, ms, us and ns: the same profile, byte for byte
       for (double& value : sample.values) value *= factor;
       for (double& value : sample.issue_values) value *= factor;
     }
-    CHECK(text_of(fit(other)) == expected);
-    CHECK(step_ns(fit(other)) == expected_ns);
+    CHECK(text_of(fit_profile(other)) == expected);
+    CHECK(step_ns(fit_profile(other)) == expected_ns);
   }
 }
 
@@ -162,24 +162,24 @@ TEST_CASE("samples in any order: the same profile, byte for byte", "[fit]") {
   samples.samples.push_back(samples.samples[5]);
   samples.samples.back().kernels = {{"b", 1, 1, 1, 1}};
   samples.samples[5].kernels = {{"a", 2, 1, 1, 1}};
-  const std::string expected = text_of(fit(samples));
+  const std::string expected = text_of(fit_profile(samples));
   std::mt19937 random(4);
   for (int trial = 0; trial < 10; ++trial) {
     std::shuffle(samples.samples.begin(), samples.samples.end(), random);
-    CHECK(text_of(fit(samples)) == expected);
+    CHECK(text_of(fit_profile(samples)) == expected);
   }
 }
 
 TEST_CASE("a machine with 3 % noise and bad values in between is recovered within 4 %", "[fit]") {
   for (std::uint32_t seed = 1; seed <= 5; ++seed) {
-    const CostProfile exact = fit(machine(0, 0).samples);
-    const CostProfile noisy = fit(machine(0.03, seed).samples);
+    const CostProfile exact = fit_profile(machine(0, 0).samples);
+    const CostProfile noisy = fit_profile(machine(0.03, seed).samples);
     REQUIRE(exact.curves.size() == noisy.curves.size());
     for (std::size_t c = 0; c < exact.curves.size(); ++c) {
       const Curve& curve = noisy.curves[c].curve;
       CHECK(curve.left_out.empty());
       for (const CurvePoint& point : exact.curves[c].curve.points) {
-        CHECK(read(curve, point.size).time_ns == Approx(point.time_ns).epsilon(0.04));
+        CHECK(read_curve(curve, point.size).time_ns == Approx(point.time_ns).epsilon(0.04));
       }
     }
     CHECK(static_cast<double>(step_ns(noisy)) == Approx(static_cast<double>(step_ns(exact))).epsilon(0.02));
@@ -198,9 +198,9 @@ TEST_CASE("a machine with 3 % noise and bad values in between is recovered withi
 TEST_CASE("an exact machine: the step of a plan is what its formulas say", "[fit]") {
   Samples samples = machine(0, 0).samples;
   samples.environment["peak_flops_per_s"] = {{"fp32", 1e14}};
-  const CostProfile profile = fit(samples);
+  const CostProfile profile = fit_profile(samples);
   const Plan plan = make_plan(spec("--gpus 1 --depth 3 --dim 128 --batch 32 --microbatches 1"));
-  const PricedWork priced = price(plan, profile);
+  const PricedWork priced = price_by_profile(plan, profile);
   CHECK(priced.warnings == std::vector<std::string>{});
   const double layer_us = 5 + 2.0 * 32 * 128 * 128 / 1e6;
   for (std::size_t w = 0; w < plan.graph.works.size(); ++w) {
@@ -216,12 +216,12 @@ TEST_CASE("outliers among sizes are left out of the curve and named", "[fit]") {
     if (sample.key.probe != Probe::transfer || sample.key.from != 0 || sample.key.size != 65536) continue;
     for (double& value : sample.values) value *= 6;
   }
-  const CostProfile profile = fit(samples);
+  const CostProfile profile = fit_profile(samples);
   const Curve* curve = profile.find(SampleBuilder::transfer_key(0));
   REQUIRE(curve != nullptr);
   REQUIRE(curve->left_out.size() == 1);
   CHECK(curve->left_out[0].size == 65536);
-  CHECK(read(*curve, 65536).time_ns / 1e3 == Approx(10 + 65536 / 40e3).epsilon(0.15));
+  CHECK(read_curve(*curve, 65536).time_ns / 1e3 == Approx(10 + 65536 / 40e3).epsilon(0.15));
 }
 
 TEST_CASE("a collective is a curve like any other", "[fit]") {
@@ -229,9 +229,9 @@ TEST_CASE("a collective is a curve like any other", "[fit]") {
   for (const BytesAndTimes& row : read_table("C02_h100x8_allreduce.csv")) {
     b.add(SampleBuilder::all_reduce_key(row.bytes), {row.times_us[0]}, "us", 0);
   }
-  const CostProfile profile = fit(b.samples);
+  const CostProfile profile = fit_profile(b.samples);
   CHECK(only_curve(profile).left_out.size() == 2);
-  CHECK(read(only_curve(profile), 1LL << 35).time_ns == Approx(2 * 62648e3).epsilon(0.01));
+  CHECK(read_curve(only_curve(profile), 1LL << 35).time_ns == Approx(2 * 62648e3).epsilon(0.01));
 }
 
 // ---- measurements that cannot be
@@ -244,7 +244,7 @@ SampleBuilder on_h100() {
 
 std::string refusal(const Samples& samples) {
   try {
-    fit(samples, "s.json");
+    fit_profile(samples, "s.json");
   } catch (const InputError& error) {
     return error.what();
   }
@@ -309,12 +309,12 @@ TEST_CASE("a GPU that nobody knows: a warning in the profile, and what no GPU re
   };
   CHECK_THAT(refusal(on("NVIDIA GeForce RTX 4090", 0.03).samples),
              ContainsSubstring("4.58e+15 FLOP/s") && ContainsSubstring("the peak of any card (fp32)"));
-  const CostProfile fitted = fit(on("NVIDIA GeForce RTX 4090", 3).samples);
+  const CostProfile fitted = fit_profile(on("NVIDIA GeForce RTX 4090", 3).samples);
   CHECK(std::count_if(fitted.warnings.begin(), fitted.warnings.end(), [](const std::string& warning) {
           return warning.starts_with(
               "speeds were held only against what no card reaches: nothing is known of NVIDIA GeForce RTX 4090");
         }) == 1);
-  const CostProfile known = fit(on("NVIDIA H200", 3).samples);
+  const CostProfile known = fit_profile(on("NVIDIA H200", 3).samples);
   CHECK(std::none_of(known.warnings.begin(), known.warnings.end(),
                      [](const std::string& warning) { return warning.find("were held") != std::string::npos; }));
 }
@@ -383,26 +383,27 @@ TEST_CASE("C02 is not too fast for its links, C05 is read back within 5 %", "[fi
   SampleBuilder pcie;
   const std::vector<BytesAndTimes> table = read_table("C05_pcie_x4_allreduce.csv");
   for (const BytesAndTimes& row : table) pcie.add(SampleBuilder::all_reduce_key(row.bytes), {row.times_us[0]}, "us", 0);
-  const CostProfile profile = fit(pcie.samples);
+  const CostProfile profile = fit_profile(pcie.samples);
   REQUIRE(only_curve(profile).line.has_value());
   CHECK(only_curve(profile).line->max_residual < 0.05);
   for (const BytesAndTimes& row : table)
-    CHECK(read(only_curve(profile), row.bytes).time_ns / 1e3 == Approx(row.times_us[0]).epsilon(0.05));
+    CHECK(read_curve(only_curve(profile), row.bytes).time_ns / 1e3 == Approx(row.times_us[0]).epsilon(0.05));
 }
 
 TEST_CASE("big messages: positive, increasing, in proportion where bandwidth rules", "[fit]") {
   SampleBuilder b;
   for (const BytesAndTimes& row : read_table("C02_h100x8_allreduce.csv"))
     b.add(SampleBuilder::all_reduce_key(row.bytes), {row.times_us[1]}, "us", 0);
-  const CostProfile profile = fit(b.samples);
+  const CostProfile profile = fit_profile(b.samples);
   double last_ns = 0;
   for (const std::int64_t bytes :
        {(1LL << 31) - 1, 1LL << 31, (1LL << 32) + 1, 6467616768LL, 12935233536LL, 1LL << 40}) {
-    const double ns = read(only_curve(profile), bytes).time_ns;
+    const double ns = read_curve(only_curve(profile), bytes).time_ns;
     CHECK(ns > last_ns);
     last_ns = ns;
   }
-  CHECK(read(only_curve(profile), 12935233536LL).time_ns / read(only_curve(profile), 6467616768LL).time_ns ==
+  CHECK(read_curve(only_curve(profile), 12935233536LL).time_ns /
+            read_curve(only_curve(profile), 6467616768LL).time_ns ==
         Approx(2).epsilon(0.01));
 }
 
@@ -430,9 +431,9 @@ TEST_CASE("buckets, unscale, AMP layers and overlaps go through samples and prof
   b.add(overlap, {9, 300, 300});
   b.add(slower, {9, 200, 200});  // beside kernels more bytes may take less: nothing is left out
   const Samples again = samples_from_json(nlohmann::json(to_json(b.samples)), "s.json");
-  const CostProfile profile = profile_from_json(nlohmann::json(to_json(fit(again))), "p.json");
+  const CostProfile profile = profile_from_json(nlohmann::json(to_json(fit_profile(again))), "p.json");
   REQUIRE(profile.of(Probe::bucket).size() == 1);
-  CHECK(read(profile.of(Probe::bucket)[0].curve, 1 << 20).time_ns == 5000);
+  CHECK(read_curve(profile.of(Probe::bucket)[0].curve, 1 << 20).time_ns == 5000);
   REQUIRE(profile.of(Probe::overlap).size() == 1);
   CHECK(profile.of(Probe::overlap)[0].key.rows == 512);
   CHECK(profile.of(Probe::overlap)[0].curve.points.size() == 2);
@@ -450,7 +451,7 @@ TEST_CASE("times that stay flat while the work grows a hundredfold: flagged", "[
       b.layer(dim, rows, {0.03, 0.0301, 0.0299}, "ms");
     }
     INFO(what);
-    CHECK(warns(fit(b.samples), "not synchronised?"));
+    CHECK(warns(fit_profile(b.samples), "not synchronised?"));
   }
 }
 
@@ -458,22 +459,22 @@ TEST_CASE("times that grow with the work, or whose kernels were seen to take as 
   SampleBuilder grows = on_h100();
   for (const std::int64_t rows : {16, 64, 256, 1024, 4096})
     grows.layer(1024, rows, {1, 10.0 + static_cast<double>(rows) / 10});
-  CHECK(fit(grows.samples).warnings.size() == 1);  // no issue times
+  CHECK(fit_profile(grows.samples).warnings.size() == 1);  // no issue times
   SampleBuilder seen = on_h100();
   for (const std::int64_t rows : {16, 64, 256, 1024, 4096}) {
     Sample& sample = seen.layer(1024, rows, {200, 200.0});
     sample.issue_values = {1, 1};
     sample.kernels = {{"gemm", 2 + 0.15 * static_cast<double>(rows) / 4, 1, 1, 1}};
   }
-  CHECK(fit(seen.samples).warnings.empty());
+  CHECK(fit_profile(seen.samples).warnings.empty());
 }
 
 TEST_CASE("flat transfers and optimizers are flagged beyond the sizes that a latency explains", "[fit]") {
   SampleBuilder small, large;
   for (const std::int64_t kib : {1, 4, 16, 64, 256}) small.transfer(1024 * kib, {9, 9});
-  CHECK(fit(small.samples).warnings.empty());
+  CHECK(fit_profile(small.samples).warnings.empty());
   for (const std::int64_t mib : {1, 4, 16, 64, 256}) large.transfer(1024 * 1024 * mib, {9, 9});
-  CHECK(warns(fit(large.samples), "not synchronised?"));
+  CHECK(warns(fit_profile(large.samples), "not synchronised?"));
 }
 
 TEST_CASE("an operation shorter than its own kernels: flagged", "[fit]") {
@@ -481,13 +482,13 @@ TEST_CASE("an operation shorter than its own kernels: flagged", "[fit]") {
   Sample& sample = b.layer(1024, 64, {10, 10});
   sample.kernels = {{"gemm", 30, 1, 1, 1}};
   sample.issue_values = {1, 1};
-  CHECK(warns(fit(b.samples), "less than its kernels, 30 us"));
+  CHECK(warns(fit_profile(b.samples), "less than its kernels, 30 us"));
 }
 
 TEST_CASE("no host time of issue on a GPU: doubted", "[fit]") {
   SampleBuilder b = on_h100();
   b.layer(1024, 64, {10, 10});
-  CHECK(warns(fit(b.samples), "no host time of issue"));
+  CHECK(warns(fit_profile(b.samples), "no host time of issue"));
 }
 
 TEST_CASE("host and memory alone are no profile", "[fit]") {
@@ -506,7 +507,7 @@ TEST_CASE("the median of memory, in whole bytes", "[fit]") {
   memory.probe = Probe::memory;
   memory.name = "workspace";
   b.add(memory, {100, 101, 0}, "bytes", 0);
-  const CostProfile profile = fit(b.samples);
+  const CostProfile profile = fit_profile(b.samples);
   REQUIRE(profile.memory.size() == 1);
   CHECK(profile.memory[0].bytes == 100);
   CHECK(profile.memory[0].count == 3);
@@ -520,12 +521,12 @@ TEST_CASE("a profile is named after its card and count", "[fit]") {
   CHECK(profile_name(Environment{}) == "unnamed");
   SampleBuilder b;
   b.transfer(1024, {2, 2});
-  CHECK(fit(b.samples).name == "test-cpu-x2");
-  CHECK(fit(b.samples, "s.json", "mine").name == "mine");
+  CHECK(fit_profile(b.samples).name == "test-cpu-x2");
+  CHECK(fit_profile(b.samples, "s.json", "mine").name == "mine");
 }
 
 TEST_CASE("the summary counts what was measured", "[fit]") {
-  const std::vector<FitSummaryRow> rows = summarize(fit(machine(0, 0).samples));
+  const std::vector<FitSummaryRow> rows = summarize_profile(fit_profile(machine(0, 0).samples));
   REQUIRE(rows.size() == 8);
   CHECK(rows[0].what == "layer pipeline fp32");
   CHECK(rows[0].curves == 15);

@@ -83,12 +83,12 @@ TEST_CASE("an output of nccl-tests is samples of its collective, in-place times"
 TEST_CASE("alone a profile of collectives, warmed and averaged, so without doubts", "[nccl_tests]") {
   Samples samples;
   add_nccl_tests(parse(Output()), "f.txt", samples);
-  const CostProfile profile = fit(samples);
+  const CostProfile profile = fit_profile(samples);
   CHECK(profile.name == "nvidia-h100-80gb-hbm3-x2");
   CHECK(profile.warnings.empty());
   CHECK(profile.notes.empty());
   REQUIRE(profile.curves.size() == 1);
-  CHECK(read(profile.curves[0].curve, 1048576).time_ns == 26930);
+  CHECK(read_curve(profile.curves[0].curve, 1048576).time_ns == 26930);
 }
 
 TEST_CASE("added to samples of the same card, refused beside another", "[nccl_tests]") {
@@ -168,7 +168,7 @@ TEST_CASE("the order of the files changes nothing, the largest group is the coun
     if (other_first) add_nccl_tests(parse(larger), "l.txt", samples);
     add_nccl_tests(parse(Output()), "f.txt", samples);
     if (!other_first) add_nccl_tests(parse(larger), "l.txt", samples);
-    return fit(samples);
+    return fit_profile(samples);
   };
   CHECK(to_json(of(true)).dump() == to_json(of(false)).dump());
   CHECK(of(true).host_description.count == 3);
@@ -187,8 +187,8 @@ TEST_CASE("outputs that contradict each other are both named, in either order, h
     add_nccl_tests(parse(Output()), "again.txt", samples);
     if (!slow_first) add_nccl_tests(parse(slow), "b.txt", samples);
     const nlohmann::json written = nlohmann::json::parse(to_json(samples).dump());
-    CHECK(fit(samples_from_json(written, "s.json")).warnings == fit(samples).warnings);
-    return fit(samples).warnings;
+    CHECK(fit_profile(samples_from_json(written, "s.json")).warnings == fit_profile(samples).warnings);
+    return fit_profile(samples).warnings;
   };
   const std::string rest = " contradict each other: 1048576 bytes took 26.93 us and 60 us (both are used)";
   const std::vector<std::string> both = {"nccl-tests, all_reduce of 2 ranks: a.txt and b.txt" + rest,
@@ -220,7 +220,7 @@ TEST_CASE("what samples say of outputs of nccl-tests is refused with its place w
   samples.environment["nccl_tests_doubts"] = {"a doubt"};
   samples.environment["nccl_tests"][0]["doubts"] = {"another"};
   const nlohmann::json good = to_json(samples);
-  CHECK(fit(samples_from_json(good, "s.json")).warnings ==
+  CHECK(fit_profile(samples_from_json(good, "s.json")).warnings ==
         std::vector<std::string>{"nccl-tests, all_reduce of 2 ranks: another", "a doubt"});
   for (const auto& [at, value, named] : std::vector<std::tuple<std::string, nlohmann::json, std::string>>{
            {"nccl_tests", 3, "nccl_tests: found 3"},
@@ -243,7 +243,7 @@ TEST_CASE("what samples say of outputs of nccl-tests is refused with its place w
     CHECK_THROWS_AS(samples_from_json(bad, "s.json"), InputError);
     samples.environment = bad["environment"];
     CHECK_THROWS_AS(add_nccl_tests(parse(Output()), "f.txt", samples), InputError);
-    CHECK_THROWS_AS(fit(samples), InputError);
+    CHECK_THROWS_AS(fit_profile(samples), InputError);
   }
 }
 
@@ -406,7 +406,7 @@ Output of_ranks(const std::string& lines, int ranks) {
 CostProfile profile_of(const NcclTests& tests) {
   Samples samples;
   add_nccl_tests(tests, "f.txt", samples);
-  return fit(samples);
+  return fit_profile(samples);
 }
 
 TEST_CASE("the hosts that the ranks were on are kept, from the text to the profile and back", "[nccl_tests]") {

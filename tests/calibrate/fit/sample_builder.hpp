@@ -2,7 +2,7 @@
 //
 //   SampleBuilder b;
 //   b.transfer(1024, {9.0, 5.0, 5.1}, "us", 1);      // one warm-up value
-//   CostProfile profile = fit(b.samples);
+//   CostProfile profile = fit_profile(b.samples);
 #pragma once
 
 #include <algorithm>

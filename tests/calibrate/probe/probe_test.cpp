@@ -101,7 +101,7 @@ TEST_CASE("a whole calibration of two workers on CPU", "[probe]") {
   CHECK(count("layer pipeline forward amp-bf16") == 0);
 
   // What was probed can be fitted, and a sleep is no shorter than asked for.
-  const CostProfile profile = fit(small_samples());
+  const CostProfile profile = fit_profile(small_samples());
   CHECK(profile.of(Probe::bucket).size() == 3);
   for (const HostTime& host : profile.host) {
     if (host.key.name == "sleep_overrun") CHECK(host.time_ns.median_ns > 0);
@@ -121,7 +121,7 @@ TEST_CASE("data types that a CPU does not have, or twice: refused", "[probe]") {
   CHECK_THAT(unknown.err, ContainsSubstring("--dtypes: found fp64, expected fp32, tf32, amp-fp16 or amp-bf16"));
   options.dtypes = {};
   options.transports = {"nccl"};
-  CHECK_THROWS_WITH(probe(options), ContainsSubstring("copy or gloo"));
+  CHECK_THROWS_WITH(probe_host(options), ContainsSubstring("copy or gloo"));
 }
 
 /// Parts that are measured in a moment; the rest takes the same on CPU whatever is asked.

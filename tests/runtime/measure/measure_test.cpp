@@ -65,7 +65,7 @@ TEST_CASE("Quartiles", "[runtime][measure]") {
 TEST_CASE("Warm-up is dropped, the timeline is that of the middle recorded step", "[runtime][measure]") {
   const Plan plan = make_plan(spec("--dim 8 --depth 2 --batch 8 --gpus 2 --microbatches 2 --schedule 1f1b"));
   DrawnProgram program(plan, {150, 20, 40, 30, 90, 50, 70});
-  const RunResult run = measure(plan, options_of(1, 3, 3), program, "pdl-run --gpus 2", nullptr);
+  const RunResult run = measure_run(plan, options_of(1, 3, 3), program, "pdl-run --gpus 2", nullptr);
   CHECK(run.measured);
   CHECK(run.step_time.n == 3);
   CHECK(run.step_time.median_ms >= 30);
@@ -95,7 +95,7 @@ TEST_CASE("A loss that is no number ends the run", "[runtime][measure]") {
   const Plan plan = make_plan(spec("--dim 8 --depth 2 --batch 8 --gpus 1 --microbatches 2"));
   DrawnProgram program(plan, {0, 0, 0, 0});
   program.bad_step = 3;
-  CHECK_THROWS_WITH(measure(plan, options_of(1, 3, 1), program, "", nullptr),
+  CHECK_THROWS_WITH(measure_run(plan, options_of(1, 3, 1), program, "", nullptr),
                     ContainsSubstring("loss of step 2 is not a finite number"));
 }
 
@@ -106,7 +106,7 @@ RunResult measure_skips(const std::string& skips) {
   const Plan plan = make_plan(spec("--dim 8 --depth 2 --batch 8 --strategy single --microbatches 1 --dtype amp-fp16"));
   DrawnProgram program(plan, {0, 10, 60, 20, 60, 30, 90, 50});
   program.skips = skips;
-  return measure(plan, options_of(1, 4, 3), program, "", nullptr);
+  return measure_run(plan, options_of(1, 4, 3), program, "", nullptr);
 }
 
 }  // namespace

@@ -30,39 +30,39 @@ Curve link() {
 
 TEST_CASE("measured sizes are read as they are, and between them log(time) is straight in log(size)", "[curve]") {
   const Curve curve = curve_of({{100, 10}, {400, 40}, {1600, 40}});
-  CHECK(read(curve, 100).time_ns == 10);
-  CHECK(read(curve, 400).time_ns == 40);
-  CHECK(read(curve, 200).time_ns == Approx(20));  // proportional
-  CHECK(read(curve, 800).time_ns == Approx(40));  // flat
-  CHECK_FALSE(read(curve, 200).extrapolated());
+  CHECK(read_curve(curve, 100).time_ns == 10);
+  CHECK(read_curve(curve, 400).time_ns == 40);
+  CHECK(read_curve(curve, 200).time_ns == Approx(20));  // proportional
+  CHECK(read_curve(curve, 800).time_ns == Approx(40));  // flat
+  CHECK_FALSE(read_curve(curve, 200).extrapolated());
   CHECK(interpolate_log_log(3, 1, 2, 9, 18) == Approx(6));
 }
 
 TEST_CASE("below the range: the smallest latency, marked, nothing takes no time", "[curve]") {
   const Curve curve = curve_of({{1 * MiB, 30}, {2 * MiB, 28}, {4 * MiB, 60}});
-  CHECK(read(curve, 0).time_ns == 0);
-  CHECK_FALSE(read(curve, 0).extrapolated());
+  CHECK(read_curve(curve, 0).time_ns == 0);
+  CHECK_FALSE(read_curve(curve, 0).extrapolated());
   for (const std::int64_t bytes : {std::int64_t{1}, 64 * KiB, MiB - 1}) {
-    CHECK(read(curve, bytes).time_ns == 28);
-    CHECK(read(curve, bytes).range == CurveRange::below);
+    CHECK(read_curve(curve, bytes).time_ns == 28);
+    CHECK(read_curve(curve, bytes).range == CurveRange::below);
   }
 }
 
 TEST_CASE("above the range: the last slope, marked", "[curve]") {
   const Curve curve = curve_of({{100, 10}, {200, 20}, {400, 60}});  // last slope .2 a unit
-  CHECK(read(curve, 800).time_ns == Approx(60 + 400 * 0.2));
-  CHECK(read(curve, 401).range == CurveRange::above);
+  CHECK(read_curve(curve, 800).time_ns == Approx(60 + 400 * 0.2));
+  CHECK(read_curve(curve, 401).range == CurveRange::above);
 }
 
 TEST_CASE("the last slope is not that of two close, noisy points", "[curve]") {
   const Curve curve = curve_of({{1000, 100}, {1990, 199}, {2000, 210}});
-  CHECK(read(curve, 4000).time_ns == Approx(210 + 2000 * 0.11));
+  CHECK(read_curve(curve, 4000).time_ns == Approx(210 + 2000 * 0.11));
 }
 
 TEST_CASE("a flat or a single last point still grows beyond", "[curve]") {
-  CHECK(read(curve_of({{100, 10}}), 1000).time_ns == Approx(100));
-  CHECK(read(curve_of({{100, 10}, {200, 10}}), 400).time_ns > 10);
-  CHECK(read(curve_of({{50, 5}, {100, 10}, {200, 10}}), 400).time_ns == Approx(10 + 200 * 5.0 / 150));
+  CHECK(read_curve(curve_of({{100, 10}}), 1000).time_ns == Approx(100));
+  CHECK(read_curve(curve_of({{100, 10}, {200, 10}}), 400).time_ns > 10);
+  CHECK(read_curve(curve_of({{50, 5}, {100, 10}, {200, 10}}), 400).time_ns == Approx(10 + 200 * 5.0 / 150));
 }
 
 TEST_CASE("big messages: positive, increasing, no overflow, proportional where bandwidth rules", "[curve]") {
@@ -70,20 +70,20 @@ TEST_CASE("big messages: positive, increasing, no overflow, proportional where b
   double last = 0;
   for (const std::int64_t bytes :
        {(1LL << 31) - 1, 1LL << 31, (1LL << 32) + 1, 6467616768LL, 12935233536LL, 1LL << 40, 1LL << 62}) {
-    const CurveReading reading = read(curve, bytes);
+    const CurveReading reading = read_curve(curve, bytes);
     CHECK(reading.time_ns > last);
     CHECK(reading.time_ns == Approx(10e3 + static_cast<double>(bytes) / 100));
     CHECK(reading.extrapolated());
     last = reading.time_ns;
   }
-  CHECK(read(curve, 12935233536LL).time_ns / read(curve, 6467616768LL).time_ns == Approx(2).epsilon(0.001));
+  CHECK(read_curve(curve, 12935233536LL).time_ns / read_curve(curve, 6467616768LL).time_ns == Approx(2).epsilon(0.001));
 }
 
 TEST_CASE("a curve that does not decrease is read without decrease, within and beyond", "[curve]") {
   const Curve curve = curve_of({{10, 5}, {20, 5}, {30, 5.5}, {1000, 70}, {1100, 70}});
   double last = 0;
   for (std::int64_t size = 0; size < 5000; ++size) {
-    const double time = read(curve, size).time_ns;
+    const double time = read_curve(curve, size).time_ns;
     CHECK(time >= last);
     if (size > 0) CHECK(time > 0);
     last = time;
@@ -139,8 +139,8 @@ TEST_CASE("the same time in any unit is the same number", "[curve]") {
 }
 
 TEST_CASE("reading nothing, or a negative size, is a bug", "[curve]") {
-  CHECK_THROWS_AS(read(Curve{}, 1), std::invalid_argument);
-  CHECK_THROWS_AS(read(curve_of({{1, 1}}), -1), std::invalid_argument);
+  CHECK_THROWS_AS(read_curve(Curve{}, 1), std::invalid_argument);
+  CHECK_THROWS_AS(read_curve(curve_of({{1, 1}}), -1), std::invalid_argument);
 }
 
 }  // namespace

@@ -108,7 +108,7 @@ struct Priced {
   PricedWork priced;
 
   Priced(DataParallelProfile builder, const std::string& flags)
-      : profile(builder.done()), plan(make_plan(spec(flags))), priced(price(plan, profile)) {}
+      : profile(builder.done()), plan(make_plan(spec(flags))), priced(price_by_profile(plan, profile)) {}
 
   /// The only work of this kind (that matches).
   std::size_t work(TaskKind kind, const std::function<bool(const Work&)>& matches) const {
@@ -351,7 +351,7 @@ TEST_CASE(
   CHECK(copy_in(two) == 366);
   // One process with a thread a GPU waits for its own threads, not for the slowest of several.
   CHECK(forward(Priced(builder, "--strategy dp --dim 64 --depth 2 --gpus 2 --batch 16")) == 2000);
-  const PricedWork slow = price(one.plan, one.profile, HostSpeed::slow);
+  const PricedWork slow = price_by_profile(one.plan, one.profile, HostSpeed::slow);
   CHECK(slow.costs[one.work(TaskKind::forward, [](const Work&) { return true; })].issue_ns == 8000);
 }
 
@@ -392,7 +392,7 @@ TEST_CASE("a step that GPUs bound is longer by what the forward is late after th
   // behind it.
   CHECK(step_us(gpu_bound + " --delay-ms 5", with) == step_us(gpu_bound + " --delay-ms 5", without) + 4 + 2);
   // DataParallel's threads wait for each other: left as they are.
-  CHECK(price(make_plan(spec(kDp)), with).pauses.empty());
+  CHECK(price_by_profile(make_plan(spec(kDp)), with).pauses.empty());
 }
 
 TEST_CASE("one GPU's Reducer calls allreduce: in the time of a group of one, or of a larger one, which is said",

@@ -31,7 +31,7 @@ TEST_CASE("keys of every probe survive a file", "[measured_key]") {
     nlohmann::ordered_json written = {{"probe", to_string(key.probe)}};
     write_key(key, true, written);
     CHECK(written.dump() == text);
-    CHECK_NOTHROW(check(key, "k"));
+    CHECK_NOTHROW(check_key(key, "k"));
   }
 }
 

@@ -61,7 +61,7 @@ TEST_CASE("a whole backward by the length of its stage: T(1) and the slope to T(
   b.quiet_host();
   const CostProfile profile = b.done();
   const Plan plan = make_plan(spec(kTwoGpus));  // stages of 3 and 2 layers
-  const PricedWork priced = price(plan, profile);
+  const PricedWork priced = price_by_profile(plan, profile);
   const auto backward_us = [&](std::int32_t first_layer) {
     return static_cast<double>(cost_of(plan, priced,
                                        [&](const Work& work) {
@@ -80,7 +80,7 @@ TEST_CASE("a plan on two GPUs, every piece of work priced from the profile", "[p
   b.quiet_host();
   const CostProfile profile = b.done();
   const Plan plan = make_plan(spec(kTwoGpus));  // stages of 3 and 2 layers, micro-batches of 16
-  const PricedWork priced = price(plan, profile);
+  const PricedWork priced = price_by_profile(plan, profile);
   CHECK(priced.warnings.empty());
   const auto device_us = [&](TaskKind kind, std::int32_t first_layer, bool accumulate) {
     return static_cast<double>(cost_of(plan, priced,
@@ -122,7 +122,7 @@ TEST_CASE("kernels share the device time by duration and the issue time evenly",
   b.quiet_host();
   const CostProfile profile = b.done();
   const Plan plan = make_plan(spec("--gpus 1 --depth 2 --dim 64 --batch 16 --microbatches 1"));
-  const PricedWork priced = price(plan, profile);
+  const PricedWork priced = price_by_profile(plan, profile);
   const TaskCost cost = cost_of(plan, priced, [](const Work& work) { return work.kind == TaskKind::forward; });
   const std::vector<std::int64_t> issue(6, 3000);
   const std::vector<std::int64_t> device = {6000, 2000, 2000, 6000, 2000, 2000};
@@ -135,7 +135,7 @@ TEST_CASE("rounding to nanoseconds does not add up: the sum of 1000 layers is ri
   b.profile.curves.front().curve.points[0].time_ns = 10000.4;
   const CostProfile profile = b.done();
   const Plan plan = make_plan(spec("--gpus 1 --depth 1000 --dim 64 --batch 16 --microbatches 1"));
-  const PricedWork priced = price(plan, profile);
+  const PricedWork priced = price_by_profile(plan, profile);
   CHECK(cost_of(plan, priced, [](const Work& work) { return work.kind == TaskKind::forward; }).device_ns == 10000400);
 }
 
@@ -150,7 +150,7 @@ TEST_CASE("host constants: launch latency before the first kernel, issue of tran
   b.host("wait_issue", 2);
   const CostProfile profile = b.done();
   const Plan plan = make_plan(spec(kTwoGpus));
-  const PricedWork priced = price(plan, profile);
+  const PricedWork priced = price_by_profile(plan, profile);
   CHECK(priced.warnings.empty());
   CHECK(priced.step_overhead_ns == 50000);
   const TaskCost forward =
@@ -170,7 +170,7 @@ TEST_CASE("NCCL: both ends are issued, the wait is counted with the receive", "[
   b.host("wait_issue", 2).key.transport = "nccl";
   const CostProfile profile = b.done();
   const Plan plan = make_plan(spec(kTwoGpus + "--transport nccl"));
-  const PricedWork priced = price(plan, profile);
+  const PricedWork priced = price_by_profile(plan, profile);
   CHECK(cost_of(plan, priced, [](const Work& w) { return w.kind == TaskKind::send_forward; }).issue_ns == 10000);
   CHECK(cost_of(plan, priced, [](const Work& w) { return w.kind == TaskKind::receive_forward; }).issue_ns == 12000);
 }
@@ -182,7 +182,7 @@ TEST_CASE("a pair of workers that was not measured: the median of the pairs, sai
   const CostProfile profile = b.done();  // 0 -> 1: 5, 1 -> 0: 6, 0 -> 2: 9 us at 1 KiB
   const Plan plan =
       make_plan(spec("--gpus 4 --depth 4 --dim 64 --batch 4 --microbatches 1 --schedule gpipe"));  // 1 KiB
-  const PricedWork priced = price(plan, profile);
+  const PricedWork priced = price_by_profile(plan, profile);
   const TaskCost send =
       cost_of(plan, priced, [](const Work& w) { return w.kind == TaskKind::send_forward && w.from_worker == 2; });
   CHECK(send.device_ns == 6000);
@@ -195,7 +195,7 @@ TEST_CASE("what the profile lacks is refused with what it has", "[price]") {
   const CostProfile profile = b.done();
   const auto refusal = [&](const std::string& flags) {
     try {
-      price(make_plan(spec(kTwoGpus + flags)), profile);
+      price_by_profile(make_plan(spec(kTwoGpus + flags)), profile);
     } catch (const InputError& error) {
       return std::string(error.what());
     }
@@ -205,14 +205,15 @@ TEST_CASE("what the profile lacks is refused with what it has", "[price]") {
   CHECK(refusal("--optimizer adam") == "--optimizer: found adam, expected what profile test has: sgd");
   CHECK(refusal("--transport nccl") == "--transport: found nccl, expected what profile test has: copy");
   const CostProfile empty = ProfileBuilder().done();
-  CHECK_THROWS_AS(price(make_plan(spec(kTwoGpus)), empty), InputError);
+  CHECK_THROWS_AS(price_by_profile(make_plan(spec(kTwoGpus)), empty), InputError);
 }
 
 TEST_CASE("a profile without a loss cannot price a training step", "[price]") {
   ProfileBuilder b = builder();
   std::erase_if(b.profile.curves, [](const MeasuredCurve& curve) { return curve.key.probe == Probe::loss; });
   const CostProfile profile = b.done();
-  CHECK_THROWS_WITH(price(make_plan(spec(kTwoGpus)), profile), ContainsSubstring("no measurement of the loss"));
+  CHECK_THROWS_WITH(price_by_profile(make_plan(spec(kTwoGpus)), profile),
+                    ContainsSubstring("no measurement of the loss"));
 }
 
 TEST_CASE("extrapolated, missing and doubtful things are in the warnings, each kind once", "[price]") {
@@ -220,7 +221,7 @@ TEST_CASE("extrapolated, missing and doubtful things are in the warnings, each k
   b.profile.warnings = {"not synchronised? something"};
   const CostProfile profile = b.done();
   const Plan plan = make_plan(spec("--gpus 2 --depth 4 --dim 128 --batch 64 --microbatches 2 --schedule gpipe"));
-  const PricedWork priced = price(plan, profile);
+  const PricedWork priced = price_by_profile(plan, profile);
   CHECK(priced.warnings ==
         std::vector<std::string>{
             "extrapolated: dim 128 beyond the only one measured, 64",
@@ -241,7 +242,7 @@ TEST_CASE("messages beyond any size measured: never free, never negative", "[pri
     for (Work& work : plan.graph.works) {
       if (is_transfer(work.kind)) work.bytes = bytes;
     }
-    const PricedWork priced = price(plan, profile);
+    const PricedWork priced = price_by_profile(plan, profile);
     const TaskCost send = cost_of(plan, priced, [](const Work& w) { return w.kind == TaskKind::send_forward; });
     CHECK(send.device_ns > last);
     last = send.device_ns;
@@ -269,7 +270,7 @@ TEST_CASE("on CPU the host is the device: occupied until the work is done, and n
   }
   const CostProfile profile = b.done();
   const Plan plan = make_plan(spec(kTwoGpus));
-  const PricedWork priced = price(plan, profile);
+  const PricedWork priced = price_by_profile(plan, profile);
   CHECK(priced.warnings.empty());
   CHECK(cost_of(plan, priced, [](const Work& w) { return w.kind == TaskKind::forward && w.first_layer == 0; }) ==
         TaskCost{30000, 30000, 0, 30000});
@@ -286,7 +287,7 @@ TEST_CASE("zero_grad is part of the optimizer's work where it was measured", "[p
   b.add(key, {{1000, 1}, {1000000, 1}});
   const CostProfile profile = b.done();
   const Plan plan = make_plan(spec("--gpus 1 --depth 1 --dim 64 --batch 16 --microbatches 1"));
-  const PricedWork priced = price(plan, profile);
+  const PricedWork priced = price_by_profile(plan, profile);
   CHECK(cost_of(plan, priced, [](const Work& w) { return w.kind == TaskKind::optimizer; }).device_ns == 3000);
 }
 

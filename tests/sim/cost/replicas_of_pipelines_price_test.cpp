@@ -33,13 +33,13 @@ TEST_CASE("Copies between stages hold no multiprocessors beside the kernels of t
     INFO(schedule);
     const Plan plan = make_plan(spec(
         "--gpus 4 --pp 2 --dp 2 --dim 64 --depth 4 --batch 512 --microbatches 8 --schedule " + std::string(schedule)));
-    const PricedWork priced = price(plan, profile);
+    const PricedWork priced = price_by_profile(plan, profile);
     REQUIRE(priced.shared.count == 132);
     for (std::size_t w = 0; w < plan.graph.works.size(); ++w) {
       if (is_transfer(plan.graph.works[w].kind)) CHECK(priced.shared.kernels[w].empty());
       if (is_compute(plan.graph.works[w].kind)) CHECK_FALSE(priced.shared.kernels[w].empty());
     }
     // Blocks are not known here, so that nothing waits for a place: the times are those without sharing.
-    CHECK(run(plan.graph, priced.costs, &priced.shared) == run(plan.graph, priced.costs));
+    CHECK(run_graph(plan.graph, priced.costs, &priced.shared) == run_graph(plan.graph, priced.costs));
   }
 }

@@ -30,7 +30,7 @@ struct Shared {
                                           : std::vector<KernelCost>{});
       costs.push_back(device_only(collective ? all_reduce.device_ns : compute ? kernel.device_ns : 0));
     }
-    times = run(plan.graph, costs, &shared);
+    times = run_graph(plan.graph, costs, &shared);
   }
 
   TaskTimes of(TaskKind kind, std::uint32_t part) const {
@@ -190,5 +190,5 @@ TEST_CASE("where nothing is long enough to meet, sharing changes nothing") {
   std::vector<TaskCost> costs;
   for (const Work& work : shared.plan.graph.works)
     costs.push_back(device_only(is_compute(work.kind) ? kernel.device_ns : 0));
-  CHECK(shared.times == sweep(shared.plan.graph, costs));
+  CHECK(shared.times == sweep_graph(shared.plan.graph, costs));
 }

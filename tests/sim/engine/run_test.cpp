@@ -124,7 +124,7 @@ TEST_CASE("every schedule, P and M up to 16: sweep agrees with the engine") {
         if (!schedule.takes({p, schedule.default_chunks, m})) continue;
         const Simulated s = simulate(flags(std::string(schedule.name), p, m));
         INFO(schedule.name << " P " << p << " M " << m);
-        CHECK(sweep(s.plan.graph, price_synthetic(s.plan, *s.plan.spec.synthetic)) == s.times);
+        CHECK(sweep_graph(s.plan.graph, price_synthetic(s.plan, *s.plan.spec.synthetic)) == s.times);
       }
     }
   }
@@ -142,7 +142,7 @@ TEST_CASE("naive, gpipe, 1f1b, P and M up to 16: closed form, obvious reference,
         CHECK(reference_makespan(schedule, p, m, 1, 2) == closed);
         CHECK(reference_makespan(schedule, p, m, 3, 1) ==
               makespan_ms(flags(std::string(schedule.name), p, m, "--tf 3 --tb 1")));
-        CHECK(sweep(s.plan.graph, price_synthetic(s.plan, *s.plan.spec.synthetic)) == s.times);
+        CHECK(sweep_graph(s.plan.graph, price_synthetic(s.plan, *s.plan.spec.synthetic)) == s.times);
       }
     }
   }
@@ -163,10 +163,10 @@ TEST_CASE("engine and sweep agree for random costs, hosts, transports") {
           for (auto& d : device) d = static_cast<std::int64_t>(random() % 50);
           c = collapse(issue, device);
         }
-        CHECK(run(plan.graph, costs) == sweep(plan.graph, costs));
+        CHECK(run_graph(plan.graph, costs) == sweep_graph(plan.graph, costs));
         std::vector<std::int64_t> delays(plan.graph.tasks.size());
         for (auto& delay : delays) delay = static_cast<std::int64_t>(random() % 30);
-        CHECK(run(plan.graph, costs, nullptr, delays) == sweep(plan.graph, costs, delays));
+        CHECK(run_graph(plan.graph, costs, nullptr, delays) == sweep_graph(plan.graph, costs, delays));
       }
     }
   }
@@ -181,7 +181,7 @@ TEST_CASE("a host that issues slowly holds the device back") {
     const bool optimizer = plan.graph.works[w].kind == TaskKind::optimizer;
     costs[w] = optimizer ? TaskCost{} : collapse(std::vector<std::int64_t>{10, 10}, std::vector<std::int64_t>{3, 3});
   }
-  const std::vector<TaskTimes> times = run(plan.graph, costs);
+  const std::vector<TaskTimes> times = run_graph(plan.graph, costs);
   CHECK(times[0] == TaskTimes{10, 23});
   CHECK(times[1] == TaskTimes{30, 43});
 }
@@ -205,7 +205,7 @@ TEST_CASE("tasks of a group start when ready and end together") {
   add(transfer, 1, group, TaskKind::receive_forward);
   const TaskGraph graph = std::move(builder).build(2, 2);
   const std::vector<TaskCost> costs = {device_only(5), device_only(4), device_only(9)};
-  CHECK(run(graph, costs) == std::vector<TaskTimes>{{0, 5}, {5, 13}, {0, 9}, {9, 13}});
+  CHECK(run_graph(graph, costs) == std::vector<TaskTimes>{{0, 5}, {5, 13}, {0, 9}, {9, 13}});
 }
 
 TEST_CASE("a deadlock is named, task by task") {
@@ -222,10 +222,10 @@ TEST_CASE("a deadlock is named, task by task") {
   add(1, a, TaskKind::receive_forward, 1);
   const TaskGraph graph = std::move(builder).build(2, 2);
   const std::vector<TaskCost> costs(graph.works.size(), device_only(1));
-  CHECK_THROWS_AS(run(graph, costs), CannotRun);
-  CHECK_THROWS_WITH(run(graph, costs), ContainsSubstring("deadlock") && ContainsSubstring("worker 0 0SEND_F2") &&
-                                           ContainsSubstring("worker 1 0RECV_F1"));
-  CHECK_THROWS_AS(sweep(graph, costs), CannotRun);
+  CHECK_THROWS_AS(run_graph(graph, costs), CannotRun);
+  CHECK_THROWS_WITH(run_graph(graph, costs), ContainsSubstring("deadlock") && ContainsSubstring("worker 0 0SEND_F2") &&
+                                                 ContainsSubstring("worker 1 0RECV_F1"));
+  CHECK_THROWS_AS(sweep_graph(graph, costs), CannotRun);
 }
 
 TEST_CASE("the same input gives the same times, twenty times") {

@@ -95,7 +95,7 @@ TEST_CASE("Sleeps are not the host's issue: they stay") {
       make_plan(spec("--strategy ddp --gpus 2 --depth 4 --dim 8192 --batch 64 --tf 4 --tb 8 --tcomm 8 --delay-ms 10 "
                      "--straggler 0:20"));
   const PricedWork priced = without_host(plan, {price_synthetic(plan, *plan.spec.synthetic), {}, 5'000, {}});
-  const std::vector<TaskTimes> times = run(plan.graph, priced.costs);
+  const std::vector<TaskTimes> times = run_graph(plan.graph, priced.costs);
   std::int64_t last_ns = 0;
   for (const TaskTimes& task : times) last_ns = std::max(last_ns, task.end_ns);
   CHECK(static_cast<double>(last_ns) == Approx(20e6 + 10e6 + 8e6 + 2e6).epsilon(1e-3));  // the delay hides the forward
@@ -111,7 +111,7 @@ TEST_CASE("Validation: runs that the host bounds have a table and a summary of t
       write_measured(folder, profile, "--dim 64 --depth 16 --batch 256 --microbatches 1", 1 / 1.02);
   const std::string larger =
       write_measured(folder, profile, "--dim 64 --depth 32 --batch 256 --microbatches 1", 1 / 0.99);
-  const Validation validation = validate({small, larger, large}, std::nullopt);
+  const Validation validation = validate_runs({small, larger, large}, std::nullopt);
   REQUIRE(validation.runs.size() == 3);
   CHECK(validation.runs[0].path == large);
   CHECK(validation.runs[1].path == larger);

@@ -43,7 +43,7 @@ TEST_CASE("errors against measured medians, worst first") {
       write_measured(folder, "tiny", common + "--microbatches 4 --schedule gpipe", 1.0),
       write_measured(folder, "tiny", common + "--microbatches 4 --schedule 1f1b", 0.8),
       write_measured(folder, "tiny", common + "--microbatches 1 --strategy mp", 1.1)};
-  const Validation validation = validate(paths, std::nullopt);
+  const Validation validation = validate_runs(paths, std::nullopt);
   REQUIRE(validation.runs.size() == 3);
   CHECK(validation.runs[0].path == paths[1]);
   CHECK(validation.runs[0].error_percent == Approx(25));
@@ -72,7 +72,7 @@ TEST_CASE("two runs that are called the same have their folders in their names")
   std::filesystem::copy_file(here, there / std::filesystem::path(here).filename());
   const std::string name = std::filesystem::path(here).stem().string();
   std::vector<std::string> names;
-  for (const ValidatedRun& run : validate({here, other, (there / (name + ".json")).string()}, std::nullopt).runs)
+  for (const ValidatedRun& run : validate_runs({here, other, (there / (name + ".json")).string()}, std::nullopt).runs)
     names.push_back(run.name);
   std::sort(names.begin(), names.end());
   std::vector<std::string> expected = {std::filesystem::path(other).stem().string(), "runs/" + name,
@@ -90,33 +90,33 @@ TEST_CASE("each machine has its own profile, one may be given for all") {
   save_profile(slow, folder.write("two/profile.json", ""));
   const std::string flags = "--dim 64 --depth 1 --batch 256 --microbatches 1";
   const std::string a = write_measured(folder, "one", flags, 1), b = write_measured(folder, "two", flags, 1);
-  const Validation own = validate({a, b}, std::nullopt);
+  const Validation own = validate_runs({a, b}, std::nullopt);
   CHECK(own.runs[0].profile_name == "slow");
   CHECK(own.runs[0].error_percent == Approx(100 * (547.0 / 554 - 1)));
   CHECK(own.runs[1].profile_name == "tiny");
   CHECK_THAT(validation_text(own), ContainsSubstring("profile slow"));
-  const Validation given = validate({a, b}, folder / "one/profile.json");
+  const Validation given = validate_runs({a, b}, folder / "one/profile.json");
   CHECK(given.step_time().max == Approx(0).margin(1e-9));
 }
 
 TEST_CASE("summary of errors") {
-  CHECK(summarize({}).runs == 0);
-  CHECK(summarize({-3, 1}).median == 2);
-  CHECK(summarize({-3, 1}).mean == 2);
-  CHECK(summarize({-3, 1, 2}).max == 3);
-  CHECK(summarize({-3, 1, 2}).median == 2);
+  CHECK(summarize_errors({}).runs == 0);
+  CHECK(summarize_errors({-3, 1}).median == 2);
+  CHECK(summarize_errors({-3, 1}).mean == 2);
+  CHECK(summarize_errors({-3, 1, 2}).max == 3);
+  CHECK(summarize_errors({-3, 1, 2}).median == 2);
 }
 
 TEST_CASE("what cannot be validated is named") {
   const TemporaryFolder folder;
   const std::string flags = "--dim 64 --depth 1 --batch 256 --microbatches 1";
   const std::string lonely = write_measured(folder, "lonely", flags, 1);
-  CHECK_THROWS_WITH(validate({lonely}, std::nullopt), ContainsSubstring(lonely + ": found no profile"));
+  CHECK_THROWS_WITH(validate_runs({lonely}, std::nullopt), ContainsSubstring(lonely + ": found no profile"));
   save_profile(tiny_profile(), folder / "lonely/profile.json");
-  CHECK_NOTHROW(validate({lonely}, std::nullopt));
-  CHECK_THROWS_WITH(validate({lonely, lonely}, std::nullopt), ContainsSubstring("the run given twice"));
+  CHECK_NOTHROW(validate_runs({lonely}, std::nullopt));
+  CHECK_THROWS_WITH(validate_runs({lonely, lonely}, std::nullopt), ContainsSubstring("the run given twice"));
   const CostProfile profile = tiny_profile();
   write_run(predict(spec(flags), &profile), lonely);
-  CHECK_THROWS_WITH(validate({lonely}, std::nullopt), ContainsSubstring(lonely + ": found a predicted run"));
-  CHECK_THROWS_AS(validate({lonely}, std::nullopt), InputError);
+  CHECK_THROWS_WITH(validate_runs({lonely}, std::nullopt), ContainsSubstring(lonely + ": found a predicted run"));
+  CHECK_THROWS_AS(validate_runs({lonely}, std::nullopt), InputError);
 }
