@@ -29,7 +29,7 @@ ALLOWED = {
     "sim/spec": "sim/io sim/model",
     "sim/plan": "sim/io sim/model sim/spec",
     "sim/timeline": "sim/plan",
-    "sim/cost": "sim/io sim/model/dtype.hpp sim/spec sim/plan",
+    "sim/cost": "sim/io sim/model sim/spec sim/plan",
     # Of costs the values, not where they come from.
     "sim/engine": "sim/io sim/plan sim/timeline sim/cost/task_cost.hpp sim/cost/host_pauses.hpp",
     "sim/memory": "sim/plan",
@@ -42,7 +42,7 @@ ALLOWED = {
     "sim/tool": "sim/io sim/spec sim/cost sim/run sim/predict sim/study sim/report",
     "runtime/device": "sim/io sim/plan",
     "runtime/comm": "sim/io sim/spec sim/plan",
-    "runtime/model": "runtime/device sim/io sim/spec sim/plan",
+    "runtime/model": "runtime/device sim/io sim/model sim/spec sim/plan",
     "runtime/trace": "runtime/device sim/io sim/plan sim/timeline",
     "runtime/executor": "runtime/comm runtime/trace sim/io sim/plan",
     "runtime/program": "runtime/device runtime/comm runtime/model runtime/trace runtime/executor sim/io sim/plan",

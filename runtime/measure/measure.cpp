@@ -254,8 +254,8 @@ Quartiles quartiles(std::vector<double> values) {
   return {at(0.25), at(0.5), at(0.75)};
 }
 
-RunResult measure(const Plan& plan, const RuntimeOptions& options, StepProgram& program, const std::string& command,
-                  Rendezvous* rendezvous, const StepsDone& steps_done) {
+RunResult measure_run(const Plan& plan, const RuntimeOptions& options, StepProgram& program, const std::string& command,
+                      Rendezvous* rendezvous, const StepsDone& steps_done) {
   SpanRecorder recorder(plan.graph, options);
   Stopwatch stopwatch(plan, options, program, rendezvous, steps_done);
   RunRecord record;

@@ -54,7 +54,7 @@ using StepsDone = std::function<void(std::int64_t done, std::int64_t of)>;
 /// `command`: goes into the environment. With `rendezvous` (workers are processes; options.rank is this one), only the
 /// result of worker 0 is complete. Throws CannotRun, naming the step, if the loss is not a finite number; and if every
 /// measured or every recorded step was skipped: there is no time of a step then.
-RunResult measure(const Plan& plan, const RuntimeOptions& options, StepProgram& program, const std::string& command,
-                  Rendezvous* rendezvous, const StepsDone& steps_done = {});
+RunResult measure_run(const Plan& plan, const RuntimeOptions& options, StepProgram& program, const std::string& command,
+                      Rendezvous* rendezvous, const StepsDone& steps_done = {});
 
 }  // namespace pdl

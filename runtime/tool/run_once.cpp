@@ -133,9 +133,9 @@ nlohmann::json check_losses(const Plan& plan, RuntimeOptions options, Rendezvous
 /// Of workers that are processes the first one shows how far they are.
 RunResult measure_with_progress(const Plan& plan, const RuntimeOptions& options, StepProgram& program,
                                 const std::string& command, Rendezvous* rendezvous) {
-  if (options.rank > 0) return measure(plan, options, program, command, rendezvous);
+  if (options.rank > 0) return measure_run(plan, options, program, command, rendezvous);
   ProgressBar bar("pdl-run", std::chrono::minutes(1));
-  return measure(plan, options, program, command, rendezvous, [&](std::int64_t done, std::int64_t of) {
+  return measure_run(plan, options, program, command, rendezvous, [&](std::int64_t done, std::int64_t of) {
     bar.show(static_cast<double>(done) / static_cast<double>(of),
              std::to_string(done) + " of " + std::to_string(of) + " steps");
   });

@@ -234,12 +234,12 @@ OperationTime LayerTimes::by_numbers(const Family& family, const MeasuredKey& la
   for (const MeasuredCurve* shape : family.shapes) {
     const Curve& curve = shape->curve;
     if (shape->key.layer != layer.layer || layer.size < curve.least() || layer.size > curve.largest()) continue;
-    return {read(curve, layer.size).time_ns, read_issue_ns(curve, layer.size, host_quantile_),
+    return {read_curve(curve, layer.size).time_ns, read_issue_ns(curve, layer.size, host_quantile_),
             &nearest_point(curve, layer.size).kernels};
   }
   const Curve& curve = family.by_numbers;
   const std::int64_t size = numbers(layer, layer.size);
-  const OperationTime time{read(curve, size).time_ns, read_issue_ns(curve, size, host_quantile_),
+  const OperationTime time{read_curve(curve, size).time_ns, read_issue_ns(curve, size, host_quantile_),
                            &nearest_point(curve, size).kernels};
   if (size >= curve.least() && size <= curve.largest()) return time;
   notices_.extrapolated("rows x width of " + std::string(layer.layer.kind->name), size, curve.least(), curve.largest());

@@ -299,7 +299,7 @@ class Pricer {
 
 }  // namespace
 
-PricedWork price(const Plan& plan, const CostProfile& profile, HostSpeed host) {
+PricedWork price_by_profile(const Plan& plan, const CostProfile& profile, HostSpeed host) {
   const double usual = quantile_of_slowest(plan.parallel.program == Program::ddp ? plan.graph.workers : 1);
   return Pricer(plan, profile, host == HostSpeed::slow ? kSlowHost : usual).price();
 }

@@ -105,7 +105,7 @@ void add_groups(const Validation& validation, std::string (*group_of)(const Vali
     if (!run.host_bound()) errors[group_of(run)].push_back(run.error_percent);
   }
   if (errors.size() < 2) return;
-  for (const auto& [group, of_group] : errors) groups.push_back({group, summarize(of_group)});
+  for (const auto& [group, of_group] : errors) groups.push_back({group, summarize_errors(of_group)});
 }
 
 }  // namespace
@@ -162,7 +162,7 @@ std::vector<ErrorsOfGroup> Validation::step_time_by_group() const {
   return groups;
 }
 
-Validation validate(const std::vector<std::string>& paths, const std::optional<std::string>& profile) {
+Validation validate_runs(const std::vector<std::string>& paths, const std::optional<std::string>& profile) {
   std::map<std::string, CostProfile> profiles;
   Validation validation;
   for (const std::string& path : paths) {

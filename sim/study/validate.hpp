@@ -1,6 +1,6 @@
 // Measured runs against predictions of the same configurations: how far off the simulator is.
 //
-//   Validation validation = validate({"data/h200x2/runs/mp_gpus2_....json"}, std::nullopt);
+//   Validation validation = validate_runs({"data/h200x2/runs/mp_gpus2_....json"}, std::nullopt);
 //   validation.step_time()      runs 1, mean 0.1, median 0.1, max 0.1 per cent
 //
 // error = (predicted - measured median) / measured median. Worst first. A run is predicted from its settings and a

@@ -21,7 +21,7 @@ const Samples& small_samples() {
     options.dims = {16};
     options.rows = {2};
     options.dtypes = {Dtype::fp32, Dtype::amp_bf16};
-    return probe(options);
+    return probe_host(options);
   }();
   return samples;
 }
@@ -112,9 +112,9 @@ TEST_CASE("data types that a CPU does not have, or twice: refused", "[probe]") {
   ProbeOptions options;
   options.device = "cpu";
   options.dtypes = {Dtype::tf32};
-  CHECK_THROWS_WITH(probe(options), ContainsSubstring("tf32 on CPU"));
+  CHECK_THROWS_WITH(probe_host(options), ContainsSubstring("tf32 on CPU"));
   options.dtypes = {Dtype::fp32, Dtype::fp32};
-  CHECK_THROWS_WITH(probe(options), ContainsSubstring("fp32 twice"));
+  CHECK_THROWS_WITH(probe_host(options), ContainsSubstring("fp32 twice"));
   const TemporaryFolder folder;
   const Process unknown = run_program("pdl-calibrate", "--device cpu --dtypes fp64 --out p.json", folder);
   CHECK(unknown.exit_code == 2);

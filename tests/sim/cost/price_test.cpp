@@ -257,7 +257,7 @@ TEST_CASE("a step of centuries is refused, not wrapped round", "[price]") {
   Plan plan = make_plan(spec(kTwoGpus));
   for (Work& work : plan.graph.works) work.rows = std::int64_t{1} << 50;
   for (Layer& layer : plan.spec.model.layers) layer = linear_relu(1 << 20, 1 << 20);
-  CHECK_THROWS_WITH(price(plan, profile), ContainsSubstring("100 years"));
+  CHECK_THROWS_WITH(price_by_profile(plan, profile), ContainsSubstring("100 years"));
 }
 
 TEST_CASE("on CPU the host is the device: occupied until the work is done, and no host constants are missed",

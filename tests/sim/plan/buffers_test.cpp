@@ -31,7 +31,7 @@ TEST_CASE("a buffer is never needed by two micro-batches at once") {
         std::vector<TaskCost> costs;
         for (std::size_t w = 0; w < plan.graph.works.size(); ++w)
           costs.push_back(device_only(1 + static_cast<std::int64_t>(w * 7919 % 101)));
-        const std::vector<TaskTimes> times = run(plan.graph, costs);
+        const std::vector<TaskTimes> times = run_graph(plan.graph, costs);
         const auto end_of = [&](TaskKind kind, int stage, int microbatch) {
           for (TaskId id = 0; id < times.size(); ++id) {
             const Task& t = plan.graph.tasks[id];

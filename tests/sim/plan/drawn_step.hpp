@@ -49,7 +49,7 @@ inline double step_ms(const std::string& flags, double issue_of_others, const st
     costs[w] = {device_ns, issue_ns, issue_ns, issue_ns + device_ns};
   }
   std::int64_t end_ns = 0;
-  for (const TaskTimes& task : run(plan.graph, costs)) end_ns = std::max(end_ns, task.end_ns);
+  for (const TaskTimes& task : run_graph(plan.graph, costs)) end_ns = std::max(end_ns, task.end_ns);
   return static_cast<double>(end_ns) / 1e6;
 }
 
