@@ -1,6 +1,6 @@
 // The operations of the one-thread programs that a device is probed for: LibTorch's modules under autograd.
 //
-//   AutogradOperations operations(linear_relu(4096, 4096), 512, "fp32", device, runtime);
+//   AutogradOperations operations(linear_relu(4096, 4096), 512, Dtype::fp32, device, runtime);
 //   for (const ComputeOperation& operation : operations.layers()) timer.time(operation.work, ...);
 //
 // A backward is run again and again over one kept graph of 4 layers (with input gradient) or 1 layer (without).

@@ -130,7 +130,7 @@ std::vector<ComputeOperation> RowWisePipelineOperations::list() {
   PipelineStage* middle = middle_.get();
   PipelineStage* first = first_.get();
   const auto key = [&](const char* operation, bool accumulate, bool input_gradient) {
-    return layer_key(layer_, rows_, to_string(Dtype::fp32), operation, accumulate, input_gradient);
+    return layer_key(layer_, rows_, Dtype::fp32, operation, accumulate, input_gradient);
   };
   std::vector<ComputeOperation> list;
   list.push_back({key("forward", false, true), kMiddleLayers, [=] { middle->forward(0); }});

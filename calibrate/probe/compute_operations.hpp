@@ -1,6 +1,6 @@
 // The operations that a device is probed for, each as something to run and the key of its sample.
 //
-//   PipelineOperations operations(4096, 512, "fp32", device, runtime);
+//   PipelineOperations operations(4096, 512, Dtype::fp32, device, runtime);
 //   for (const ComputeOperation& operation : operations.list()) timer.time(operation.work, ...);
 //
 // They are the runtime's own stages: of 4 layers and of 1 layer, from the middle of a pipeline and from its start

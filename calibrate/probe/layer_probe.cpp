@@ -95,10 +95,10 @@ std::vector<std::int64_t> some_of(const std::vector<std::int64_t>& sizes) {
 /// Layers of row-wise kinds. TF32 is no other type for them.
 std::vector<Pass> row_wise_passes(const ProbeOptions& options) {
   std::vector<Pass> passes;
-  for (const std::string& dtype : options.dtypes) {
-    if (dtype_of(dtype) == Dtype::tf32) continue;
+  for (const Dtype dtype : options.dtypes) {
+    if (dtype == Dtype::tf32) continue;
     Pass pass = pass_of(options, dtype);
-    pass.name = "compute " + dtype + " row-wise";
+    pass.name = "compute " + to_string(dtype) + " row-wise";
     pass.row_wise_rows = some_of(options.rows);
     pass.rows.clear();
     pass.sustained_seconds = 0;  // the memory is not held back by the power limit
@@ -198,7 +198,7 @@ void for_each_operation(const Pass& pass, const RuntimeOptions& runtime, c10::De
   for (const Layer& layer : pass.row_wise) {
     for (const std::int64_t rows : pass.row_wise_rows) {
       visit_shape(1, to_text(layer) + ", " + std::to_string(rows) + " rows");
-      if (!is_amp(dtype_of(pass.dtype))) {
+      if (!is_amp(pass.dtype)) {
         const c10::InferenceMode without_autograd;
         RowWisePipelineOperations pipeline(layer, rows, device, runtime);
         visit_all(pipeline.list());

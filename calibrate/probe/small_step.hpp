@@ -2,7 +2,7 @@
 // LibTorch's modules and autograd as the DDP program runs them; with c10d's Reducer (a group of one rank, one bucket,
 // gradients as views of it, so that nothing is copied out) or without.
 //
-//   SmallStep step(8, device, runtime, "fp32", group);
+//   SmallStep step(8, device, runtime, Dtype::fp32, group);
 //   step.clear(); step.forward(); step.backward(); step.optimize();
 //
 // Not here: waiting for the device, except where GradScaler does; sleeps.

@@ -210,7 +210,7 @@ TEST_CASE("a row-wise kind is measured over rows x width: all its shapes are one
   b.add(norm(1000, 0), {{10, 12}, {1000, 800}});  // 10,000 and 1,000,000 numbers
   const CostProfile profile = b.done();
   Notices notices;
-  LayerTimes times(profile, "fp32", notices);
+  LayerTimes times(profile, Dtype::fp32, notices);
   CHECK(us(times, norm(100, 100)) == 8);  // as measured, though another shape of as many numbers took 12
   CHECK(us(times, norm(50, 20)) == 5);    // 1,000 numbers
   CHECK(us(times, norm(50, 200)) == 10);  // 10,000: the mean of both
@@ -228,15 +228,15 @@ TEST_CASE("a kind of layer that a profile has not measured is refused, and with 
   b.layer("forward", 1024, {{64, 20}});
   const CostProfile without = b.done();
   Notices notices;
-  LayerTimes times(without, "fp32", notices);
+  LayerTimes times(without, Dtype::fp32, notices);
   CHECK_THROWS_WITH(times.at(norm(8, 8)),
                     "profile test: found no layer of kind layer_norm, expected a profile that has measured this kind: "
                     "pdl-calibrate makes one");
   b.add(norm(8, 0), {{8, 3}});
   const CostProfile with = b.done();
-  LayerTimes fp32(with, "fp32", notices);
+  LayerTimes fp32(with, Dtype::fp32, notices);
   MeasuredKey key = norm(8, 8);
-  key.dtype = "tf32";
+  key.dtype = Dtype::tf32;
   CHECK(us(fp32, key) == 3);
 }
 
