@@ -34,6 +34,7 @@ PROGRAM = re.compile(r"(\w+=\S* )*(\.?[\w~./-]*/[\w.-]+|cmake|ctest|echo|git|mpi
 # Blocks that are no commands: document, how the first line begins.
 TEXT = [
     ("docs/design.md", "flags or scenario.json"),
+    ("docs/design.md", "--gpus 6 --dp 2"),
     ("docs/formats-run.md", "a.json: "),
     ("docs/formats-run.md", "pp-1f1b_gpus4"),
     ("docs/predictions_eight_gpus.md", "row  strategy"),

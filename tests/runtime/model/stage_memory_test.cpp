@@ -36,7 +36,7 @@ std::int64_t allocated_by(const Plan& plan, int worker) {
 std::int64_t temporary_bytes(const Plan& plan, int worker) {
   std::int64_t most = 0;
   for (const Stage& stage : plan.stages) {
-    for (std::int32_t l = 0; stage.worker == worker && l < stage.layer_count; ++l) {
+    for (std::int32_t l = 0; only_worker(stage) == worker && l < stage.layer_count; ++l) {
       const std::int64_t rows = *std::max_element(plan.microbatch_rows.begin(), plan.microbatch_rows.end());
       const PipelineTensors tensors = pipeline_tensors(layer_of(plan, stage.first_layer + l), rows);
       most = std::max({most, tensor_bytes(tensors.temporary_forward), tensor_bytes(tensors.temporary_backward)});
