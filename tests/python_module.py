@@ -50,7 +50,8 @@ def build_wheel(folder, environment):
     wheels = folder / "wheels"
     shutil.rmtree(wheels, ignore_errors=True)
     done = pip("wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", wheels, "--config-settings",
-               f"build-dir={folder / 'build'}", "--config-settings", "cmake.define.PDL_WERROR=ON", ROOT, env=environment,
+               f"build-dir={folder / 'build'}", "--config-settings", "cmake.define.PDL_WERROR=ON", "--config-settings",
+               "cmake.build-type=Debug", ROOT, env=environment,
                stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     if done.returncode:
         print(done.stdout)

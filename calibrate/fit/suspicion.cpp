@@ -63,6 +63,11 @@ double least_share(const std::string& operation, std::int64_t ranks) {
 std::optional<Rate> rate(const MeasuredKey& key, double time_ns, const CardLimits& limits) {
   const double seconds = time_ns / 1e9;
   const double size = static_cast<double>(key.size);
+  if (key.probe == Probe::layer && key.layer.kind->scaling == LayerScaling::row_wise) {
+    if (limits.memory_bytes_per_s <= 0 || layer_bytes(key) <= kBytesBeyondCaches) return std::nullopt;
+    return Rate{layer_bytes(key) / seconds, limits.memory_bytes_per_s, "B/s",
+                "what the memory of " + limits.card + " delivers"};
+  }
   if (key.probe == Probe::layer && key.dtype && limits.flops_per_s.contains(*key.dtype)) {
     return Rate{layer_flops(key) / seconds, limits.flops_per_s.at(*key.dtype), "FLOP/s",
                 "the peak of " + limits.card + " (" + dtype_word(key) + ")"};

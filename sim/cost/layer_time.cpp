@@ -145,6 +145,15 @@ double layer_bytes(const MeasuredKey& layer) {
   return bytes(layer.layer, work_of(layer));
 }
 
+void check_kind_is_measured(const Layer& layer, const CostProfile& profile) {
+  if (layer.kind == linear_relu(1, 1).kind) return;
+  const auto curves = profile.of(Probe::layer);
+  const auto same_kind = [&](const MeasuredCurve& measured) { return measured.key.layer.kind == layer.kind; };
+  if (std::any_of(curves.begin(), curves.end(), same_kind)) return;
+  throw InputError("profile " + profile.name, "no layer of kind " + std::string(layer.kind->name),
+                   "a profile that has measured this kind: pdl-calibrate makes one");
+}
+
 LayerTimes::LayerTimes(const CostProfile& profile, Dtype dtype, Notices& notices, double host_quantile)
     : profile_(profile), notices_(notices), host_quantile_(host_quantile) {
   std::set<Dtype> dtypes;
@@ -202,12 +211,7 @@ std::vector<MeasuredKey> LayerTimes::resolve(const MeasuredKey& layer) {
       return parts;
     }
   }
-  const auto curves = profile_.of(Probe::layer);
-  const auto same_kind = [&](const MeasuredCurve& measured) { return measured.key.layer.kind == layer.layer.kind; };
-  if (std::none_of(curves.begin(), curves.end(), same_kind)) {
-    throw InputError("profile " + profile_.name, "no layer of kind " + std::string(layer.layer.kind->name),
-                     "a profile that has measured this kind: pdl-calibrate makes one");
-  }
+  check_kind_is_measured(layer.layer, profile_);
   throw InputError("profile " + profile_.name, "no " + operation_text(layer), "measurements of it");
 }
 
@@ -241,6 +245,12 @@ OperationTime LayerTimes::by_numbers(const Family& family, const MeasuredKey& la
   const std::int64_t size = numbers(layer, layer.size);
   const OperationTime time{read_curve(curve, size).time_ns, read_issue_ns(curve, size, host_quantile_),
                            &nearest_point(curve, size).kernels};
+  const auto same_shape = [&](const MeasuredCurve* shape) { return shape->key.layer == layer.layer; };
+  if (std::none_of(family.shapes.begin(), family.shapes.end(), same_shape)) {
+    notices_.say(
+        "not in profile " + profile_.name + ": " + to_text(layer.layer) +
+        "; priced by rows x width as the widths measured, which may be far off where rows are many and narrow");
+  }
   if (size >= curve.least() && size <= curve.largest()) return time;
   notices_.extrapolated("rows x width of " + std::string(layer.layer.kind->name), size, curve.least(), curve.largest());
   const CurvePoint& nearest = nearest_point(curve, size);

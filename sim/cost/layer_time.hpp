@@ -36,6 +36,10 @@ struct OperationTime {
 double layer_flops(const MeasuredKey& layer);
 double layer_bytes(const MeasuredKey& layer);
 
+/// Throws InputError if the profile has layers, but none of that kind: this kind is named before anything else that the
+/// profile lacks. (A linear_relu is looked for when it is priced.)
+void check_kind_is_measured(const Layer& layer, const CostProfile& profile);
+
 class LayerTimes {
  public:
   /// `host_quantile`: of the issue times that were measured. Profile and notices must outlive this. Throws InputError

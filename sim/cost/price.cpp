@@ -101,7 +101,8 @@ class Pricer {
         kernels.add(loss(name_of(work.implementation), work.bytes / kBytesPerNumber));
         return of_kernels(kernels);
       }
-      default: return optimizer(work);
+      case TaskKind::optimizer: return optimizer(work);
+      default: throw std::logic_error("a kind of task that has no price");
     }
   }
 
@@ -300,6 +301,7 @@ class Pricer {
 }  // namespace
 
 PricedWork price_by_profile(const Plan& plan, const CostProfile& profile, HostSpeed host) {
+  for (const Layer& layer : plan.spec.model.layers) check_kind_is_measured(layer, profile);
   const double usual = quantile_of_slowest(plan.parallel.program == Program::ddp ? plan.graph.workers : 1);
   return Pricer(plan, profile, host == HostSpeed::slow ? kSlowHost : usual).price();
 }

@@ -12,6 +12,7 @@
 #include "sim/run/span_kinds.hpp"
 #include "sim/spec/settings.hpp"
 #include "sim/study/sweep.hpp"
+#include "sim/study/sweep_words.hpp"
 
 namespace pdl {
 namespace {
@@ -82,6 +83,12 @@ SweepOptions sweep_options(const TableOptions& options) {
 PredictedRow predicted_row(const Sweep& sweep, const SweepRow& row) {
   PredictedRow out;
   out.settings = plain(row.settings.empty() ? row.given : row.settings);
+  for (const std::string& name :
+       sweep.varying) {  // also where the value is the default, which a spec's words leave out
+    const auto is_it = [&](const Setting& setting) { return setting.name == name; };
+    if (std::none_of(out.settings.begin(), out.settings.end(), is_it))
+      out.settings.push_back({name, word_of(row, name)});
+  }
   out.refused = row.refusal;
   if (!row.result) return out;
   const SweepResult& result = *row.result;
@@ -107,6 +114,7 @@ PredictedRow predicted_row(const Sweep& sweep, const SweepRow& row) {
 }  // namespace
 
 SpanColumns Prediction::spans() const {
+  if (!run) return {};
   const std::vector<bool> several = holds_several_stages(*run);
   SpanColumns columns;
   for (const Span& span : run->timeline.spans) {
@@ -123,7 +131,7 @@ SpanColumns Prediction::spans() const {
 }
 
 std::string Prediction::json() const {
-  return run_text(*run);
+  return run ? run_text(*run) : "";
 }
 
 Prediction predict(const Settings& settings, const PredictionOptions& options) {

@@ -81,7 +81,7 @@ struct SpanColumns {
 };
 
 struct Prediction {
-  Settings settings;                    // every one that means something, defaults filled in
+  Settings settings;                    // as in the JSON's `config`: some only where they are not the default
   std::string profile;                  // name of the profile; empty: the settings give the costs
   double step_time_ms = 0;              // of one optimizer step
   std::optional<double> bound_ms;       // the same order with its compute costs alone: no transfers, host, optimizer

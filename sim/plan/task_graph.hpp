@@ -59,6 +59,7 @@ enum class TaskKind : std::uint8_t {
   sleep,            // of the host: --delay-ms, --straggler
 };
 inline constexpr int kTaskKinds = 19;
+static_assert(static_cast<int>(TaskKind::sleep) + 1 == kTaskKinds, "sleep is the last");
 bool is_compute(TaskKind kind);            // forward, backward, backward_input, backward_weight, recompute
 bool is_useful(TaskKind kind);             // is_compute, but not recompute: work that any schedule has
 bool is_pipeline_transfer(TaskKind kind);  // send_*, receive_*: between neighbouring stages

@@ -15,5 +15,6 @@ inline constexpr std::array<const char*, kTaskKinds> kSpanKinds = {
     "send_forward", "send_backward", "receive_forward", "receive_backward", "all_reduce",      "broadcast",
     "reduce",       "scatter",       "gather",          "bucket_copy_in",   "bucket_copy_out", "loss",
     "sleep"};
+static_assert(kSpanKinds.back() != nullptr, "every kind of task has a word");
 
 }  // namespace pdl

@@ -10,16 +10,19 @@
 
 namespace pdl::setting_words {
 
-Given collect(std::span<const SettingValue> values) {
+void check_known(const SettingValue& setting) {
+  if (find_row(setting.name)) return;
   std::vector<std::string> known;
-  for (const SettingRow& setting : all_settings()) known.push_back(setting.name);
+  for (const SettingRow& row : all_settings()) known.push_back(row.name);
+  const std::string nearest = nearest_word(setting.name, known);
+  throw InputError(setting.place, "an unknown setting " + setting.name,
+                   nearest.empty() ? "one of " + list_words(known) : nearest);
+}
+
+Given collect(std::span<const SettingValue> values) {
   Given given;
   for (const SettingValue& setting : values) {
-    if (std::find(known.begin(), known.end(), setting.name) == known.end()) {
-      const std::string nearest = nearest_word(setting.name, known);
-      throw InputError(setting.place, "an unknown setting " + setting.name,
-                       nearest.empty() ? "one of " + list_words(known) : nearest);
-    }
+    check_known(setting);
     if (!is_utf8(setting.value)) {
       throw InputError(setting.place, setting.value + ", which is no UTF-8", "a value in UTF-8: JSON is written in it");
     }

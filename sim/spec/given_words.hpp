@@ -4,7 +4,7 @@
 //   find(given, "dp")                                 nullptr: it was not given
 //   place_of(given, {"chunks", "schedule", "gpus"})   "--gpus"
 //
-// Internal to sim/spec: what parse_run_spec is made of.
+// What parse_run_spec is made of; a sweep, which has lists of values, asks check_known() alone.
 #pragma once
 
 #include <initializer_list>
@@ -17,6 +17,9 @@
 namespace pdl::setting_words {
 
 using Given = std::map<std::string, SettingValue>;
+
+/// Throws InputError if there is no such setting, with the nearest that there is.
+void check_known(const SettingValue& setting);
 
 /// Throws InputError: an unknown word, a word given twice.
 Given collect(std::span<const SettingValue> values);

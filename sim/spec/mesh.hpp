@@ -1,6 +1,6 @@
 // What a user's words come to: the program of a step, the mesh of GPUs that it runs on, and what of a model is sharded.
 //
-//   resolve(parse_run_spec("--gpus 6 --dp 2 --schedule gpipe"))     program pipeline, mesh dp 2 x pp 3 x tp 1
+//   resolve(spec of --gpus 6 --dp 2 --schedule gpipe)     program pipeline, mesh dp 2 x pp 3 x tp 1
 //
 //            pp 0   pp 1   pp 2
 //     dp 0     0 ---> 1 ---> 2      a row is a replica: GPUs that pass activations on
@@ -9,7 +9,7 @@
 //   --strategy ddp --gpus 4         program ddp,        mesh dp 4 x pp 1 x tp 1: one column
 //   --strategy mp --gpus 4          program one_thread, mesh dp 1 x pp 4 x tp 1: one row
 //
-// GPUs are numbered as Megatron-LM and torch.distributed.init_device_mesh number them, the last dimension fastest:
+// GPUs are numbered as torch.distributed.init_device_mesh numbers a mesh (dp, pp, tp), the last dimension fastest:
 //
 //   gpu = (dp x pp_size + pp) x tp_size + tp;   a host has gpus / hosts of them, one after another
 //

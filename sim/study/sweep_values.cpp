@@ -9,6 +9,7 @@
 
 #include "sim/io/error.hpp"
 #include "sim/io/words.hpp"
+#include "sim/spec/given_words.hpp"
 #include "sim/spec/settings.hpp"
 
 namespace pdl {
@@ -148,6 +149,7 @@ std::vector<SettingValue> expand_setting(const SettingValue& given) {
 }
 
 Combinations combine_settings(std::span<const SettingValue> given) {
+  for (const SettingValue& setting : given) setting_words::check_known(setting);
   Combinations result;
   std::vector<std::vector<SettingValue>>& all = result.rows;
   all = {{}};

@@ -32,6 +32,9 @@ class SweepTest(unittest.TestCase):
         self.assertEqual([row["tf"] for row in stages], ["1,1", "1,3"])
         self.assertLess(stages[0]["step_time_ms"], stages[1]["step_time_ms"])
 
+    def test_a_row_has_the_setting_that_is_swept_also_where_it_is_the_default(self):
+        self.assertEqual([row["recompute"] for row in pdl.sweep(**{**TEXTBOOK, "gpus": 2, "recompute": [False, True]})], [0, 1])
+
     def test_speedup_against_the_fewest_gpus_and_rows_within_memory(self):
         one, two = pdl.sweep(gpus=[1, 2], strategy="ddp", dim=4096, batch=512, profile="h200x2", scaling="weak", threads=1,
                              memory="1KiB")
@@ -40,7 +43,7 @@ class SweepTest(unittest.TestCase):
         self.assertFalse(one["within_memory_limit"])
 
     def test_values_that_no_configuration_could_have_are_refused(self):
-        for settings, said in (({"gpus": [0, 1]}, "gpus: found 0"), ({"gpus": []}, "gpus: found an empty list"),
+        for settings, said in (({"gpus": [0, 1]}, "gpus: found 0"), ({"gups": [1]}, "unknown setting gups, expected gpus"), ({"gpus": []}, "gpus: found an empty list"),
                                ({"scaling": "linear"}, "scaling: found linear, expected strong or weak")):
             with self.subTest(settings=settings), self.assertRaises(pdl.InputError) as refused:
                 pdl.sweep(**settings)

@@ -348,6 +348,20 @@ TEST_CASE("faster than a link or than memory: refused", "[fit]") {
   key.size = 500000000;
   memory.add(key, {300, 300});  // 6 GB in 300 us
   CHECK_THAT(refusal(memory.samples), ContainsSubstring("the memory of H100"));
+  // A gelu does so few FLOPs that no peak could tell: 4096 x 8192 numbers read and written are 268 MB, 80 us at 3.35
+  // TB/s.
+  for (const double us : {9.4, 90.0}) {
+    SampleBuilder gelu = on_h100();
+    MeasuredKey layer;
+    layer.probe = Probe::layer;
+    layer.implementation = "autograd";
+    layer.operation = "forward";
+    layer.dtype = Dtype::fp32;
+    layer.layer = layer_of_width(*find_layer_kind("gelu"), 8192);
+    layer.size = 4096;
+    gelu.add(layer, {us, us});
+    CHECK((refusal(gelu.samples) == "not refused") == (us > 80));
+  }
 }
 
 /// The ring of the table, at 480 GB/s of "bus bandwidth", is above the links: the switches add up.

@@ -548,7 +548,7 @@ TEST_CASE("names of programs: with _mpi, of a path, of Windows, words that name 
 }
 
 TEST_CASE(
-    "labels before lines: of srun, padded, of mpirun with a date, of pdsh, of MPICH; standard error is passed over",
+    "labels before lines: of srun, padded, of mpirun with a date, of pdsh, of MPICH, and standard error is passed over",
     "[nccl_tests]") {
   for (const std::string label : {"0: ", "  0: ", "[1,0]<stdout>:", "[1,0]<stdout>: ",
                                   "Thu Mar  1 10:00:00 2029[1,0]<stdout>:", "node1: ", "[0] ", "[0]\t"}) {

@@ -1,6 +1,8 @@
 // The library's functions: plain values in, plain values out.
 #include "sim/library/pdl.hpp"
 
+#include <algorithm>
+
 #include "tests/support/catch.hpp"
 
 using namespace pdl;
@@ -73,6 +75,21 @@ TEST_CASE("a table of the library has every combination, and says what is refuse
   CHECK(table.fastest == std::size_t{0});  // one GPU: textbook times are those of a stage, here the whole model
 }
 
+TEST_CASE("a row of a table has what was varied, the default too; a prediction of nobody has no spans") {
+  Settings settings = kTextbook;
+  settings.push_back({"accum", "1,2"});
+  const PredictedTable table = predict_all(settings);
+  REQUIRE(table.rows.size() == 2);
+  for (std::size_t r = 0; r < 2; ++r) {
+    const auto accum = std::find_if(table.rows[r].settings.begin(), table.rows[r].settings.end(),
+                                    [](const Setting& setting) { return setting.name == "accum"; });
+    REQUIRE(accum != table.rows[r].settings.end());
+    CHECK(accum->value == std::to_string(r + 1));
+  }
+  CHECK(Prediction().spans().name.empty());
+  CHECK(Prediction().json().empty());
+}
+
 TEST_CASE("the library refuses by name") {
   CHECK_THROWS_WITH(pdl::predict({{"gups", "2"}}), ContainsSubstring("gups") && ContainsSubstring("gpus"));
   CHECK_THROWS_WITH(pdl::predict({{"gpus", "0"}}), ContainsSubstring("gpus: found 0, expected"));
@@ -80,6 +97,7 @@ TEST_CASE("the library refuses by name") {
   CHECK_THROWS_WITH(pdl::predict(kTextbook, {"h200x2", ""}), ContainsSubstring("beside synthetic costs"));
   CHECK_THROWS_WITH(pdl::predict(kTextbook, {"", "much"}), ContainsSubstring("memory: found much"));
   CHECK_THROWS_AS(pdl::predict(kTextbook, {"", "1KiB"}), CannotRun);
+  CHECK_THROWS_WITH(predict_all({{"gups", "1,2"}}), ContainsSubstring("unknown setting gups, expected gpus"));
   CHECK_THROWS_WITH(predict_all(kTextbook, {.scaling = "linear"}),
                     ContainsSubstring("scaling: found linear, expected strong or weak"));
 }
