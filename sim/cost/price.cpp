@@ -301,7 +301,11 @@ class Pricer {
 }  // namespace
 
 PricedWork price_by_profile(const Plan& plan, const CostProfile& profile, HostSpeed host) {
-  for (const Layer& layer : plan.spec.model.layers) check_kind_is_measured(layer, profile);
+  const LayerKind* checked = nullptr;  // equal layers stand one after another, a million of them in some models
+  for (const Layer& layer : plan.spec.model.layers) {
+    if (layer.kind != checked) check_kind_is_measured(layer, profile);
+    checked = layer.kind;
+  }
   const double usual = quantile_of_slowest(plan.parallel.program == Program::ddp ? plan.graph.workers : 1);
   return Pricer(plan, profile, host == HostSpeed::slow ? kSlowHost : usual).price();
 }
