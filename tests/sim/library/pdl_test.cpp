@@ -75,7 +75,7 @@ TEST_CASE("a table of the library has every combination, and says what is refuse
   CHECK(table.fastest == std::size_t{0});  // one GPU: textbook times are those of a stage, here the whole model
 }
 
-TEST_CASE("a row of a table has what was varied, the default too; a prediction of nobody has no spans") {
+TEST_CASE("a row of a table has what was varied, the default too, and a prediction of nobody has no spans") {
   Settings settings = kTextbook;
   settings.push_back({"accum", "1,2"});
   const PredictedTable table = predict_all(settings);
