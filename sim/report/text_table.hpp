@@ -12,9 +12,10 @@
 #include <string>
 #include <vector>
 
-namespace pdl {
+#include "sim/report/document.hpp"
+#include "sim/report/wrap.hpp"
 
-enum class Align { left, right };
+namespace pdl {
 
 struct TextColumn {
   std::string title;  // of several lines, where it has '\n'
@@ -32,9 +33,5 @@ std::string to_text(const TextTable& table);
 
 /// GitHub's markdown; '|' in cells is escaped.
 std::string to_markdown(const TextTable& table);
-
-/// Breaks text at spaces into lines of at most `width` columns. The first line keeps the spaces that it begins with,
-/// the following ones start with `indent` spaces. Words are never cut. Ends with '\n'.
-std::string wrap(const std::string& text, std::size_t width, std::size_t indent = 0);
 
 }  // namespace pdl

@@ -230,9 +230,9 @@ TEST_CASE("$PDL_DATA without a profile is said, a profile that cannot be read ha
   std::filesystem::create_directory(folder / "mine");
   folder.write("mine/profile.json", "{");
   const Process broken = sim("profiles", folder, empty);
-  CHECK_THAT(broken.out, !ContainsSubstring(said) && ContainsSubstring("cannot be read: mine: ") &&
+  CHECK_THAT(broken.out, !ContainsSubstring(said) && ContainsSubstring("warning (mine): cannot be read: ") &&
                              ContainsSubstring("not whole JSON"));
-  const std::string table = broken.out.substr(0, broken.out.find("cannot be read: mine"));
+  const std::string table = broken.out.substr(0, broken.out.find("warning (mine)"));
   CHECK_THAT(table, ContainsSubstring("cannot be read") && !ContainsSubstring("JSON"));
 }
 

@@ -1,0 +1,219 @@
+// A document on a terminal. A table that is too wide first breaks its heads into two lines, then continues below
+// itself, its key columns repeated:
+//
+//   row  step time (ms)  bubble (%)        row  step time  bubble        row  step time
+//   -------------------------------               (ms)     (%)                     (ms)
+//     1          93.021        60.2  ->    -----------------------  ->   --------------
+//                                            1     93.021    60.2         1     93.021
+//
+//                                                                       row  bubble (%)
+//                                                                       ---------------
+//                                                                         1        60.2
+#include <algorithm>
+#include <functional>
+#include <set>
+#include <sstream>
+
+#include "sim/io/printable_text.hpp"
+#include "sim/report/document.hpp"
+#include "sim/report/wrap.hpp"
+
+namespace pdl {
+namespace {
+
+constexpr std::size_t kGap = 2;
+constexpr std::size_t kWarningsShown = 3;
+
+std::string head_text(const TableColumn& column) {
+  if (column.unit.empty()) return column.title;
+  return column.title.empty() ? "(" + column.unit + ")" : column.title + " (" + column.unit + ")";
+}
+
+/// Broken at the space that makes the longer of the two lines shortest, the last such; {head} where there is none.
+std::vector<std::string> in_two_lines(const std::string& head) {
+  std::vector<std::string> best = {head};
+  for (std::size_t at = head.find(' '); at != std::string::npos; at = head.find(' ', at + 1)) {
+    const std::vector<std::string> lines = {head.substr(0, at), head.substr(at + 1)};
+    const auto longest = [](const std::vector<std::string>& of) {
+      std::size_t length = 0;
+      for (const std::string& line : of) length = std::max(length, line.size());
+      return length;
+    };
+    if (longest(lines) <= longest(best)) best = lines;
+  }
+  return best;
+}
+
+/// Characters, not bytes: UTF-8 continuation bytes take no column.
+std::size_t columns_of(const std::string& text) {
+  return static_cast<std::size_t>(
+      std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+}
+
+struct LaidOutColumn {
+  std::vector<std::string> head;   // one line or two
+  std::vector<std::string> cells;  // printable
+  std::size_t width = 0;
+};
+
+LaidOutColumn lay_out(const Table& table, std::size_t c, bool two_lines) {
+  LaidOutColumn column;
+  std::size_t body = 0;
+  for (const auto& row : table.rows) {
+    column.cells.push_back(printable(row[c].text));
+    body = std::max(body, columns_of(column.cells.back()));
+  }
+  const std::string head = head_text(table.columns[c]);
+  // A head that is no wider than its cells gains nothing by a second line.
+  column.head = two_lines && columns_of(head) > body ? in_two_lines(head) : std::vector{head};
+  column.width = body;
+  for (const std::string& line : column.head) column.width = std::max(column.width, columns_of(line));
+  return column;
+}
+
+std::size_t total_width(const std::vector<LaidOutColumn>& columns, const std::vector<std::size_t>& chosen) {
+  std::size_t total = 0;
+  for (const std::size_t c : chosen) total += columns[c].width + kGap;
+  return total > kGap ? total - kGap : 0;
+}
+
+void append_line(std::string& out, const Table& table, const std::vector<LaidOutColumn>& columns,
+                 const std::vector<std::size_t>& chosen, const std::function<std::string(std::size_t)>& cell) {
+  std::string line;
+  for (const std::size_t c : chosen) {
+    if (c != chosen.front()) line += std::string(kGap, ' ');
+    const std::string text = cell(c);
+    const std::string padding(columns[c].width - columns_of(text), ' ');
+    line += table.columns[c].align == Align::right ? padding + text : text + padding;
+  }
+  line.erase(line.find_last_not_of(' ') + 1);
+  out += line + "\n";
+}
+
+std::string part_of_table(const Table& table, const std::vector<LaidOutColumn>& columns,
+                          const std::vector<std::size_t>& chosen) {
+  std::string out;
+  std::size_t head_lines = 1;
+  for (const std::size_t c : chosen) head_lines = std::max(head_lines, columns[c].head.size());
+  for (std::size_t l = 0; l < head_lines; ++l) {
+    append_line(out, table, columns, chosen, [&](std::size_t c) {
+      const std::size_t above = head_lines - columns[c].head.size();  // short heads stand on the rule
+      return l < above ? std::string() : columns[c].head[l - above];
+    });
+  }
+  out += std::string(total_width(columns, chosen), '-') + "\n";
+  for (std::size_t r = 0; r < table.rows.size(); ++r)
+    append_line(out, table, columns, chosen, [&](std::size_t c) { return columns[c].cells[r]; });
+  return out;
+}
+
+/// As many columns as fit beside the key columns, again and again; one at least.
+std::vector<std::vector<std::size_t>> parts_of(const Table& table, const std::vector<LaidOutColumn>& columns,
+                                               std::size_t width) {
+  std::vector<std::size_t> keys;
+  for (std::size_t c = 0; c < std::min(table.key_columns, columns.size()); ++c) keys.push_back(c);
+  std::vector<std::vector<std::size_t>> parts = {keys};
+  for (std::size_t c = keys.size(); c < columns.size(); ++c) {
+    std::vector<std::size_t> with = parts.back();
+    with.push_back(c);
+    if (total_width(columns, with) <= width || parts.back().size() == keys.size()) {
+      parts.back() = with;
+    } else {
+      parts.push_back(keys);
+      parts.back().push_back(c);
+    }
+  }
+  return parts;
+}
+
+/// What is apart from what by an empty line: paragraphs and answers follow one another without.
+bool follows_closely(const Block& before, const Block& block) {
+  return before.index() == block.index() &&
+         (std::holds_alternative<Paragraph>(block) || std::holds_alternative<QuestionAnswer>(block));
+}
+
+bool is_figure(const Block& block) {
+  return std::holds_alternative<TimelineFigure>(block) || std::holds_alternative<ChartFigure>(block);
+}
+
+std::string block_text(const Block& block, std::size_t width) {
+  if (const auto* heading = std::get_if<Heading>(&block))
+    return wrap(heading->text, width, 2) +
+           (heading->level <= 2
+                ? std::string(std::min(width, heading->text.size()), heading->level == 1 ? '=' : '-') + "\n"
+                : "");
+  if (const auto* paragraph = std::get_if<Paragraph>(&block)) return wrap(paragraph->text, width, paragraph->indent);
+  if (const auto* lines = std::get_if<Preformatted>(&block)) return lines->text;
+  if (const auto* table = std::get_if<Table>(&block))
+    return (table->title.empty() ? "" : wrap(table->title, width, 2)) + to_terminal(*table, width);
+  if (const auto* answer = std::get_if<QuestionAnswer>(&block))
+    return wrap(answer->id + ": " + answer->question + " " + answer->text, width, 2);
+  return "";
+}
+
+std::string legend(const Document& document, std::size_t width) {
+  std::string text;
+  std::set<std::string> said;
+  for (const Block& block : document.blocks) {
+    const auto* table = std::get_if<Table>(&block);
+    if (!table) continue;
+    for (const TableColumn& column : table->columns) {
+      const std::string line = column.title + ": " + column.meaning;
+      if (!column.meaning.empty() && said.insert(line).second) text += wrap(line, width, 2);
+    }
+  }
+  return text;
+}
+
+std::string warnings_text(const Document& document, const TerminalStyle& style) {
+  std::string text;
+  std::size_t count = 0;
+  for (const Block& block : document.blocks) {
+    const auto* warning = std::get_if<Warning>(&block);
+    if (!warning || (++count > kWarningsShown && !style.all_warnings)) continue;
+    text += wrap("warning" + (warning->where.empty() ? "" : " (" + warning->where + ")") + ": " + warning->text,
+                 style.width, 2);
+  }
+  if (count > kWarningsShown && !style.all_warnings)
+    text += wrap("and " + std::to_string(count - kWarningsShown) + " more " +
+                     (count - kWarningsShown == 1 ? "warning" : "warnings") + " (--warnings shows all)",
+                 style.width, 2);
+  return text;
+}
+
+}  // namespace
+
+std::string to_terminal(const Table& table, std::size_t width) {
+  std::vector<LaidOutColumn> columns;
+  std::vector<std::size_t> all;
+  for (std::size_t c = 0; c < table.columns.size(); ++c) {
+    columns.push_back(lay_out(table, c, false));
+    all.push_back(c);
+  }
+  if (total_width(columns, all) > width) {
+    for (std::size_t c = 0; c < columns.size(); ++c) columns[c] = lay_out(table, c, true);
+  }
+  std::string out;
+  for (const auto& part : parts_of(table, columns, width))
+    out += (out.empty() ? "" : "\n") + part_of_table(table, columns, part);
+  return out;
+}
+
+std::string to_terminal(const Document& document, const TerminalStyle& style) {
+  std::string out;
+  const Block* before = nullptr;
+  const auto append = [&](const std::string& text, bool closely) {
+    if (text.empty()) return;
+    out += (out.empty() || closely ? "" : "\n") + text;
+  };
+  for (const Block& block : document.blocks) {
+    if (is_figure(block) || std::holds_alternative<Warning>(block)) continue;
+    append(block_text(block, style.width), before && follows_closely(*before, block));
+    before = &block;
+  }
+  append(legend(document, style.width), false);
+  append(warnings_text(document, style), false);
+  return out;
+}
+
+}  // namespace pdl
