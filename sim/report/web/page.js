@@ -338,9 +338,9 @@
       this.told.setAttribute('aria-live', 'polite');
       this.plot.after(this.told);
       const keys = make('p', {className: 'keys'});
-      for (const [key, what] of [['wheel', 'zoom, once the chart has been clicked (with Ctrl: at once)'], ['drag', 'pan'], ['+ \u2212 0', 'zoom'], ['\u2190 \u2192', 'pan'],
-                                 ['n p \u2191 \u2193', 'next, previous task; row above, below'], ['w', 'what it waited for'], ['Esc', 'nothing selected']])
-        keys.append(make('kbd', {textContent: key}), ` ${what}  `);
+      for (const [names, what] of [[['wheel'], 'zoom, once the chart is clicked (with Ctrl at once)'], [['drag', '\u2190', '\u2192'], 'pan'], [['+', '\u2212', '0'], 'zoom in, out, whole step'],
+                                   [['n', 'p'], 'next, previous task'], [['\u2191', '\u2193'], 'row above, below'], [['w'], 'what it waited for'], [['Esc'], 'nothing selected']])
+        keys.append(make('span', {}, ...names.flatMap(name => [make('kbd', {textContent: name}), ' ']), what));
       figure.querySelector('figcaption').after(keys);
       this.plot.tabIndex = 0;
       this.plot.setAttribute('role', 'application');
@@ -454,12 +454,16 @@
       canvas.rects.get(fill).push(from, y, to - from, height);
     }
 
-    // Of what is shorter than a pixel: how much of each column of pixels a family takes.
-    addToColumn(canvas, x, width, family, lit) {
-      const column = Math.floor(x - canvas.left), columns = Math.ceil(canvas.right - canvas.left);
-      if (column < 0 || column >= columns) return;
+    // Of what is at most a pixel wide: how much of the one or two columns of pixels that it is in a family takes.
+    addToColumns(canvas, x, width, family, lit) {
+      const at = x - canvas.left, column = Math.floor(at), columns = Math.ceil(canvas.right - canvas.left);
+      const second = Math.max(at + width - column - 1, 0);
       if (!canvas.shares) canvas.shares = new Float32Array(columns * this.families.length * 2);
-      canvas.shares[(column * this.families.length + this.families.indexOf(family)) * 2 + (lit ? 0 : 1)] += width;
+      const add = (c, part) => {
+        if (c >= 0 && c < columns) canvas.shares[(c * this.families.length + this.families.indexOf(family)) * 2 + (lit ? 0 : 1)] += part;
+      };
+      add(column, width - second);
+      if (second > 0) add(column + 1, second);
     }
 
     addColumns(canvas) {
@@ -487,7 +491,7 @@
         const family = this.kinds[row.share_kind[i]].family, part = row.share_ns[i] / 1e6 / this.mergedBelow;
         const lit = (!this.chosen || this.chosen === family) && !this.matches;
         if (width < 1) {
-          this.addToColumn(canvas, x, part * width, family, lit);
+          this.addToColumns(canvas, x, part * width, family, lit);
           continue;
         }
         if (row.share_interval[i] !== interval) top = canvas.y + canvas.height;
@@ -504,7 +508,7 @@
         const x = x0 + row.start[i] * scale, width = (row.end[i] - row.start[i]) * scale;
         const family = this.kinds[row.kind[i]].family, shade = this.shades.get(family), lit = this.isLit(row, i);
         if (width < 1 && !(lit && this.matches)) {
-          this.addToColumn(canvas, x, width, family, lit);
+          this.addToColumns(canvas, x, width, family, lit);
           continue;
         }
         const tone = row.microbatch[i] % 2 === 1 ? 'odd' : 'even', gap = width > 4 ? .8 : 0;
