@@ -674,13 +674,15 @@
         event.preventDefault();
         keys[event.key]();
       });
+      // Before ECharts sees it, which keeps the wheel to itself: else the page scrolls.
       this.plot.addEventListener('wheel', event => {
+        event.stopPropagation();
         if (document.activeElement !== this.plot && !event.ctrlKey && !event.metaKey) return;
         event.preventDefault();
         const box = this.plot.getBoundingClientRect(), [ms] = this.chart.convertFromPixel('grid', [event.clientX - box.left, event.clientY - box.top]);
         if (Math.abs(event.deltaX) > Math.abs(event.deltaY)) this.pan(event.deltaX / 600);
         else this.zoom(Math.exp(Math.min(Math.max(event.deltaY, -300), 300) / 300), Math.min(Math.max(ms, this.view[0]), this.view[1]));
-      }, {passive: false});
+      }, {passive: false, capture: true});
       this.plot.addEventListener('mouseleave', () => { this.tip.hidden = true; });
       const surface = this.chart.getZr();
       surface.on('mousemove', event => this.hover(event));
