@@ -19,19 +19,26 @@ std::string layers_text(const RunSpec& spec) {
   return count_of(spec.depth, "layer") + " of " + std::to_string(spec.dim);
 }
 
-std::vector<Rows> rows_alike(const ScenarioTable& table, const std::vector<std::string>& but) {
-  const auto settings = [&](const ScenarioRow& row) {
-    std::string text = row.spec.model_name;
-    for (const SettingValue& setting : to_settings(row.spec)) {
-      if (std::find(but.begin(), but.end(), setting.name) == but.end())
-        text += "\n" + setting.name + " " + setting.value;
-    }
-    return text;
-  };
-  std::vector<Rows> groups;
-  for (const ScenarioRow& row : table.rows) {
-    add_to_group(groups, row, [&, own = settings(row)](const ScenarioRow& other) { return settings(other) == own; });
+namespace {
+
+std::string settings_but(const ScenarioRow& row, const std::vector<std::string>& but) {
+  std::string text = row.spec.model_name;
+  for (const SettingValue& setting : to_settings(row.spec)) {
+    if (std::find(but.begin(), but.end(), setting.name) == but.end()) text += "\n" + setting.name + " " + setting.value;
   }
+  return text;
+}
+
+}  // namespace
+
+bool are_alike(const ScenarioRow& row, const ScenarioRow& other, const std::vector<std::string>& but) {
+  return settings_but(row, but) == settings_but(other, but);
+}
+
+std::vector<Rows> rows_alike(const ScenarioTable& table, const std::vector<std::string>& but) {
+  std::vector<Rows> groups;
+  for (const ScenarioRow& row : table.rows)
+    add_to_group(groups, row, [&](const ScenarioRow& other) { return are_alike(other, row, but); });
   return groups;
 }
 

@@ -27,6 +27,8 @@ std::string layers_text(const RunSpec& spec);
 /// Of all rows.
 std::int64_t most_gpus(const ScenarioTable& table);
 
+/// The same settings but the named ones.
+bool are_alike(const ScenarioRow& row, const ScenarioRow& other, const std::vector<std::string>& but);
 /// Rows with the same settings but the named ones, in the order of the table.
 std::vector<Rows> rows_alike(const ScenarioTable& table, const std::vector<std::string>& but);
 

@@ -84,6 +84,7 @@ RunResult predict(const RunSpec& asked, const CostProfile* profile, const Predic
   result.timeline = std::move(step.timeline);
   result.step_time.median_ms = static_cast<double>(step_ns(result.timeline, steps_overlap(spec))) / 1e6;
   result.bound_ms = bound_ms(plan, step.priced);
+  result.workspaces = step.workspaces;
   result.peak_memory_bytes = std::move(step.peak_memory_bytes);
   if (!spec.synthetic) result.environment = describe_profile(*profile);
   check_capacity(result, profile, options);

@@ -98,9 +98,11 @@ struct ChartSeries {
   std::string name{};
   std::vector<double> x{}, y{};       // of equal length; where `labels` are the axis, x is their index
   std::vector<std::string> labels{};  // of points, for the tooltip; empty or as long as y
+  bool reference = false;             // a thin dashed line, whatever the chart: the ideal speedup, y = x
 };
 
-enum class ChartKind { line, bar, scatter, stacked_area };
+/// Where series are stacked, all have the same x. In `stacked_area` y holds from its x to the next one: memory over time.
+enum class ChartKind { line, bar, stacked_bar, scatter, stacked_area };
 
 struct ChartFigure {
   std::string title{};

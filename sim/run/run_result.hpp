@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/memory/memory.hpp"
 #include "sim/plan/plan.hpp"
 #include "sim/timeline/timeline.hpp"
 
@@ -51,6 +52,8 @@ struct RunResult {
   /// Predictions by a profile: the share of the step that a host which took no time would save
   /// (sim/predict/host_bound.hpp). Not in the JSON, whose warnings say where it is large.
   std::optional<double> host_share;
+  /// Predictions: what the libraries of a GPU hold by the profile. Not in the JSON.
+  std::optional<WorkspaceBytes> workspaces;
   std::vector<std::string> warnings;
   nlohmann::json environment;  // measured: card, count, versions, clocks, date, command; predicted: the profile's name
   nlohmann::json extra;        // further measured facts, e.g. {"losses": [...], "recording": {...}}; null if none

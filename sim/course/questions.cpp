@@ -1,0 +1,140 @@
+#include "sim/course/questions.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "sim/course/exercises.hpp"
+
+namespace pdl {
+namespace {
+
+/// The sentences of an exercise in one answer.
+template <std::vector<std::string> (*Sentences)(const ScenarioTable&)>
+std::string joined(const Tables& tables) {
+  std::string text;
+  for (const std::string& sentence : Sentences(tables.front())) text += (text.empty() ? "" : " ") + sentence;
+  return text;
+}
+
+const std::array kQuestions = {
+    // Homework 1
+    Question{"HW1.1 E", "reproducible_benchmark",
+             "With fixed seeds: each step's time on rank 0, at least 30 of them, the first 5 left out?",
+             joined<reproducible_benchmark>},
+    Question{"HW1.1 Q1", "reproducible_benchmark", "Why warm up before measuring?", nullptr},
+    Question{"HW1.1 Q2", "reproducible_benchmark", "Why control randomness?", nullptr},
+    Question{"HW1.2 E", "strong_scaling", "Step time, speed-up and efficiency on 1, 2 and 4 GPUs?",
+             joined<strong_scaling>},
+    Question{"HW1.2 Q1", "strong_scaling", "Is the speed-up linear?", nullptr},
+    Question{"HW1.2 Q2", "strong_scaling", "Where does the efficiency drop?", nullptr},
+    Question{"HW1.2 Q3", "strong_scaling", "What explains it?", nullptr},
+    Question{"HW1.3 E", "communication_computation", "Small and large model on 1, 2 and 4 GPUs?",
+             joined<communication_computation>},
+    Question{"HW1.3 Q1", "communication_computation", "In which case is DDP more efficient?", nullptr},
+    Question{"HW1.3 Q2", "communication_computation", "Why do the cases differ?", nullptr},
+    Question{"HW1.3 Q3", "communication_computation", "When does communication become the bottleneck?", nullptr},
+    Question{"HW1.4 E", "dataparallel_ddp", "DataParallel and DDP: utilisation, variance of the step time, memory?",
+             joined<dataparallel_ddp>},
+    Question{"HW1.4 Q1", "dataparallel_ddp", "Why is GPU 0 the bottleneck of DataParallel?", nullptr},
+    Question{"HW1.4 Q2", "dataparallel_ddp", "Why does the architecture of DDP scale better?", nullptr},
+    Question{"HW1.4 Q3", "dataparallel_ddp", "When is DataParallel still acceptable?", nullptr},
+    Question{"HW1.5A E", "artificial_delay", "A delay before the backward: what does it do to scaling?",
+             joined<artificial_delay>},
+    Question{"HW1.5A Q1", "artificial_delay", "What happens to the speed-up?", nullptr},
+    Question{"HW1.5A Q2", "artificial_delay", "Does it degrade linearly in the delay?", nullptr},
+    Question{"HW1.5A Q3", "artificial_delay", "How does it relate to Amdahl's law?", nullptr},
+    Question{"HW1.5B E", "batch_size", "4 GPUs, batch 32 to 256: step time and speed-up?", joined<batch_size>},
+    Question{"HW1.5B Q1", "batch_size", "Do larger batches scale better?", nullptr},
+    Question{"HW1.5B Q2", "batch_size", "When does scaling saturate?", nullptr},
+    Question{"HW1.5C E", "imbalance", "Rank 0 sleeps 20 ms in every step: step time?", joined<imbalance>},
+    Question{"HW1.5C Q1", "imbalance", "What happens to the step time of all GPUs?", nullptr},
+    Question{"HW1.5C Q2", "imbalance", "What does that say about synchronisation?", nullptr},
+    // Homework 2
+    Question{"HW2.1 C", "amp_accumulation", "Gradient accumulation with mixed precision inside it?",
+             joined<amp_accumulation>},
+    Question{"HW2.2 E", "three_codes",
+             "Code 1 (DDP + accumulation), code 2 (DDP + AMP), code 3 (both): time, memory, stability?",
+             joined<three_codes>},
+    Question{"HW2.3 Q1", "accumulation_sweep",
+             "Time: what do the synchronisation of gradients and the precision change?", joined<accumulation_sweep>},
+    Question{"HW2.3 Q2", "accumulation_sweep", "Memory: what do accumulation and precision change?", nullptr},
+    Question{"HW2.3 Q3", "accumulation_sweep",
+             "What is the effective batch size, and why is the loss divided by ACCUM_STEPS?", nullptr},
+    // Homework 3
+    Question{"HW3.1 Q1", "current_behaviour", "Which layers are on GPU 0, which on GPU 1?", joined<current_behaviour>},
+    Question{"HW3.1 Q2", "current_behaviour", "Where in forward() does the data move?", nullptr},
+    Question{"HW3.2 E", "model_size", "Step time with 6, 12 and 24 layers?", joined<model_size>},
+    Question{"HW3.2 Q", "model_size", "Do more layers make it faster, and why not?", nullptr},
+    Question{"HW3.3 C", "all_gpus", "Layers spread over all GPUs that are there?", joined<all_gpus>},
+    Question{"HW3.3 Q", "all_gpus", "Which rule maps the index of a layer to its GPU?", nullptr},
+    Question{"HW3.4 E", "more_gpus", "20 layers on 2 and on 5 GPUs: step time and memory?", joined<more_gpus>},
+    Question{"HW3.4 Q", "more_gpus", "Are all GPUs utilised, and does it get faster?", nullptr},
+    Question{"HW3.5 E", "data_transfer",
+             "How often is .to(layer_device) called in a forward pass, and how often does it move data?",
+             joined<data_transfer>},
+    Question{"HW3.5 Q", "data_transfer", "How does communication grow with the number of GPUs?", nullptr},
+    // Homework 4
+    Question{"HW4.1 Q1", "pipeline_schedules", "Options A, B and C: order of execution, GPU utilisation, efficiency?",
+             joined<pipeline_schedules>},
+    Question{"HW4.1 Q2", "pipeline_schedules", "What is a pipeline bubble, when does it occur, what does it cost?",
+             nullptr},
+    Question{"HW4.1 Q3", "pipeline_schedules", "Why is 1F1B held to be more efficient than GPipe?", nullptr},
+    Question{"HW4.2 C", "option_c", "Option C completed: target to the device, forward, early and final backward?",
+             joined<option_c>},
+    Question{"HW4.3 Q1", "option_c", "Why the backward of micro-batch i - 1 and not of i?", nullptr},
+    Question{"HW4.3 Q2", "option_c", "What happens without the condition i > 0?", nullptr},
+    Question{"HW4.3 Q3", "option_c", "What happens to overlap and efficiency?", nullptr},
+    Question{"HW4.4 E", "option_c", "NUM_MICROBATCHES 4: the sequence of forwards and backwards?", nullptr},
+    Question{"HW4.4 Q1", "option_c", "Which sequence is executed?", nullptr},
+    Question{"HW4.4 Q2", "option_c", "When does a backward first overlap a forward?", nullptr},
+    Question{"HW4.4 Q3", "option_c", "Why would that be more efficient than GPipe?", nullptr},
+    // Practical 9
+    Question{"P9.1 E", "option_a_naive", "Option A: step time and utilisation?", joined<option_a_naive>},
+    Question{"P9.1 Q1", "option_a_naive", "Do the GPUs work in parallel?", nullptr},
+    Question{"P9.1 Q2", "option_a_naive", "Where is idle time expected: before, between or after?", nullptr},
+    Question{"P9.2 E", "option_b_gpipe", "Option B against A: time and loss?", joined<option_b_gpipe>},
+    Question{"P9.2 Q1", "option_b_gpipe", "What changed in the order of execution?", nullptr},
+    Question{"P9.2 Q2", "option_b_gpipe", "Why are forward and backward separated?", nullptr},
+    Question{"P9.2 Q3", "option_b_gpipe", "Are bubbles removed?", nullptr},
+    Question{"P9.3 E", "option_c", "Option C against A and B: time and loss?", nullptr},
+    Question{"P9.3 Q1", "option_c", "When does a backward start?", nullptr},
+    Question{"P9.3 Q2", "option_c", "What differs from GPipe?", nullptr},
+    Question{"P9.3 Q3", "option_c", "Why is it more efficient, or why not?", nullptr},
+    Question{"P9.4 E", "options_by_microbatches", "Options A, B and C with 2, 4 and 8 micro-batches?",
+             joined<options_by_microbatches>},
+    Question{"P9.4 Q1", "options_by_microbatches", "Do more micro-batches always help?", nullptr},
+    Question{"P9.4 Q2", "options_by_microbatches", "Which option benefits most?", nullptr},
+    Question{"P9.5 Q1", "option_c", "Why i - 1 and not i?", nullptr},
+    Question{"P9.5 Q2", "option_c", "What happens without i > 0?", nullptr},
+    Question{"P9.5 Q3", "option_c", "What happens to overlap and efficiency?", nullptr},
+    Question{"P9 final Q1", "options_by_microbatches", "Why is option A no pipeline parallelism?", nullptr},
+    Question{"P9 final Q2", "options_by_microbatches", "What is the main limitation of GPipe?", nullptr},
+    Question{"P9 final Q3", "options_by_microbatches", "How does 1F1B reduce bubbles, and what really does?", nullptr},
+    Question{"P9 final Q4", "options_by_microbatches", "Which option for large systems?", nullptr},
+};
+
+}  // namespace
+
+std::span<const Question> questions() {
+  return kQuestions;
+}
+
+std::vector<std::string> exercises() {
+  std::vector<std::string> names;
+  for (const Question& question : kQuestions) {
+    if (std::find(names.begin(), names.end(), question.exercise) == names.end()) names.emplace_back(question.exercise);
+  }
+  return names;
+}
+
+std::vector<KeyedAnswer> answers_of(const std::string& exercise, const Tables& tables) {
+  std::vector<KeyedAnswer> answers;
+  for (const Question& question : kQuestions) {
+    if (exercise != question.exercise || !question.answer) continue;
+    const std::string text = question.answer(tables);
+    answers.push_back({question.id, question.wording, text.empty() ? "The rows of this table do not say it." : text});
+  }
+  return answers;
+}
+
+}  // namespace pdl
