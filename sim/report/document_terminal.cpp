@@ -102,8 +102,13 @@ std::string part_of_table(const Table& table, const std::vector<LaidOutColumn>& 
     });
   }
   out += std::string(total_width(columns, chosen), '-') + "\n";
-  for (std::size_t r = 0; r < table.rows.size(); ++r)
-    append_line(out, table, columns, chosen, [&](std::size_t c) { return columns[c].cells[r]; });
+  const std::size_t rows = table.rows.size(), most = table.most_terminal_rows;
+  for (std::size_t r = 0; r < rows; ++r) {
+    const bool hidden = rows > most && r >= (most + 1) / 2 && r < rows - most / 2;
+    if (!hidden) append_line(out, table, columns, chosen, [&](std::size_t c) { return columns[c].cells[r]; });
+    if (hidden && r == (most + 1) / 2)
+      out += "... " + std::to_string(rows - most) + " rows are not shown (--csv has all) ...\n";
+  }
   return out;
 }
 
