@@ -7,6 +7,7 @@
 #include "sim/report/html_text.hpp"
 #include "sim/report/timeline_figure.hpp"
 #include "sim/report/web_files.hpp"
+#include "sim/run/waiting_for.hpp"
 
 namespace pdl {
 namespace {
@@ -86,7 +87,10 @@ void add(Page& page, const Preformatted& lines) {
   page.body += "</pre>\n";
 }
 
+/// A column without a title, of remarks, is not one to sort by.
 std::string head_cell(const TableColumn& column) {
+  if (column.title.empty())
+    return "<th scope=\"col\"><span class=\"unseen\">" + html_escaped(column.key) + "</span></th>";
   const std::string meaning = column.meaning.empty() ? "" : " title=\"" + html_escaped(column.meaning) + "\"";
   const std::string unit =
       column.unit.empty() ? "" : " <span class=\"unit\">(" + html_escaped(column.unit) + ")</span>";
@@ -151,7 +155,7 @@ void add_figure(Page& page, const std::string& kind, const std::string& title, c
 
 void add(Page& page, const TimelineFigure& figure) {
   std::vector<TimelineRun> runs;
-  for (const auto& run : figure.runs) runs.push_back({run.get(), {}});
+  for (const auto& run : figure.runs) runs.push_back({run.get(), waited_for(*run)});
   const TimelineData data = timeline_data(runs, {});
   add_figure(page, "timeline", figure.title, timeline_summary(data, runs), timeline_json(data, runs),
              " data-spans=\"" + std::to_string(data.spans) + "\" data-merged=\"" + std::to_string(data.merged) + "\"");
