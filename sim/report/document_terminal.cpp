@@ -128,10 +128,8 @@ std::string part_of_table(const Table& table, const std::vector<LaidOutColumn>& 
   for (std::size_t r = 0; r < rows; ++r) {
     const bool hidden = rows > most && r >= (most + 1) / 2 && r < rows - most / 2;
     if (hidden && r == (most + 1) / 2)
-      out += "... " + std::to_string(rows - most) +
-             " rows are not shown (--csv has all) ...
-             ";
-             if (!hidden) append_row(out, table, columns, chosen, r);
+      out += "... " + std::to_string(rows - most) + " rows are not shown (--csv has all) ...\n";
+    if (!hidden) append_row(out, table, columns, chosen, r);
   }
   return out;
 }
