@@ -24,7 +24,7 @@ FORBIDDEN = [
     (r"\bcards?\b", "GPU"),
     (r"\brooms?\b", "module"),
     (r"\b(?:reckon\w*)\b", "estimated"),
-    (r"\bbound\b(?! by\b)(?! is\b)", "ideal step time"),
+    (r"(?<!-)\bbound\b(?! by\b)(?! is\b)", "ideal step time"),
     (r"\b(?:host|hosts) bounds?\b", "host-bound"),
     (r"\bGPUs bound\b", "GPU-bound"),
     (r"\bat it longest\b", "the maximum over the GPUs"),

@@ -5,6 +5,7 @@
 
 #include "sim/io/number_text.hpp"
 #include "sim/report/explain_document.hpp"
+#include "sim/report/warnings.hpp"
 #include "sim/run/comparison.hpp"
 #include "sim/run/describe_run.hpp"
 
@@ -78,14 +79,10 @@ void add_head(Document& document, const char* letter, const ComparedRun& side) {
 }
 
 void add_warnings(Document& document, const ComparedRun& a, const ComparedRun& b) {
-  const std::vector<std::string>&of_a = a.run->warnings, &of_b = b.run->warnings;
-  for (const std::string& warning : of_a) {
-    const bool both = std::find(of_b.begin(), of_b.end(), warning) != of_b.end();
-    document.add(Warning{warning, both ? "A, B" : "A"});
-  }
-  for (const std::string& warning : of_b) {
-    if (std::find(of_a.begin(), of_a.end(), warning) == of_a.end()) document.add(Warning{warning, "B"});
-  }
+  WarningList warnings;
+  warnings.add("A", a.run->warnings, a.run->warning_shares);
+  warnings.add("B", b.run->warnings, b.run->warning_shares);
+  warnings.add_to(document);
 }
 
 }  // namespace

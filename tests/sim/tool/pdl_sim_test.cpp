@@ -170,7 +170,7 @@ TEST_CASE("words that are not known are refused with the nearest one") {
       {"comapre a b", "an unknown subcommand comapre, expected compare"},
       {"nothinglikeit", "an unknown subcommand nothinglikeit, expected "},
       {"compare --jsn x a b", "pdl-sim: compare: found an unknown flag --jsn, expected --json"},
-      {"profiles extra", "pdl-sim: profiles: found a word too many, extra"},
+      {"profiles extra", "pdl-sim: profiles: found an argument too many, extra"},
       {"--gpus 2 --gpus 3 --tf 1 --tb 2", "--gpus: found given 2 times, expected once"},
       {"--json a --json b --tf 1 --tb 2", "--json: found given 2 times"},
       {"--gpus 2 compare a b", "--gpus: found given before compare"},
