@@ -1,12 +1,13 @@
 #include "sim/report/html.hpp"
 
 #include <algorithm>
-#include <set>
+#include <cmath>
 #include <sstream>
 
 #include "sim/report/html_text.hpp"
 #include "sim/report/timeline_figure.hpp"
 #include "sim/report/web_files.hpp"
+#include "sim/run/waiting_for.hpp"
 
 namespace pdl {
 namespace {
@@ -19,8 +20,11 @@ constexpr const char* kPolicy =
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:; base-uri 'none'; "
     "form-action 'none'";
 
-std::string number_json(double value) {
-  return Json(value).dump();
+/// What the text of a cell leaves of its number, for sorting: " data-v=\"0.3333333333333333\"" or nothing.
+std::string exact_number(const TableCell& cell) {
+  if (!cell.number || !std::isfinite(*cell.number)) return "";
+  const std::string number = Json(*cell.number).dump();
+  return Json::accept(cell.text) && Json::parse(cell.text) == Json(*cell.number) ? "" : " data-v=\"" + number + "\"";
 }
 
 /// Of what is on the page so far.
@@ -83,7 +87,10 @@ void add(Page& page, const Preformatted& lines) {
   page.body += "</pre>\n";
 }
 
+/// A column without a title, of remarks, is not one to sort by.
 std::string head_cell(const TableColumn& column) {
+  if (column.title.empty())
+    return "<th scope=\"col\"><span class=\"unseen\">" + html_escaped(column.key) + "</span></th>";
   const std::string meaning = column.meaning.empty() ? "" : " title=\"" + html_escaped(column.meaning) + "\"";
   const std::string unit =
       column.unit.empty() ? "" : " <span class=\"unit\">(" + html_escaped(column.unit) + ")</span>";
@@ -93,9 +100,7 @@ std::string head_cell(const TableColumn& column) {
 }
 
 std::string body_cell(const TableCell& cell, const TableColumn& column, bool of_key) {
-  std::string attributes = column.align == Align::left ? " class=\"l\"" : "";
-  if (cell.number && number_json(*cell.number) != cell.text)
-    attributes += " data-v=\"" + number_json(*cell.number) + "\"";
+  const std::string attributes = (column.align == Align::left ? " class=\"l\"" : "") + exact_number(cell);
   const std::string tag = of_key ? "th" : "td";
   return "<" + tag + (of_key ? " scope=\"row\"" : "") + attributes + ">" + html_escaped(cell.text) + "</" + tag + ">";
 }
@@ -150,7 +155,7 @@ void add_figure(Page& page, const std::string& kind, const std::string& title, c
 
 void add(Page& page, const TimelineFigure& figure) {
   std::vector<TimelineRun> runs;
-  for (const auto& run : figure.runs) runs.push_back({run.get(), {}});
+  for (const auto& run : figure.runs) runs.push_back({run.get(), waited_for(*run)});
   const TimelineData data = timeline_data(runs, {});
   add_figure(page, "timeline", figure.title, timeline_summary(data, runs), timeline_json(data, runs),
              " data-spans=\"" + std::to_string(data.spans) + "\" data-merged=\"" + std::to_string(data.merged) + "\"");

@@ -230,13 +230,15 @@ std::string legend(const ScenarioTable& table, bool short_words, std::size_t wid
 }
 
 std::string warnings_text(const ScenarioTable& table, std::size_t width) {
-  WarningList warnings;
+  WarningList warnings("row");
   for (std::size_t r = 0; r < table.rows.size(); ++r) {
     const ScenarioRow& row = table.rows[r];
-    warnings.add("row " + std::to_string(r + 1), row.predicted.result.warnings);
-    if (row.measured) warnings.add("row " + std::to_string(r + 1) + ", measured", row.measured->result.warnings);
+    warnings.add(std::to_string(r + 1), row.predicted.result.warnings, row.predicted.result.warning_shares);
+    if (row.measured) warnings.add(std::to_string(r + 1) + " (measured)", row.measured->result.warnings);
   }
-  const std::string text = warnings.text(width);
+  Document document;
+  warnings.add_to(document);
+  const std::string text = to_terminal(document, {.width = width});
   return text.empty() ? "" : "\n" + text;
 }
 

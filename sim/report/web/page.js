@@ -126,11 +126,14 @@
       return {...series, type: 'line', symbol: 'none', lineStyle: {type: 'dashed', width: 1.2}, tooltip: {show: data.type !== 'scatter'}};
     if (data.type === 'scatter') return {...series, type: 'scatter', symbolSize: 8, itemStyle: {opacity: .75}};
     if (isBar(data))
-      return {...series, type: 'bar', stack: data.type === 'stacked_bar' ? 'all' : undefined, barMaxWidth: 34,
+      return {...series, type: 'bar', stack: data.type === 'stacked_bar' ? 'all' : undefined, barMaxWidth: 48,
               itemStyle: {borderColor: colour('ground'), borderWidth: data.type === 'stacked_bar' ? .5 : 0}};
-    if (data.type === 'stacked_area')
-      return {...series, type: 'line', stack: 'all', step: 'end', symbol: 'none', lineStyle: {width: 0}, areaStyle: {opacity: .9},
-              emphasis: {disabled: true}};
+    // Each on the sum of those before it, the last one at the back (ECharts would stack the x of two axes of numbers).
+    if (data.type === 'stacked_area') {
+      const sum = one.y.map((_, i) => data.series.slice(0, index + 1).reduce((total, other) => total + (other.reference ? 0 : other.y[i]), 0));
+      return {...series, type: 'line', step: 'end', symbol: 'none', lineStyle: {width: 0}, areaStyle: {color: shade, opacity: 1}, z: 2 + data.series.length - index,
+              data: one.x.map((x, i) => ({value: [x, sum[i], one.y[i]]})), emphasis: {disabled: true}};
+    }
     return {...series, type: 'line', showSymbol: one.y.length <= 60, symbol: 'circle', symbolSize: 6, lineStyle: {width: 2}};
   }
 
@@ -139,13 +142,33 @@
     return isBar(data) ? data.series.reduce((names, s) => s.y.length > names.length ? s.y.map((_, i) => String(i)) : names, []) : [];
   }
 
+  // Powers of two where ten would leave one or two ticks.
+  function logarithmic(values) {
+    const positive = values.filter(value => value > 0);
+    return {type: 'log', logBase: Math.max(...positive) / Math.min(...positive) < 100 ? 2 : 10};
+  }
+
+  // Where areas are stacked, the number of each and not the sum of those below; the highest first, as they are seen.
+  function lineText(data) {
+    return points => {
+      const lines = points.map(point => `${point.marker}${escaped(point.seriesName)}: <b>${short(point.value[point.value.length - 1])}</b>`);
+      if (data.type === 'stacked_area') lines.reverse();
+      return [`${escaped(data.x_title)}: ${short(points[0].value[0])}`, ...lines].join('<br>');
+    };
+  }
+
+  function formatter(data) {
+    if (data.type === 'scatter') return {formatter: pointText(data)};
+    return data.type === 'stacked_area' || (data.type === 'line' && data.x_labels.length === 0) ? {formatter: lineText(data)} : {};
+  }
+
   function chartOption(data) {
     const turned = lies(data), names = categories(data), style = axisStyle();
     const category = {type: 'category', data: names, ...style, splitLine: {show: false}, inverse: turned, boundaryGap: data.type !== 'stacked_area'};
     const x = names.length > 0 ? category
-        : {type: data.x_logarithmic ? 'log' : 'value', ...style, scale: data.type === 'scatter',
+        : {...(data.x_logarithmic ? logarithmic(data.series.flatMap(one => one.x)) : {type: 'value'}), ...style, scale: data.type === 'scatter',
            ...(data.type === 'stacked_area' ? {min: 'dataMin', max: 'dataMax'} : {}), splitLine: {show: data.type === 'scatter', lineStyle: style.splitLine.lineStyle}};
-    const y = {type: data.y_logarithmic ? 'log' : 'value', ...style, axisLine: {show: false}, axisTick: {show: false}};
+    const y = {...(data.y_logarithmic ? logarithmic(data.series.flatMap(one => one.y)) : {type: 'value'}), ...style, axisLine: {show: false}, axisTick: {show: false}};
     const below = {name: turned ? data.y_title : data.x_title, nameLocation: 'middle', nameGap: 30};
     const several = data.series.length > 1;
     return {
@@ -154,7 +177,7 @@
       legend: several ? {top: 0, left: 0, type: 'scroll', textStyle: {color: colour('text')}, pageTextStyle: {color: colour('quiet')},
                          itemWidth: 14, itemHeight: 9} : {show: false},
       tooltip: {...tooltipStyle(), trigger: data.type === 'scatter' ? 'item' : 'axis', axisPointer: {type: isBar(data) ? 'shadow' : 'line'},
-                ...(data.type === 'scatter' ? {formatter: pointText(data)} : {})},
+                ...formatter(data)},
       xAxis: {...(turned ? y : x), ...below}, yAxis: turned ? category : y,
       series: data.series.map((one, i) => chartSeries(data, one, i, turned)),
     };
@@ -338,9 +361,9 @@
       this.told.setAttribute('aria-live', 'polite');
       this.plot.after(this.told);
       const keys = make('p', {className: 'keys'});
-      for (const [key, what] of [['wheel', 'zoom, once the chart has been clicked (with Ctrl: at once)'], ['drag', 'pan'], ['+ \u2212 0', 'zoom'], ['\u2190 \u2192', 'pan'],
-                                 ['n p \u2191 \u2193', 'next, previous task; row above, below'], ['w', 'what it waited for'], ['Esc', 'nothing selected']])
-        keys.append(make('kbd', {textContent: key}), ` ${what}  `);
+      for (const [names, what] of [[['wheel'], 'zoom, once the chart is clicked (with Ctrl at once)'], [['drag', '\u2190', '\u2192'], 'pan'], [['+', '\u2212', '0'], 'zoom in, out, whole step'],
+                                   [['n', 'p'], 'next, previous task'], [['\u2191', '\u2193'], 'row above, below'], [['w'], 'what it waited for'], [['Esc'], 'nothing selected']])
+        keys.append(make('span', {}, ...names.flatMap(name => [make('kbd', {textContent: name}), ' ']), what));
       figure.querySelector('figcaption').after(keys);
       this.plot.tabIndex = 0;
       this.plot.setAttribute('role', 'application');
@@ -360,15 +383,28 @@
 
     // -- what is shown of the time
 
+    // The first label of the axis is a round number only at 0.
+    setView(view) {
+      const atStart = this.view[0] === 0;
+      this.view = view;
+      if (atStart !== (view[0] === 0)) this.chart.setOption({xAxis: {axisLabel: {showMinLabel: view[0] === 0}}});
+    }
+
     show(from, to) {
       const least = Math.max(this.end * 1e-6, 2e-5), length = Math.min(Math.max(to - from, least), this.end);
       const start = Math.min(Math.max((from + to - length) / 2, 0), this.end - length);
-      this.view = [start, start + length];
+      this.setView([start, start + length]);
       this.chart.dispatchAction({type: 'dataZoom', batch: [0, 1].map(dataZoomIndex => ({dataZoomIndex, startValue: this.view[0], endValue: this.view[1]}))});
     }
 
+    // Of the selected task, where it is to be seen.
+    middle() {
+      const [from, to] = this.view, chosen = this.selected, at = chosen ? (chosen.row.start[chosen.i] + chosen.row.end[chosen.i]) / 2 : -1;
+      return at >= from && at <= to ? at : (from + to) / 2;
+    }
+
     zoom(factor, about) {
-      const [from, to] = this.view, at = about === undefined ? (from + to) / 2 : about;
+      const [from, to] = this.view, at = about === undefined ? this.middle() : about;
       this.show(at - (at - from) * factor, at + (to - at) * factor);
     }
 
@@ -396,7 +432,7 @@
         animation: false, textStyle: {fontFamily: getComputedStyle(document.body).fontFamily},
         grid: {left, right: 18, top: 26, bottom: 48},
         xAxis: {type: 'value', min: 0, max: this.end, position: 'top', name: 'ms', nameGap: 4, ...style,
-                axisLabel: {...style.axisLabel, showMaxLabel: false, fontSize: 11}, splitLine: {show: true, lineStyle: {color: colour('line')}}},
+                axisLabel: {...style.axisLabel, showMaxLabel: false, showMinLabel: this.view[0] === 0, fontSize: 11}, splitLine: {show: true, lineStyle: {color: colour('line')}}},
         yAxis: {type: 'category', inverse: true, data: rows.map((_, i) => i), ...style, axisTick: {show: false}, axisLine: {show: false},
                 splitLine: {show: true, interval: i => i > 0 && rows[i].gpu !== rows[i - 1].gpu, lineStyle: {color: colour('line')}},
                 axisLabel: {interval: 0, formatter: (_, i) => name(i), margin: 6,
@@ -454,12 +490,16 @@
       canvas.rects.get(fill).push(from, y, to - from, height);
     }
 
-    // Of what is shorter than a pixel: how much of each column of pixels a family takes.
-    addToColumn(canvas, x, width, family, lit) {
-      const column = Math.floor(x - canvas.left), columns = Math.ceil(canvas.right - canvas.left);
-      if (column < 0 || column >= columns) return;
+    // Of what is at most a pixel wide: how much of the one or two columns of pixels that it is in a family takes.
+    addToColumns(canvas, x, width, family, lit) {
+      const at = x - canvas.left, column = Math.floor(at), columns = Math.ceil(canvas.right - canvas.left);
+      const second = Math.max(at + width - column - 1, 0);
       if (!canvas.shares) canvas.shares = new Float32Array(columns * this.families.length * 2);
-      canvas.shares[(column * this.families.length + this.families.indexOf(family)) * 2 + (lit ? 0 : 1)] += width;
+      const add = (c, part) => {
+        if (c >= 0 && c < columns) canvas.shares[(c * this.families.length + this.families.indexOf(family)) * 2 + (lit ? 0 : 1)] += part;
+      };
+      add(column, width - second);
+      if (second > 0) add(column + 1, second);
     }
 
     addColumns(canvas) {
@@ -487,7 +527,7 @@
         const family = this.kinds[row.share_kind[i]].family, part = row.share_ns[i] / 1e6 / this.mergedBelow;
         const lit = (!this.chosen || this.chosen === family) && !this.matches;
         if (width < 1) {
-          this.addToColumn(canvas, x, part * width, family, lit);
+          this.addToColumns(canvas, x, part * width, family, lit);
           continue;
         }
         if (row.share_interval[i] !== interval) top = canvas.y + canvas.height;
@@ -504,7 +544,7 @@
         const x = x0 + row.start[i] * scale, width = (row.end[i] - row.start[i]) * scale;
         const family = this.kinds[row.kind[i]].family, shade = this.shades.get(family), lit = this.isLit(row, i);
         if (width < 1 && !(lit && this.matches)) {
-          this.addToColumn(canvas, x, width, family, lit);
+          this.addToColumns(canvas, x, width, family, lit);
           continue;
         }
         const tone = row.microbatch[i] % 2 === 1 ? 'odd' : 'even', gap = width > 4 ? .8 : 0;
@@ -670,13 +710,15 @@
         event.preventDefault();
         keys[event.key]();
       });
+      // Before ECharts sees it, which keeps the wheel to itself: else the page scrolls.
       this.plot.addEventListener('wheel', event => {
+        event.stopPropagation();
         if (document.activeElement !== this.plot && !event.ctrlKey && !event.metaKey) return;
         event.preventDefault();
         const box = this.plot.getBoundingClientRect(), [ms] = this.chart.convertFromPixel('grid', [event.clientX - box.left, event.clientY - box.top]);
         if (Math.abs(event.deltaX) > Math.abs(event.deltaY)) this.pan(event.deltaX / 600);
         else this.zoom(Math.exp(Math.min(Math.max(event.deltaY, -300), 300) / 300), Math.min(Math.max(ms, this.view[0]), this.view[1]));
-      }, {passive: false});
+      }, {passive: false, capture: true});
       this.plot.addEventListener('mouseleave', () => { this.tip.hidden = true; });
       const surface = this.chart.getZr();
       surface.on('mousemove', event => this.hover(event));
@@ -687,7 +729,7 @@
       });
       this.chart.on('datazoom', () => {
         const zoom = this.chart.getOption().dataZoom[0];
-        this.view = [Math.max(0, zoom.startValue), Math.min(this.end, zoom.endValue)];
+        this.setView([Math.max(0, zoom.startValue), Math.min(this.end, zoom.endValue)]);
       });
       let waiting = 0;
       this.search.addEventListener('input', () => {
