@@ -113,7 +113,13 @@ std::string part_of_table(const Table& table, const std::vector<LaidOutColumn>& 
     });
   }
   out += std::string(total_width(columns, chosen), '-') + "\n";
-  for (std::size_t r = 0; r < table.rows.size(); ++r) {
+  const std::size_t rows = table.rows.size(), most = table.most_terminal_rows;
+  for (std::size_t r = 0; r < rows; ++r) {
+    if (rows > most && r >= (most + 1) / 2 && r < rows - most / 2) {
+      if (r == (most + 1) / 2)
+        out += "... " + std::to_string(rows - most) + " rows are not shown (--csv has all) ...\n";
+      continue;
+    }
     std::size_t lines = 1;
     for (const std::size_t c : chosen) lines = std::max(lines, columns[c].cells[r].size());
     for (std::size_t l = 0; l < lines; ++l) {
