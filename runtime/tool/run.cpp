@@ -188,6 +188,7 @@ int run_command(const RunFlags& flags, const std::vector<std::string>& arguments
   const std::optional<int> port = flags.runtime.port();
   const RunSpec spec = complete_spec(flags.settings.given(), options.device, port);
   options.seed = static_cast<std::uint64_t>(spec.seed);
+  options.learning_rate = spec.learning_rate;
   const bool check = flags.check.on();
   flags.outputs.check({&flags.json});
   const Plan plan = make_plan(spec);

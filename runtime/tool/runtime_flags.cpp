@@ -14,7 +14,6 @@ namespace pdl {
 namespace {
 
 constexpr int kMostSteps = 1'000'000;
-constexpr double kLargestLearningRate = 1e6;
 
 std::int64_t whole(const OnceFlag& flag, std::int64_t otherwise, std::int64_t least, std::int64_t largest) {
   const auto value = flag.value();
@@ -27,7 +26,6 @@ RuntimeFlags::RuntimeFlags(CLI::App& app)
     : device_(app, "--device", "cuda|cpu", "GPUs, or threads or processes on the CPU (default: cuda)"),
       steps_(app, "--steps", "N", "measured steps (default 30)"),
       warmup_(app, "--warmup", "N", "steps before them that are dropped (default 5)"),
-      learning_rate_(app, "--learning-rate", "X", "of the optimizer (default 0.01)"),
       wait_limit_(app, "--wait-limit", "S",
                   "ends the run (exit code 3) where a worker has waited so long; longer than a step (default 600)"),
       port_(app, "--port", "N", "where the workers of --workers process meet (default: any free port)") {}
@@ -44,9 +42,6 @@ RuntimeOptions RuntimeFlags::options() const {
   }
   options.steps = static_cast<int>(whole(steps_, options.steps, 1, kMostSteps));
   options.warmup = static_cast<int>(whole(warmup_, options.warmup, 0, kMostSteps));
-  if (const auto rate = learning_rate_.value()) {
-    options.learning_rate = parse_number(learning_rate_.flag(), *rate, 0, kLargestLearningRate);
-  }
   if (const auto limit = wait_limit_.value()) {
     options.wait_limit_s = parse_number(wait_limit_.flag(), *limit, kShortestWaitLimit_s, kLongestWaitLimit_s);
   }
@@ -70,7 +65,6 @@ std::vector<SettingValue> to_settings(const RuntimeOptions& options) {
   add("device", options.device == DeviceKind::cuda ? "cuda" : "cpu");
   add("steps", std::to_string(options.steps));
   add("warmup", std::to_string(options.warmup));
-  add("learning-rate", to_text(options.learning_rate));
   add("wait-limit", to_text(options.wait_limit_s));
   return settings;
 }

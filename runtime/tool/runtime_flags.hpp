@@ -1,5 +1,5 @@
-// The flags of pdl-run that are not settings of the run itself: device, steps, learning rate. The seed is a setting of
-// the run.
+// The flags of pdl-run that are not settings of the run itself: device, steps. The seed and the
+// learning rate are settings of the run.
 #pragma once
 
 #include <memory>
@@ -24,13 +24,13 @@ class RuntimeFlags {
   std::optional<int> port() const;
 
  private:
-  OnceFlag device_, steps_, warmup_, learning_rate_, wait_limit_, port_;
+  OnceFlag device_, steps_, warmup_, wait_limit_, port_;
 };
 
 /// Of this process: options.wait_limit_s.
 void limit_waiting(const RuntimeOptions& options);
 
-/// device, steps, warmup, learning-rate, wait-limit: the flags that give these options.
+/// device, steps, warmup, wait-limit: the flags that give these options.
 std::vector<SettingValue> to_settings(const RuntimeOptions& options);
 
 }  // namespace pdl

@@ -1,4 +1,6 @@
 // pdl-run scenario FILE --out FOLDER: measures every configuration of a scenario, one file a run.
+//
+// Flags of settings replace those of the scenario, as for pdl-sim scenario: --device cpu --dim 256 --batch 32 --gpus 1,2.
 #include "sim/study/scenario.hpp"
 
 #include <cerrno>
@@ -16,7 +18,7 @@
 #include "sim/io/number_text.hpp"
 #include "sim/io/printable_text.hpp"
 #include "sim/io/words.hpp"
-#include "sim/report/scenario_text.hpp"
+#include "sim/report/scenario_columns.hpp"
 #include "sim/run/run_json.hpp"
 #include "sim/run/run_name.hpp"
 #include "sim/tool/flags.hpp"
@@ -26,11 +28,14 @@ namespace {
 
 struct ScenarioFlags {
   explicit ScenarioFlags(CLI::App& app)
-      : runtime(app), out(app, "--out", "FOLDER", "where the files of the runs go; those that are there are kept") {
+      : runtime(app),
+        settings(app),
+        out(app, "--out", "FOLDER", "where the files of the runs go; those that are there are kept") {
     app.add_option("file", file, "scenario file")->type_name("FILE.json")->required();
   }
   std::string file;
   RuntimeFlags runtime;
+  SettingFlags settings;
   OnceFlag out;
 };
 
@@ -60,6 +65,7 @@ void say_step_time(const RunResult& run) {
 std::string measure_into(const RunSpec& spec, RuntimeOptions options, std::optional<int> port,
                          const std::string& path) {
   options.seed = static_cast<std::uint64_t>(spec.seed);
+  options.learning_rate = spec.learning_rate;
   std::vector<std::string> arguments = arguments_of(spec, options);
   const Plan plan = make_plan(spec);
   try {
@@ -93,7 +99,7 @@ int measure_scenario(const ScenarioFlags& flags) {
   const RuntimeOptions options = flags.runtime.options();
   limit_waiting(options);
   const std::optional<int> port = flags.runtime.port();
-  Scenario scenario = load_scenario(flags.file, scenario_names());
+  Scenario scenario = load_scenario(flags.file, scenario_names(), flags.settings.given());
   if (options.device == DeviceKind::cpu) {
     for (RunSpec& spec : scenario.configurations) spec = on_cpu(std::move(spec));
   }

@@ -149,7 +149,7 @@ std::string model_text(const RunSpec& spec) {
 }
 
 std::string work_text(const RunSpec& spec) {
-  return model_text(spec) + (spec.accum > 1 ? ", " + count_of(spec.accum, "round") : "") +
+  return model_text(spec) + (spec.accum > 1 ? ", " + std::to_string(spec.accum) + " accumulation steps" : "") +
          (spec.delay_ms > 0 ? ", a delay of " + to_text(spec.delay_ms) + " ms" : "");
 }
 

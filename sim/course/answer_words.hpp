@@ -94,7 +94,7 @@ void add_to_group(std::vector<Rows>& groups, const ScenarioRow& row, Like like) 
   }
 }
 
-/// Rows with the same model and batch, whatever their rounds, delays and numbers; in the order of the table.
+/// Rows with the same model and batch, whatever their accumulation steps, delays and numbers; in the order of the table.
 std::vector<Rows> rows_by_batch(const ScenarioTable& table);
 /// Rows with the same baseline_row(), in the order of the table.
 std::vector<Rows> rows_by_model(const ScenarioTable& table);
@@ -106,7 +106,7 @@ std::vector<Rows> rows_by_model_and_gpus(const ScenarioTable& table);
 std::string at_once_text(const EvaluatedRun& run);
 /// "8 layers of 64, batch 256"; "models/a.json (8 layers), batch 256".
 std::string model_text(const RunSpec& spec);
-/// All that rows of rows_by_model() have in common: "8 layers of 64, batch 256, 4 rounds, a delay of 10 ms".
+/// All that rows of rows_by_model() have in common: "8 layers of 64, batch 256, 4 accumulation steps, a delay of 10 ms".
 std::string work_text(const RunSpec& spec);
 
 /// "2, 4, 8 and 16".

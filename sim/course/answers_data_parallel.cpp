@@ -1,4 +1,4 @@
-// Homework 1.4 and 1.5C: DataParallel against DistributedDataParallel, and a straggler.
+// Homework 1.4: DataParallel against DistributedDataParallel.
 #include "sim/course/exercises.hpp"
 
 #include <algorithm>
@@ -6,151 +6,161 @@
 
 #include "sim/course/answer_words.hpp"
 #include "sim/course/scaling_words.hpp"
+#include "sim/course/series.hpp"
 #include "sim/io/number_text.hpp"
 #include "sim/run/gpu_alone.hpp"
+#include "sim/run/gpu_utilisation.hpp"
 #include "sim/run/measured_facts.hpp"
 
 namespace pdl {
 namespace {
 
-/// The kind of numbers in which two rows are compared.
-Side side_of_both(const ScenarioRow& a, const ScenarioRow& b) {
-  return side_of(Rows{&a, &b});
+/// The same work by both, all of one kind.
+struct BothPrograms {
+  Series series;
+  const ScenarioRow *dp = nullptr, *ddp = nullptr;
+};
+
+std::vector<BothPrograms> both_programs(const Tables& tables) {
+  std::vector<BothPrograms> all;
+  // The strategy decides transport and workers too.
+  for (const Series& series : series_over(tables, {"strategy", "transport", "workers", "p2p"})) {
+    const auto of = [&](Program program) {
+      return find_row_of(series, [&](const ScenarioRow& row) { return resolve(row.spec).program == program; });
+    };
+    if (of(Program::data_parallel) && of(Program::ddp))
+      all.push_back({series, of(Program::data_parallel), of(Program::ddp)});
+  }
+  return all;
 }
 
-const ScenarioRow* with_program(const Rows& rows, Program program, std::int64_t gpus) {
-  const auto found = std::find_if(rows.begin(), rows.end(), [&](auto* row) {
-    return resolve(row->spec).program == program && row->spec.gpus == gpus;
+/// The first that the host does not bound: of a step that it does, shares of the GPUs say little.
+const BothPrograms& clearest(const std::vector<BothPrograms>& all) {
+  const auto found = std::find_if(all.begin(), all.end(), [](const BothPrograms& both) {
+    return !is_host_bound(*both.dp) && !is_host_bound(*both.ddp);
   });
-  return found == rows.end() ? nullptr : *found;
+  return found == all.end() ? all.front() : *found;
 }
 
-std::string leading_text(const EvaluatedRun& run, Side side) {
-  struct Named {
-    TaskKind kind;
-    const char* what;
-  };
-  constexpr std::array kKinds = {Named{TaskKind::scatter, "scatter"},
-                                 Named{TaskKind::broadcast, "broadcast of the parameters"},
-                                 Named{TaskKind::gather, "gather"},
-                                 Named{TaskKind::loss, "loss"},
-                                 Named{TaskKind::reduce, "reduce of the gradients"},
-                                 Named{TaskKind::bucket_copy_out, "sum of the gradients"},
-                                 Named{TaskKind::optimizer, "optimizer"}};
-  std::vector<std::string> items;
-  std::int64_t sum_ns = 0;
-  for (const Named& named : kKinds) {
-    const std::int64_t time_ns = time_of_kind_ns(run.result, 0, named.kind);
-    sum_ns += time_ns;
-    if (time_ns > 0) items.push_back(std::string(named.what) + " " + ms_of(time_ns));
-  }
-  const std::int64_t leading = leading_ns(run.result, 0);
-  constexpr std::int64_t kRounding = 10'000;
-  return "GPU 0 is at what no GPU can compute beside for " + ms_of(leading) + " of a step of " +
-         ms_of(run.metrics.step_ns) + ", " +
-         percent(static_cast<double>(leading) / static_cast<double>(run.metrics.step_ns)) + ": " + listed(items) +
-         " (" + name(side) + ")" +
-         (sum_ns > leading + kRounding
-              ? "; these add up to " + ms_of(sum_ns) + ", because they overlap each other or forward and backward work"
-              : "");
+template <typename Text>
+std::string by_gpu(const EvaluatedRun& run, Text text) {
+  std::string out;
+  for (std::size_t g = 0; g < run.metrics.gpus.size(); ++g) out += (out.empty() ? "" : ", ") + text(g);
+  return out;
 }
 
-/// "62 %, 41 %, 41 %, 40 %": by GPU.
-std::string busy_by_gpu(const EvaluatedRun& run) {
-  std::string text;
-  for (const GpuMetrics& gpu : run.metrics.gpus) {
-    text += (text.empty() ? "" : ", ") +
-            whole_percent(static_cast<double>(gpu.busy_ns) / static_cast<double>(run.metrics.step_ns));
-  }
-  return text;
+std::string utilisation_by_gpu(const EvaluatedRun& run) {
+  return by_gpu(run,
+                [&](std::size_t g) { return fixed(100 * kernel_share(run.result, static_cast<std::int32_t>(g)), 0); }) +
+         " %";
+}
+
+std::string compute_by_gpu(const EvaluatedRun& run) {
+  return by_gpu(run,
+                [&](std::size_t g) {
+                  return fixed(
+                      100 * static_cast<double>(run.metrics.gpus[g].busy_ns) / static_cast<double>(run.metrics.step_ns),
+                      0);
+                }) +
+         " %";
 }
 
 std::string memory_by_gpu(const EvaluatedRun& run) {
-  std::string text;
-  for (const std::int64_t bytes : run.result.peak_memory_bytes) text += (text.empty() ? "" : ", ") + gib(bytes);
-  return text + " GiB";
+  const auto& bytes = run.result.peak_memory_bytes;
+  return bytes.empty() ? "unknown" : by_gpu(run, [&](std::size_t g) { return gib(bytes[g]); }) + " GiB";
 }
 
-void compare_dp_with_ddp(const ScenarioRow& dp, const ScenarioRow& ddp, Sentences& out) {
-  const Side side = side_of_both(dp, ddp);
-  const EvaluatedRun &here = of(dp, side), &there = of(ddp, side);
-  std::string text = work_text(dp.spec) + " on " + gpus_of(dp) + ": DataParallel takes " + ms(step_ms(dp, side)) +
-                     ", DDP " + ms(step_ms(ddp, side)) + " (" + kind_text({&dp, &ddp}, side) + "), " +
-                     time_against(step_ms(dp, side), step_ms(ddp, side)) + ".";
-  const bool faster = step_ms(dp, Side::predicted) < step_ms(ddp, Side::predicted);
-  if (side == Side::measured && faster != (step_ms(dp, side) < step_ms(ddp, side))) {
-    text += " The prediction has it the other way round: " + ms(step_ms(dp, Side::predicted)) + " and " +
-            ms(step_ms(ddp, Side::predicted)) + ".";
-  }
-  text += " Under DataParallel " + leading_text(here, side) + ".";
-  text +=
-      " At tasks of computation, by GPU: " + busy_by_gpu(here) + " of the step; under DDP " + busy_by_gpu(there) + ".";
-  if (is_host_bound(dp) || is_host_bound(ddp))
-    text +=
-        " The host bounds these steps: waits for it are inside the tasks, and these shares are not work of the GPUs "
-        "alone.";
-  for (const EvaluatedRun* run : {&here, &there}) {
-    const auto more = unusual_recording(run->result);
-    if (more)
-      text += " The recorded step of " + std::string(run == &here ? "DataParallel" : "DDP") + " took " +
-              signed_fixed(100 * *more, 0) + " % against the median one: its shares say little.";
-  }
-  if (!here.result.peak_memory_bytes.empty() && !there.result.peak_memory_bytes.empty()) {
-    text += " Peak memory, by GPU: " + memory_by_gpu(here) + "; under DDP " + memory_by_gpu(there) + ".";
-  }
-  if (side == Side::measured)
-    text +=
-        " Steps spread (p25 to p75) by " + spread_text(dp) + " of their median, under DDP by " + spread_text(ddp) + ".";
-  out.push_back(text);
+std::string facts_of(const Series& series, const ScenarioRow& row) {
+  const EvaluatedRun& run = run_of(series, row);
+  const auto deviation_ms = measured_facts(run.result).step_time_stddev_ms;
+  return ms(step_ms(series, row)) +
+         (deviation_ms ? " with a variance of " + fixed(*deviation_ms * *deviation_ms, 4) + " ms^2" : "") +
+         ", utilisation as nvidia-smi shows it " + utilisation_by_gpu(run) + " (computing " + compute_by_gpu(run) +
+         "), memory " + memory_by_gpu(run) + recording_text(run);
 }
 
-void answer_straggler(const ScenarioRow& plain, const ScenarioRow& straggling, Sentences& out) {
-  const Side side = side_of_both(plain, straggling);
-  const Straggler& straggler = *straggling.spec.straggler;
-  const double more_ms = step_ms(straggling, side) - step_ms(plain, side);
-  const auto gpus = static_cast<double>(straggling.spec.gpus);
-  const EvaluatedRun &here = of(straggling, side), &there = of(plain, side);
-  double idle_ms = 0;
-  for (std::size_t g = 0; g < here.metrics.gpus.size(); ++g) {
-    if (static_cast<std::int64_t>(g) == straggler.rank) continue;
-    idle_ms =
-        std::max(idle_ms, static_cast<double>(here.metrics.gpus[g].idle_ns - there.metrics.gpus[g].idle_ns) / 1e6);
+std::string place_of(const BothPrograms& both) {
+  return work_text(both.dp->spec) + " on " + gpus_of(*both.dp) + ", " + source_of(both.series);
+}
+
+/// "broadcast of the parameters 6.39 ms, ...", of GPU 0: the longest three.
+std::string phases_of_gpu_0(const EvaluatedRun& run) {
+  struct Named {
+    TaskKind kind;
+    const char* what;
+    std::int64_t time_ns = 0;
+  };
+  std::array kinds = {Named{TaskKind::scatter, "scatter"},
+                      Named{TaskKind::broadcast, "broadcast of the parameters"},
+                      Named{TaskKind::gather, "gather"},
+                      Named{TaskKind::loss, "loss"},
+                      Named{TaskKind::reduce, "reduce of the gradients"},
+                      Named{TaskKind::optimizer, "optimizer"}};
+  for (Named& named : kinds) named.time_ns = time_of_kind_ns(run.result, 0, named.kind);
+  std::stable_sort(kinds.begin(), kinds.end(), [](const Named& a, const Named& b) { return a.time_ns > b.time_ns; });
+  std::vector<std::string> items;
+  for (std::size_t i = 0; i < 3; ++i) {
+    if (kinds[i].time_ns > 0) items.push_back(std::string(kinds[i].what) + " " + ms_of(kinds[i].time_ns));
   }
-  out.push_back(
-      work_text(plain.spec) + " on " + gpus_of(plain) + ": rank " + std::to_string(straggler.rank) + " sleeps " +
-      ms(straggler.ms) + ", the step of everyone takes " + ms(step_ms(straggling, side)) + " instead of " +
-      ms(step_ms(plain, side)) + " (" + kind_text({&plain, &straggling}, side) + "): " + ms(more_ms) + " more, " +
-      whole_percent(more_ms / straggler.ms) + " of the sleep. The other GPUs wait" +
-      (resolve(plain.spec).program == Program::ddp ? " in their first all-reduce" : "") + ", up to " + ms(idle_ms) +
-      " longer than before; together the " + gpus_of(plain) + " lose " + ms(gpus * more_ms) + " of GPU time a step, " +
-      fixed(gpus * more_ms / straggler.ms, 1) + " times what one of them sleeps. Throughput falls to " +
-      percent(step_ms(plain, side) / step_ms(straggling, side)) + ".");
+  return listed(items);
+}
+
+double dp_over_ddp(const BothPrograms& both) {
+  return step_ms(both.series, *both.dp) / step_ms(both.series, *both.ddp);
 }
 
 }  // namespace
 
-Sentences dataparallel_ddp(const ScenarioTable& table) {
-  Sentences out;
-  for (const Rows& rows : rows_by_model(table)) {
-    for (const ScenarioRow* row : rows) {
-      if (resolve(row->spec).program != Program::data_parallel) continue;
-      if (const ScenarioRow* ddp = with_program(rows, Program::ddp, row->spec.gpus))
-        compare_dp_with_ddp(*row, *ddp, out);
-    }
-  }
-  return out;
+std::string hw1_4_experiment(const Tables& tables) {
+  const std::vector<BothPrograms> all = both_programs(tables);
+  if (all.empty()) return "";
+  const BothPrograms& both = clearest(all);
+  return place_of(both) + ": DataParallel " + facts_of(both.series, *both.dp) + "; DDP " +
+         facts_of(both.series, *both.ddp) + ".";
 }
 
-Sentences imbalance(const ScenarioTable& table) {
-  Sentences out;
-  for (const Rows& rows : rows_alike(table, {"straggler"})) {
-    const auto plain = std::find_if(rows.begin(), rows.end(), [](auto* row) { return !row->spec.straggler; });
-    for (const ScenarioRow* row : rows) {
-      if (row->spec.straggler && row->spec.straggler->ms > 0 && plain != rows.end())
-        answer_straggler(**plain, *row, out);
-    }
-  }
-  return out;
+std::string hw1_4_why_gpu_0(const Tables& tables) {
+  const std::vector<BothPrograms> all = both_programs(tables);
+  if (all.empty()) return "";
+  const BothPrograms& both = clearest(all);
+  const EvaluatedRun& run = run_of(both.series, *both.dp);
+  const std::int64_t leading = leading_ns(run.result, 0);
+  return "In " + ms_of(leading) + " of a step of " + ms_of(run.metrics.step_ns) + ", " +
+         percent(static_cast<double>(leading) / static_cast<double>(run.metrics.step_ns)) +
+         ", GPU 0 works in serialized phases in which no GPU computes: " + phases_of_gpu_0(run) + " (" +
+         place_of(both) + ").";
+}
+
+std::string hw1_4_why_ddp_scales(const Tables& tables) {
+  const std::vector<BothPrograms> all = both_programs(tables);
+  if (all.empty()) return "";
+  const BothPrograms& both = clearest(all);
+  const EvaluatedRun &dp = run_of(both.series, *both.dp), &ddp = run_of(both.series, *both.ddp);
+  std::int64_t exposed_ns = 0;
+  for (const GpuMetrics& gpu : ddp.metrics.gpus) exposed_ns = std::max(exposed_ns, gpu.comm_ns);
+  return "It has no leader: a process a GPU keeps its own parameters and exchanges gradients bucket by bucket beside "
+         "the backward, so that " +
+         ms_of(exposed_ns) + " of communication are exposed, at most, instead of " + ms_of(leading_ns(dp.result, 0)) +
+         " in serialized phases of GPU 0, and a step takes " + ms(step_ms(both.series, *both.ddp)) + " instead of " +
+         ms(step_ms(both.series, *both.dp)) + " (" + place_of(both) +
+         "). GPU 0 sends all parameters to each further GPU; DDP's ring moves less than 2 x the gradients a GPU "
+         "whatever their number.";
+}
+
+std::string hw1_4_when_acceptable(const Tables& tables) {
+  const std::vector<BothPrograms> all = both_programs(tables);
+  if (all.empty()) return "";
+  const BothPrograms& best = *std::min_element(
+      all.begin(), all.end(), [](const auto& a, const auto& b) { return dp_over_ddp(a) < dp_over_ddp(b); });
+  const BothPrograms& worst = *std::max_element(
+      all.begin(), all.end(), [](const auto& a, const auto& b) { return dp_over_ddp(a) < dp_over_ddp(b); });
+  std::string text = "On one host, where computation is most of the step: " +
+                     time_against(step_ms(best.series, *best.dp), step_ms(best.series, *best.ddp)) + " than DDP (" +
+                     place_of(best) + ")";
+  if (&best != &worst)
+    text += ", but " + time_against(step_ms(worst.series, *worst.dp), step_ms(worst.series, *worst.ddp)) + " (" +
+            work_text(worst.dp->spec) + ", " + source_of(worst.series) + ")";
+  return text + ". It needs one process and one changed line, which is enough for a first try.";
 }
 
 }  // namespace pdl

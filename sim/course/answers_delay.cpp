@@ -6,200 +6,174 @@
 
 #include "sim/course/answer_words.hpp"
 #include "sim/course/scaling_words.hpp"
+#include "sim/course/series.hpp"
+#include "sim/course/straight_line.hpp"
 #include "sim/io/number_text.hpp"
 #include "sim/io/words.hpp"
 
 namespace pdl {
 namespace {
 
-/// The rows of a model with one delay.
-Rows with_delay(const Rows& rows, double delay_ms) {
-  Rows found;
-  for (const ScenarioRow* row : rows) {
-    if (row->spec.delay_ms == delay_ms) found.push_back(row);
-  }
-  return found;
-}
-
-/// The row of a group with as many GPUs; nullptr if there is none.
-const ScenarioRow* with_gpus(const Rows& rows, std::int64_t gpus) {
-  const auto found = std::find_if(rows.begin(), rows.end(), [&](auto* row) { return row->spec.gpus == gpus; });
-  return found == rows.end() ? nullptr : *found;
-}
-
-/// The host's clock and its wake-up: a sleep that adds so much of its length is not hidden.
-constexpr double kWholeSleep = 0.95;
-
-/// Two step times that are nearer cannot be told apart: the larger spread (p25 to p75) of the two, at least kTellable.
-double tellable_ms(const ScenarioRow& row, const ScenarioRow& other, Side side) {
-  double least_ms = kTellable * step_ms(other, side);
-  for (const ScenarioRow* each : {&row, &other}) {
-    const auto& step = of(*each, side).result.step_time;
-    if (step.p25_ms && step.p75_ms) least_ms = std::max(least_ms, *step.p75_ms - *step.p25_ms);
-  }
-  return least_ms;
-}
-
-/// What the sleep adds to a step, where that is less than the sleep.
-std::string hidden_sleep_text(const Rows& plain, const Rows& delayed, Side side) {
-  std::vector<std::string> items;
-  for (const ScenarioRow* row : delayed) {
-    const ScenarioRow* other = with_gpus(plain, row->spec.gpus);
-    if (!other) continue;
-    const double more_ms = step_ms(*row, side) - step_ms(*other, side);
-    if (more_ms >= kWholeSleep * row->spec.delay_ms) continue;
-    const bool is_told = std::abs(more_ms) >= tellable_ms(*row, *other, side);
-    const std::string nothing = side == Side::measured ? "no difference beyond the spread" : "no difference";
-    items.push_back((is_told ? ms(more_ms) : nothing) + " on " + gpus_of(*row));
-  }
-  if (items.empty()) return "";
-  return " The sleep adds less than its length to a step, " + listed(items) + " (" + name(side) +
-         "): the host runs ahead, and the GPUs are still at the forward while it sleeps.";
-}
-
-/// From the speed-ups without the sleep to those with it.
-std::string change_of_speedups(const std::vector<ScalingPoint>& plain, const std::vector<ScalingPoint>& delayed) {
-  std::vector<std::string> falls, rises, stays;
-  bool nothing_to_lose = false;
-  for (const ScalingPoint& point : delayed) {
-    const auto other = std::find_if(plain.begin(), plain.end(),
-                                    [&](const ScalingPoint& p) { return p.row->spec.gpus == point.row->spec.gpus; });
-    if (other == plain.end()) continue;
-    const double before = other->gain.speedup, after = point.gain.speedup;
-    const std::string text = "on " + gpus_of(*point.row) + " from " + fixed(before, 2) + " to " + fixed(after, 2);
-    if (std::abs(after / before - 1) < kTellable) {
-      stays.push_back("on " + gpus_of(*point.row) + " at " + fixed(after, 2));
-    } else {
-      (after < before ? falls : rises).push_back(text);
-    }
-    nothing_to_lose = nothing_to_lose || (before < 1 && after > before);
-  }
-  std::string text =
-      "What the sleep does to the ratio: it takes as long on any number of GPUs, so the ratio tends to 1, from above "
-      "or from below.";
-  if (!falls.empty()) text += " It falls " + listed(falls) + ".";
-  if (!stays.empty()) text += " It stays " + listed(stays) + ".";
-  if (!rises.empty()) text += " It rises " + listed(rises) + ".";
-  if (nothing_to_lose) {
-    text +=
-        " Where more GPUs make the step longer without the sleep there is no speed-up above 1 to lose, and Amdahl's "
-        "premise, a rest of the step that the GPUs share, fails.";
-  }
-  return text;
-}
-
-/// The speed-up with one delay.
-struct DelayedSpeedup {
-  double delay_ms, speedup;
+/// Of one model and batch on one machine: the series without a sleep and the one with the delay that most GPUs have.
+struct DelayPair {
+  Series plain, delayed;
 };
 
-/// How much of the speed-up a further millisecond takes, at the first delays and at the last ones.
-std::string linearity_text(const std::vector<DelayedSpeedup>& points) {
-  const auto slope = [&](std::size_t to) {
-    return (points[to].speedup - points[to - 1].speedup) / (points[to].delay_ms - points[to - 1].delay_ms);
-  };
-  const auto each = [&](std::size_t to) {
-    return signed_fixed(slope(to), 4) + " for each ms from " + to_text(points[to - 1].delay_ms) + " to " +
-           to_text(points[to].delay_ms) + " ms";
-  };
-  const auto [least, most] = std::minmax_element(points.begin(), points.end(),
-                                                 [](const auto& a, const auto& b) { return a.speedup < b.speedup; });
-  if (most->speedup / least->speedup - 1 < kTellable) return "It does not change, the delay is hidden";
-  constexpr double kAsSteep = 0.8;
-  const double first = std::abs(slope(1)), last = std::abs(slope(points.size() - 1));
-  const bool linear = std::min(first, last) >= kAsSteep * std::max(first, last);
-  return each(1) + ", " + each(points.size() - 1) + (linear ? ": nearly linear" : ": not linear") +
-         ". Of a delay that shows in full it is (T1 + d) / (Tn + d), which flattens as d grows";
-}
-
-/// Does the speed-up degrade linearly in the delay? A sentence for each number of GPUs. `rows`: differ in GPUs and
-/// delay.
-void say_speedups_by_delay(const Rows& rows, const std::vector<double>& delays, Sentences& out) {
-  std::vector<std::int64_t> counts;  // of GPUs
-  for (const ScenarioRow* row : rows) {
-    if (std::find(counts.begin(), counts.end(), row->spec.gpus) == counts.end()) counts.push_back(row->spec.gpus);
-  }
-  const Side side = side_of(rows);
-  for (const std::int64_t gpus : counts) {
-    std::vector<DelayedSpeedup> points;
-    std::vector<std::string> items;
-    std::int64_t fewest = gpus;
-    for (const double delay_ms : delays) {
-      for (const ScalingPoint& point : scaling_of(with_delay(rows, delay_ms), side)) {
-        if (point.row->spec.gpus != gpus) continue;
-        fewest = point.base->spec.gpus;
-        points.push_back({delay_ms, point.gain.speedup});
-        items.push_back(fixed(point.gain.speedup, 2) + " with " + to_text(delay_ms) + " ms");
-      }
+/// Rows of both that have the same numbers of GPUs, all of one kind and machine.
+std::vector<DelayPair> delay_pairs(const Tables& tables) {
+  constexpr double kOfTheSheet_ms = 10;
+  std::vector<DelayPair> pairs;
+  const std::vector<Series> all = series_over(tables, {"gpus"});
+  for (const Series& plain : all) {
+    const RunSpec& spec = plain.rows.front()->spec;
+    if (spec.delay_ms != 0 || plain.rows.size() < 2) continue;
+    const Series* best = nullptr;
+    for (const Series& series : all) {
+      const RunSpec& own = series.rows.front()->spec;
+      const bool same = own.depth == spec.depth && own.dim == spec.dim && own.batch == spec.batch;
+      if (!same || own.delay_ms == 0 || series.table != plain.table || series.side != plain.side) continue;
+      const auto distance = [&](const Series& s) { return std::abs(s.rows.front()->spec.delay_ms - kOfTheSheet_ms); };
+      if (series.rows.size() == plain.rows.size() && (!best || distance(series) < distance(*best))) best = &series;
     }
-    if (points.size() < 3) continue;
-    out.push_back(model_text(rows.front()->spec) + ", " + count_of(gpus, "GPU") + " against " + std::to_string(fewest) +
-                  " (" + kind_text(rows, side) + "): " + listed(items) +
-                  " delay. Does the speed-up change linearly in the delay? " + linearity_text(points) + ".");
+    if (best) pairs.push_back({plain, *best});
   }
+  return pairs;
 }
 
-/// What the law says of the sleep as a serial part. `with`: speed-ups with the sleep, one at least.
-std::string amdahl_text(const Rows& plain, const std::vector<ScalingPoint>& with, Side side) {
-  const ScenarioRow& base = *with.front().base;
-  const double delay_ms = base.spec.delay_ms, base_ms = step_ms(base, side);
-  const ScenarioRow* same_base = with_gpus(plain, base.spec.gpus);
-  const double added_ms = same_base ? base_ms - step_ms(*same_base, side) : delay_ms;
-  const bool whole = added_ms >= kWholeSleep * delay_ms;
-  const double serial_ms = whole ? std::min(delay_ms, base_ms) : std::max(0.0, added_ms), serial = serial_ms / base_ms;
-  constexpr double kNothing = 0.001;
-  std::string text = "Amdahl: ";
-  if (serial < kNothing) {
-    text += "the sleep adds nothing to a step on " + gpus_of(base) + " (" + name(side) +
-            "), so it is no serial part of it, and the law takes nothing away.";
-  } else {
-    std::vector<std::string> items;
-    for (const ScalingPoint& point : with) {
-      const double more = static_cast<double>(point.row->spec.gpus) / static_cast<double>(base.spec.gpus);
-      items.push_back(times(1 / (serial + (1 - serial) / more)) + " on " + gpus_of(*point.row) + " (" + name(side) +
-                      ": " + fixed(point.gain.speedup, 2) + ")");
+std::string times_on_gpus(const Series& series) {
+  std::vector<std::string> items;
+  for (const ScenarioRow* row : series.rows) items.push_back(fixed(step_ms(series, *row), 2));
+  return listed(items) + " ms";
+}
+
+std::string gpus_of_series(const Series& series) {
+  std::vector<std::string> items;
+  for (const ScenarioRow* row : series.rows) items.push_back(std::to_string(row->spec.gpus));
+  return listed(items) + " GPUs";
+}
+
+ScalingPoint last_of(const Series& series) {
+  return scaling_of(series.rows, series.side).back();
+}
+
+/// Series over delays on more than one GPU, three delays and more.
+std::vector<Series> delay_series(const Tables& tables) {
+  std::vector<Series> all;
+  for (Series series : series_over(tables, {"delay-ms"})) {
+    if (series.rows.size() < 3 || series.rows.front()->spec.gpus == 1) continue;
+    std::stable_sort(series.rows.begin(), series.rows.end(),
+                     [](auto* a, auto* b) { return a->spec.delay_ms < b->spec.delay_ms; });
+    all.push_back(series);
+  }
+  // What was measured comes first, and of it the longest series.
+  std::stable_sort(all.begin(), all.end(), [](const Series& a, const Series& b) {
+    const auto rank = [](const Series& s) { return std::make_pair(s.side == Side::measured, s.rows.size()); };
+    return rank(a) > rank(b);
+  });
+  return all;
+}
+
+StraightLine line_of(const Series& series) {
+  std::vector<double> delays, times;
+  for (const ScenarioRow* row : series.rows) {
+    delays.push_back(row->spec.delay_ms);
+    times.push_back(step_ms(series, *row));
+  }
+  return straight_line(delays, times);
+}
+
+/// "step time = 12.95 ms + 0.93 x delay, off by at most 0.61 ms".
+std::string fit_text(const Series& series) {
+  const StraightLine line = line_of(series);
+  const RunSpec& spec = series.rows.front()->spec;
+  return model_text(spec) + " on " + gpus_of(*series.rows.front()) + " (" + source_of(series) + ", " +
+         count_of(std::ssize(series.rows), "delay") + "): step time = " + ms(line.intercept) + " + " +
+         fixed(line.slope, 2) + " x delay, off by at most " + ms(line.largest_residual);
+}
+
+/// The speed-ups over the delays, on most GPUs of a series' model.
+std::string speedups_by_delay(const Tables& tables, const Series& series) {
+  const RunSpec& spec = series.rows.front()->spec;
+  std::vector<std::string> items;
+  for (const ScenarioRow* row : series.rows) {
+    for (const ScenarioRow& base : series.table->rows) {
+      const RunSpec& own = base.spec;
+      const bool same = own.gpus == 1 && own.depth == spec.depth && own.dim == spec.dim && own.batch == spec.batch &&
+                        own.delay_ms == row->spec.delay_ms;
+      if (!same || (series.side == Side::measured && !base.measured)) continue;
+      items.push_back(fixed(step_ms(base, series.side) / step_ms(series, *row), 2) + " with " +
+                      to_text(row->spec.delay_ms) + " ms");
     }
-    text += (whole ? "the sleep is the part that more GPUs do not shorten, s = " + to_text(delay_ms)
-                   : "what the sleep adds is the part that more GPUs do not shorten, s = " + fixed(serial_ms, 2)) +
-            " of " + ms(base_ms) + " = " + percent(serial) + " of the step on " + gpus_of(base) + " (" + name(side) +
-            "). 1 / (s + (1 - s) / n) gives " + listed(items) + ", and never more than " + times(1 / serial) +
-            " on any number of GPUs.";
   }
-  return text +
-         " What is missing to the law is what does not scale without the delay either: communication and the host.";
+  return tables.empty() || items.size() < 2 ? "" : " The speed-up is " + listed(items) + ".";
 }
 
-void answer_delay(const Rows& plain, const Rows& delayed, Sentences& out) {
-  Rows both = plain;
-  both.insert(both.end(), delayed.begin(), delayed.end());
-  const Side side = side_of(both);
-  const std::vector<ScalingPoint> with = scaling_of(delayed, side), without = scaling_of(plain, side);
-  if (with.empty() || without.empty()) return;
-  const ScenarioRow& base = *with.front().base;
-  out.push_back(model_text(base.spec) + ": with a delay of " + to_text(base.spec.delay_ms) + " ms a step is " +
-                speedups_text(with) + "; without it " + speedups_text(without) + "." +
-                (side == Side::measured ? disagreement_text(delayed) : ""));
-  out.push_back(change_of_speedups(without, with) +
-                (std::any_of(both.begin(), both.end(), [](auto* row) { return is_host_bound(*row); })
-                     ? " The host bounds some of these steps: small differences are its noise."
-                     : ""));
-  out.push_back(amdahl_text(plain, with, side) + hidden_sleep_text(plain, delayed, side));
+/// A sleep that adds so much of its length is a serial part; the rest is hidden behind the forward.
+double serial_ms(const DelayPair& pair) {
+  const double added_ms =
+      step_ms(pair.delayed, *pair.delayed.rows.front()) - step_ms(pair.plain, *pair.plain.rows.front());
+  return std::max(0.0, added_ms);
+}
+
+std::string amdahl_of(const DelayPair& pair) {
+  const ScalingPoint point = last_of(pair.delayed);
+  const double base_ms = step_ms(pair.delayed, *point.base), serial = serial_ms(pair) / base_ms;
+  const double more = static_cast<double>(point.row->spec.gpus) / static_cast<double>(point.base->spec.gpus);
+  const std::string of = model_text(point.row->spec) + " (" + source_of(pair.delayed) + "): ";
+  constexpr double kNothing = 0.005;
+  if (serial < kNothing)
+    return of + "the sleep of " + to_text(point.row->spec.delay_ms) + " ms is hidden behind the forward, s = 0, and " +
+           fixed(point.gain.speedup, 2) + " on " + gpus_of(*point.row) + " is what it is without";
+  return of + "the sleep adds " + ms(serial_ms(pair)) + " to the " + ms(base_ms) + " on " + gpus_of(*point.base) +
+         ", s = " + whole_percent(serial) + "; the law allows " + fixed(1 / (serial + (1 - serial) / more), 2) +
+         " on " + gpus_of(*point.row) + ", it is " + fixed(point.gain.speedup, 2);
 }
 
 }  // namespace
 
-Sentences artificial_delay(const ScenarioTable& table) {
-  Sentences out;
-  for (const Rows& rows : rows_alike(table, {"gpus", "delay-ms"})) {
-    std::vector<double> delays;  // ascending
-    for (const ScenarioRow* row : rows) delays.push_back(row->spec.delay_ms);
-    std::sort(delays.begin(), delays.end());
-    delays.erase(std::unique(delays.begin(), delays.end()), delays.end());
-    if (delays.size() > 2) say_speedups_by_delay(rows, delays, out);
-    if (delays.size() > 1 && delays.front() == 0)
-      answer_delay(with_delay(rows, 0), with_delay(rows, delays.back()), out);
+std::string hw1_5a_experiment(const Tables& tables) {
+  std::string text;
+  for (const DelayPair& pair : delay_pairs(tables)) {
+    const RunSpec& spec = pair.delayed.rows.front()->spec;
+    text += (text.empty() ? "" : " ") + model_text(spec) + " (" + source_of(pair.delayed) + "), on " +
+            gpus_of_series(pair.delayed) + ": " + times_on_gpus(pair.plain) + " without a delay, " +
+            times_on_gpus(pair.delayed) + " with " + to_text(spec.delay_ms) + " ms.";
   }
-  return out;
+  return text;
+}
+
+std::string hw1_5a_speedup(const Tables& tables) {
+  std::vector<std::string> items;
+  bool no_gain = false;
+  for (const DelayPair& pair : delay_pairs(tables)) {
+    const ScalingPoint with = last_of(pair.delayed), without = last_of(pair.plain);
+    no_gain = no_gain || without.gain.speedup < 1;
+
+    items.push_back("from " + fixed(without.gain.speedup, 2) + " to " + fixed(with.gain.speedup, 2) + " on " +
+                    gpus_of(*with.row) + " (" + model_text(with.row->spec) + ", " + source_of(pair.delayed) + ")");
+  }
+  if (items.empty()) return "";
+  return "It goes towards 1, from above or from below, because all GPUs wait equally long: " + listed(items) + "." +
+         (no_gain ? " The sheet expects a speed-up that shrinks; below 1 there is none to lose." : "");
+}
+
+std::string hw1_5a_is_it_linear(const Tables& tables) {
+  const std::vector<Series> all = delay_series(tables);
+  if (all.empty()) return "";
+  std::vector<std::string> items;
+  for (std::size_t i = 0; i < std::min<std::size_t>(all.size(), 2); ++i) items.push_back(fit_text(all[i]));
+  return "The step time is, as far as the sleep is not hidden behind the forward; the speed-up, (T1 + d) / (Tn + d), "
+         "is "
+         "not: it flattens. " +
+         listed(items) + "." + speedups_by_delay(tables, all.front());
+}
+
+std::string hw1_5a_amdahl(const Tables& tables) {
+  std::string text;
+  for (const DelayPair& pair : delay_pairs(tables)) text += (text.empty() ? "" : "; ") + amdahl_of(pair);
+  if (text.empty()) return "";
+  return "The sleep is a serial part s, and 1 / (s + (1 - s) / n) the limit. " + text +
+         ". What is missing to the law is what does not scale without a delay either: the exchange and the host.";
 }
 
 }  // namespace pdl

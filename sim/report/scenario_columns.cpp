@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <array>
 
+#include "sim/course/questions.hpp"
 #include "sim/io/number_text.hpp"
 #include "sim/io/words.hpp"
 #include "sim/run/communication.hpp"
 #include "sim/run/describe_run.hpp"
+#include "sim/run/gpu_utilisation.hpp"
 #include "sim/run/measured_facts.hpp"
 #include "sim/run/speedup.hpp"
 
@@ -34,10 +36,8 @@ std::string operations_text(const CellPlace& cell) {
   return text.size() <= kMost ? text : text.substr(0, text.rfind(' ', kMost - 4)) + " ...";
 }
 
-std::string idle_text(const CellPlace& cell) {
-  const GpuMetrics& gpu = gpu_of(cell);
-  const auto ms = [](std::int64_t ns) { return fixed(static_cast<double>(ns) / 1e6, 1); };
-  return ms(gpu.idle_before_ns) + " + " + ms(gpu.idle_between_ns) + " + " + ms(gpu.idle_after_ns);
+std::optional<double> in_ms(std::int64_t ns) {
+  return static_cast<double>(ns) / 1e6;
 }
 
 std::optional<double> step_time(const CellPlace& cell) {
@@ -94,12 +94,7 @@ std::optional<double> bubble(const CellPlace& cell) {
 
 std::string straggler_text(const CellPlace& cell) {
   const auto& straggler = cell.scenario_row().spec.straggler;
-  return straggler ? std::to_string(straggler->rank) + ": " + to_text(straggler->ms) : "-";
-}
-
-std::string quartiles_text(const CellPlace& cell) {
-  const StepTime& time = cell.run().result.step_time;
-  return time.p25_ms && time.p75_ms ? fixed(*time.p25_ms, 2) + ".." + fixed(*time.p75_ms, 2) : "-";
+  return straggler ? std::to_string(straggler->rank) + ":" + to_text(straggler->ms) : "-";
 }
 
 std::optional<double> stddev(const CellPlace& cell) {
@@ -127,153 +122,136 @@ std::optional<double> last_loss(const CellPlace& cell) {
   return losses.empty() ? std::nullopt : std::optional(losses.back());
 }
 
-/// A column of a setting.
+/// What is decided before anything runs: settings, and what follows from them alone.
 ScenarioColumn setting(const char* name, const char* title, const char* unit, const char* meaning,
                        std::string (*text)(const CellPlace&)) {
-  ScenarioColumn column{name, title, unit, meaning};
-  column.text = text;
-  return column;
+  return {.name = name, .title = title, .unit = unit, .meaning = meaning, .text = text};
 }
 
-/// A column of a number, predicted and measured.
 ScenarioColumn number(const char* name, const char* title, const char* unit, const char* meaning, int digits,
-                      bool per_gpu, std::optional<double> (*value)(const CellPlace&)) {
-  ScenarioColumn column{name, title, unit, meaning, per_gpu};
-  column.number = value;
-  column.digits = digits;
-  return column;
+                      std::optional<double> (*value)(const CellPlace&)) {
+  return {.name = name, .title = title, .unit = unit, .meaning = meaning, .number = value, .digits = digits};
 }
 
-/// A number that is read off the spans of one step.
 ScenarioColumn of_spans(ScenarioColumn column) {
   column.of_spans = true;
   return column;
 }
 
-ScenarioColumn measured_number(const char* name, const char* title, const char* unit, const char* meaning, int digits,
-                               std::optional<double> (*value)(const CellPlace&)) {
-  ScenarioColumn column = number(name, title, unit, meaning, digits, false, value);
+ScenarioColumn of_each_gpu(ScenarioColumn column) {
+  column.per_gpu = true;
+  return column;
+}
+
+ScenarioColumn measured_only(ScenarioColumn column) {
   column.measured_only = true;
   return column;
 }
 
-ScenarioColumn step_quartiles() {
-  ScenarioColumn column{"step_quartiles", "p25..p75", "ms",
-                        "p25..p75: a quarter of the measured steps is shorter, a quarter longer"};
-  column.text_of_run = quartiles_text;
-  column.measured_only = true;
+ScenarioColumn with_error(ScenarioColumn column) {
+  column.with_error = true;
   return column;
 }
 
 const std::array kColumns = {
-    ScenarioColumn{"gpus", "GPUs", "", "", false,
-                   [](const CellPlace& c) { return std::to_string(c.scenario_row().spec.gpus); }},
-    ScenarioColumn{"depth", "depth", "layers", "", false,
-                   [](const CellPlace& c) { return std::to_string(c.scenario_row().spec.depth); }},
-    ScenarioColumn{"dim", "dim", "", "dim: width of every layer", false,
-                   [](const CellPlace& c) { return std::to_string(c.scenario_row().spec.dim); }},
-    ScenarioColumn{"batch", "batch", "samples", "", false,
-                   [](const CellPlace& c) { return std::to_string(c.scenario_row().spec.batch); }},
-    ScenarioColumn{"microbatches", "micro-", "batches", "", false,
-                   [](const CellPlace& c) { return std::to_string(c.scenario_row().spec.microbatches); }},
-    ScenarioColumn{"strategy", "strategy", "", "", false,
-                   [](const CellPlace& c) { return to_string(c.scenario_row().spec.strategy); }},
-    ScenarioColumn{"schedule", "schedule", "", "", false,
-                   [](const CellPlace& c) {
-                     return c.scenario_row().spec.strategy == Strategy::pp ? c.scenario_row().spec.schedule
-                                                                           : std::string("-");
-                   }},
-    ScenarioColumn{"workers", "workers", "", "workers: a thread or process for each GPU, or one thread for all", false,
-                   [](const CellPlace& c) { return to_string(c.scenario_row().spec.workers); }},
-    ScenarioColumn{"parameters", "parameters", "", "", false,
-                   [](const CellPlace& c) { return grouped(c.run().metrics.parameters); }},
-    ScenarioColumn{"layers", "layers of", "GPU 0 | 1 | ...", "", false, layer_map},
-    ScenarioColumn{"transfers_forward", "transfers", "forward",
-                   "transfers forward: moves of activations from GPU to GPU in the "
-                   "forward pass of one step",
-                   false, [](const CellPlace& c) { return grouped(forward_transfers(c.run().result).count); }},
-    ScenarioColumn{"transfer_bytes_forward", "bytes", "forward", "bytes forward: what these moves carry together",
-                   false, [](const CellPlace& c) { return decimal_bytes(forward_transfers(c.run().result).bytes); }},
-    ScenarioColumn{"transfers", "transfers", "step", "transfers step: forward and backward", false,
-                   [](const CellPlace& c) { return grouped(c.run().metrics.transfer_count); }},
-    ScenarioColumn{"step_time_ms", "step\ntime", "ms", "step time: from before the forward pass to after the optimizer",
-                   false, nullptr, step_time, 2, true},
-    ScenarioColumn{"speedup", "speed-up", "",
-                   "speed-up: step time of the first row with this model, batch, rounds and delay / that of this row",
-                   false, nullptr, speedup, 2},
-    ScenarioColumn{"throughput", "through-\nput", "samples/s", "", false, nullptr,
-                   [](const CellPlace& c) -> std::optional<double> { return c.run().metrics.throughput_samples_per_s; },
-                   0},
+    setting("gpus", "GPUs", "", "", [](const CellPlace& c) { return std::to_string(c.scenario_row().spec.gpus); }),
+    setting("depth", "layers", "", "", [](const CellPlace& c) { return std::to_string(c.scenario_row().spec.depth); }),
+    setting("dim", "width", "", "", [](const CellPlace& c) { return std::to_string(c.scenario_row().spec.dim); }),
+    setting("batch", "batch", "", "", [](const CellPlace& c) { return std::to_string(c.scenario_row().spec.batch); }),
+    setting("microbatches", "micro-batches", "", "",
+            [](const CellPlace& c) { return std::to_string(c.scenario_row().spec.microbatches); }),
+    setting("strategy", "strategy", "", "",
+            [](const CellPlace& c) { return to_string(c.scenario_row().spec.strategy); }),
+    setting("schedule", "schedule", "", "",
+            [](const CellPlace& c) {
+              return c.scenario_row().spec.strategy == Strategy::pp ? c.scenario_row().spec.schedule : std::string("-");
+            }),
+    setting("workers", "workers", "", "a thread or process for each GPU, or one thread for all",
+            [](const CellPlace& c) { return to_string(c.scenario_row().spec.workers); }),
+    setting("parameters", "parameters", "", "", [](const CellPlace& c) { return grouped(c.run().metrics.parameters); }),
+    setting("layers", "layers of GPU 0 | 1 | ...", "", "", layer_map),
+    setting("transfers_forward", "transfers forward", "",
+            "copies of activations from GPU to GPU in the forward pass of one step",
+            [](const CellPlace& c) { return grouped(forward_transfers(c.run().result).count); }),
+    setting("transfer_bytes_forward", "bytes forward", "", "",
+            [](const CellPlace& c) { return decimal_bytes(forward_transfers(c.run().result).bytes); }),
+    setting("transfers", "transfers in a step", "", "",
+            [](const CellPlace& c) { return grouped(c.run().metrics.transfer_count); }),
+    with_error(
+        number("step_time_ms", "step", "ms", "time from before the forward pass to after the optimizer", 2, step_time)),
+    number("speedup", "speed-up", "",
+           "step time of the first row with this model, batch, gradient accumulation and delay / that of this row", 2,
+           speedup),
+    number("throughput", "throughput", "samples/s", "", 0,
+           [](const CellPlace& c) -> std::optional<double> { return c.run().metrics.throughput_samples_per_s; }),
     of_spans(number("bubble", "bubble", "%",
-                    "bubble: share of the time of all GPUs of a pipeline that is not forward or backward work", 1,
-                    false, bubble)),
-    of_spans(number(
-        "idle_share", "idle", "%",
-        "idle: share of the time of all GPUs in which they are neither at a task of computation nor communicate", 1,
-        false, [](const CellPlace& c) -> std::optional<double> { return 100 * c.run().metrics.idle_fraction; })),
-    ScenarioColumn{"fullest_gpu_gib", "fullest\nGPU", "GiB",
-                   "fullest GPU: the most that is allocated at once on the GPU that has most", false, nullptr,
-                   fullest_gpu, 2},
-    ScenarioColumn{"live_activations", "live", "most",
-                   "live: activations (of a stage and a micro-batch) kept at once, on the GPU that keeps most", false,
-                   live_activations},
-    of_spans(number("busy", "busy", "%",
-                    "busy: share of the step in which the GPU is at a task of computation, from its first kernel to "
-                    "its last; where the host bounds the step, waits for the host are inside",
-                    1, true, [](const CellPlace& c) { return share_of_step(c, gpu_of(c).busy_ns); })),
-    of_spans({"idle", "idle, when", "ms",
-              "idle, when: before the first task of the GPU + between its tasks + after its last "
-              "task, until the end of the step",
-              true, nullptr, nullptr, 0, false, idle_text}),
-    ScenarioColumn{"peak_memory_gib", "peak\nmemory", "GiB", "peak memory: the most that is allocated at once", true,
-                   nullptr, peak_memory, 2, true},
-    ScenarioColumn{"ops", "order of execution", "",
-                   "order of execution: F2 is the forward of micro-batch 2, B2 its backward", true, operations_text},
-    setting("accum", "rounds", "a step",
-            "rounds: of the batch whose gradients are added up before the optimizer's step (ACCUM_STEPS)",
+                    "share of the time of all GPUs that is neither forward nor backward computation", 1, bubble)),
+    of_spans(number("idle_share", "idle", "%",
+                    "share of the time of all GPUs in which they neither compute nor communicate", 1,
+                    [](const CellPlace& c) -> std::optional<double> { return 100 * c.run().metrics.idle_fraction; })),
+    number("fullest_gpu_gib", "peak memory", "GiB", "of the GPU that has most", 2, fullest_gpu),
+    setting("live_activations", "in-flight micro-batches", "", "whose activations are kept at once, at most, on a GPU",
+            live_activations),
+    of_spans(of_each_gpu(number("busy", "computes", "%", "share of the step in which the GPU computes", 1,
+                                [](const CellPlace& c) { return share_of_step(c, gpu_of(c).busy_ns); }))),
+    of_spans(of_each_gpu(number("utilisation", "utilisation", "%",
+                                "share of the step in which a kernel runs, NCCL's included, as nvidia-smi shows it", 1,
+                                [](const CellPlace& c) -> std::optional<double> {
+                                  return 100 * kernel_share(c.run().result, static_cast<std::int32_t>(c.gpu));
+                                }))),
+    of_spans(of_each_gpu(number("idle_before", "idle before", "ms", "until the first task of the GPU", 2,
+                                [](const CellPlace& c) { return in_ms(gpu_of(c).idle_before_ns); }))),
+    of_spans(of_each_gpu(number("idle_between", "idle between", "ms", "in gaps between its tasks", 2,
+                                [](const CellPlace& c) { return in_ms(gpu_of(c).idle_between_ns); }))),
+    of_spans(of_each_gpu(number("idle_after", "idle after", "ms", "from its last task to the end of the step", 2,
+                                [](const CellPlace& c) { return in_ms(gpu_of(c).idle_after_ns); }))),
+    of_each_gpu(number("peak_memory_gib", "peak memory", "GiB", "", 2, peak_memory)),
+    of_each_gpu(setting("ops", "order of execution", "", "", operations_text)),
+    setting("accum", "ACCUM_STEPS", "", "gradient accumulation steps",
             [](const CellPlace& c) { return std::to_string(c.scenario_row().spec.accum); }),
-    setting("effective_batch", "effective", "batch",
-            "effective batch: samples whose gradients make one step: batch x rounds",
+    setting("effective_batch", "effective batch", "", "",
             [](const CellPlace& c) { return grouped(c.scenario_row().spec.batch * c.scenario_row().spec.accum); }),
     setting("dtype", "dtype", "", "", [](const CellPlace& c) { return to_string(c.scenario_row().spec.dtype); }),
-    setting("optimizer", "opti-\nmizer", "", "",
+    setting("optimizer", "optimizer", "", "",
             [](const CellPlace& c) { return to_string(c.scenario_row().spec.optimizer); }),
-    setting("no_sync", "no_", "sync", "no_sync: gradients are exchanged in the last round of a step only",
+    setting("no_sync", "no_sync", "", "gradients are exchanged in the last accumulation step only",
             [](const CellPlace& c) { return std::string(c.scenario_row().spec.no_sync ? "yes" : "no"); }),
-    setting("replicas", "repli-\ncas", "", "replicas: copies of the model, each with a part of the batch",
+    setting("replicas", "replicas", "", "copies of the model, each with a part of the batch",
             [](const CellPlace& c) { return std::to_string(resolve(c.scenario_row().spec).mesh.dp); }),
-    setting("delay_ms", "delay", "ms", "delay: the host sleeps so long before the backward",
+    setting("delay_ms", "delay", "ms", "sleep of the host before the backward",
             [](const CellPlace& c) { return to_text(c.scenario_row().spec.delay_ms); }),
-    setting("straggler", "strag-\ngler", "rank: ms",
-            "straggler: the host of this GPU sleeps so long at the start of every step", straggler_text),
+    setting("straggler", "straggler", "rank:ms", "", straggler_text),
     setting("seed", "seed", "", "", [](const CellPlace& c) { return std::to_string(c.scenario_row().spec.seed); }),
-    setting("repeat", "re-\npeat", "", "repeat: which of several measurements with equal settings",
+    setting("repeat", "repeat", "", "",
             [](const CellPlace& c) { return std::to_string(c.scenario_row().spec.repeat); }),
-    number("efficiency", "effi-\nciency", "%",
-           "efficiency: speed-up / (GPUs of the row / GPUs of the row that it refers to)", 1, false, efficiency),
-    of_spans(number("exposed_communication", "exposed\ncomm.", "%",
-                    "exposed comm.: share of the step in which a GPU communicates and is at no task of computation, "
-                    "averaged over the GPUs; where the host bounds the step, waits for the host are inside such tasks",
-                    1, false, exposed_communication)),
-    of_spans(number("comm", "commu-\nnicates", "%",
-                    "communicates: share of the step in which the GPU communicates and is at no task of computation", 1,
-                    true, [](const CellPlace& c) { return share_of_step(c, gpu_of(c).comm_ns); })),
-    step_quartiles(),
-    measured_number("step_stddev", "devi-\nation", "ms", "deviation: standard deviation of the measured steps", 3,
-                    stddev),
-    measured_number("warmup", "first\nstep", "x median", "first step: time of the very first step / median step time",
-                    1, warmup_ratio),
-    measured_number("skipped_steps", "skip-\nped", "steps",
-                    "skipped: measured steps whose gradients were not finite in fp16 (GradScaler)", 0, skipped_steps),
-    measured_number("first_loss", "loss", "first", "loss: of the first and of the last step, warm-up included", 6,
-                    first_loss),
-    measured_number("last_loss", "loss", "last", "", 6, last_loss),
+    setting("learning_rate", "learning rate", "", "",
+            [](const CellPlace& c) { return to_text(c.scenario_row().spec.learning_rate); }),
+    number("efficiency", "efficiency", "%", "speed-up / number of times as many GPUs", 1, efficiency),
+    of_spans(number("exposed_communication", "exposed communication", "%",
+                    "share of the step in which a GPU communicates and does not compute, averaged over the GPUs", 1,
+                    exposed_communication)),
+    of_spans(of_each_gpu(number("comm", "communicates", "%",
+                                "share of the step in which the GPU communicates and does not compute", 1,
+                                [](const CellPlace& c) { return share_of_step(c, gpu_of(c).comm_ns); }))),
+    measured_only(number("step_stddev", "standard deviation", "ms", "of the measured steps", 3, stddev)),
+    measured_only(number("warmup", "first step", "x median", "", 1, warmup_ratio)),
+    measured_only(number("skipped_steps", "skipped steps", "", "by GradScaler, whose gradients were not finite", 0,
+                         skipped_steps)),
+    measured_only(number("first_loss", "first loss", "", "", 6, first_loss)),
+    measured_only(number("last_loss", "last loss", "", "", 6, last_loss)),
 };
 
 }  // namespace
 
 std::span<const ScenarioColumn> scenario_columns() {
   return kColumns;
+}
+
+ScenarioNames scenario_names() {
+  ScenarioNames names;
+  for (const ScenarioColumn& column : kColumns) names.columns.push_back(column.name);
+  names.answers = exercises();
+  return names;
 }
 
 }  // namespace pdl

@@ -1,6 +1,6 @@
 // Every column that the table of a scenario may have: its name, head and legend, and what its cells are computed from.
 //
-//   {"throughput", "through-\nput", "samples/s", ..., [](const CellPlace& c) { return c.run().metrics.through...; }}
+//   {"throughput", "throughput", "samples/s", ..., [](const CellPlace& c) { return c.run().metrics.through...; }}
 //
 // Adding one is a line in scenario_columns.cpp; nothing else is touched.
 #pragma once
@@ -27,24 +27,25 @@ struct CellPlace {
 struct ScenarioColumn {
   /// In the file: "step_time_ms". A column of a setting has the name of the setting with '_' for '-' ("no_sync" of
   /// no-sync), and no other column has such a name: tables of several rows leave it out where all have the same value.
-  std::string name;
-  std::string title;    // "step time"; may be of several lines, "step\ntime"
-  std::string unit;     // "ms"
-  std::string meaning;  // one line for the legend; empty: the title says it
-  bool per_gpu = false;
-  /// One of the three. `text`: what is decided before anything runs. `text_of_run`, `number`: predicted beside
-  /// measured; nothing if unknown.
+  std::string name = {};
+  std::string title = {};    // "step time"
+  std::string unit = {};     // "ms"
+  std::string meaning = {};  // one sentence for the legend; empty: the title says it
+  bool per_gpu = false;      // then the table has a row a GPU
+  /// One of the two. `text`: what is decided before anything runs. `number`: predicted or measured; nothing if unknown.
   std::string (*text)(const CellPlace&) = nullptr;
   std::optional<double> (*number)(const CellPlace&) = nullptr;
   int digits = 2;
-  bool with_error = false;  // also (predicted - measured) / measured, in per cent
-  std::string (*text_of_run)(const CellPlace&) = nullptr;
+  /// Predicted, measured and (predicted - measured) / measured in per cent, a column each. Other numbers have one
+  /// column: of the measured run where the row has one, else of the prediction.
+  bool with_error = false;
   bool measured_only = false;  // no prediction of it; the column is left out where nothing was measured
-  /// Read off the spans of one step. Measured, that is the recorded step: "23.1 r" where it was unlike the median one
-  /// (unusual_recording()).
-  bool of_spans = false;
+  bool of_spans = false;       // read off the spans of one step: measured, of the recorded step
 };
 
 std::span<const ScenarioColumn> scenario_columns();
+
+/// The columns and exercises that a scenario may name: what load_scenario() checks it against.
+ScenarioNames scenario_names();
 
 }  // namespace pdl

@@ -99,8 +99,9 @@ struct RunSpec {
   std::optional<Straggler> straggler;
   double loss_scale = 65536;  // amp-fp16: where GradScaler starts
   /// Of a measurement; a prediction is the same for every value.
-  std::int64_t seed = 0;    // fixes parameters and data
-  std::int64_t repeat = 1;  // which of several measurements with equal settings
+  std::int64_t seed = 0;        // fixes parameters and data
+  double learning_rate = 0.01;  // of SGD and of Adam, whose other numbers are those of PyTorch
+  std::int64_t repeat = 1;      // which of several measurements with equal settings
   /// Equal shares of the GPUs, joined by a network of so many bytes per second a host and such a latency.
   std::int64_t hosts = 1;
   double network_gb_per_s = 400;  // 8 ports of 400 Gb/s, one a GPU: DGX H100 and H200, AWS p5, Azure ND H100 v5

@@ -42,23 +42,38 @@ Settings read_settings(const JsonPlace& place) {
   return settings;
 }
 
-/// Every combination of the lists of one `vary` object; a single value counts as a list of one.
-std::vector<Settings> read_combinations(const JsonPlace& place) {
-  constexpr std::size_t kMostCombinations = 100'000;
+/// The lists of one `vary` object by setting, in the order of all_settings(); a single value counts as a list of one.
+struct VariedSetting {
+  std::string name;
+  Settings values;
+};
+
+std::vector<VariedSetting> read_varied(const JsonPlace& place) {
   place.object_of(setting_names());
-  std::vector<Settings> combinations = {{}};
+  std::vector<VariedSetting> varied;
   for (const std::string& name : setting_names()) {
     if (!place.has(name)) continue;
     const JsonPlace list = place.at(name);
-    std::vector<SettingValue> values;
+    Settings values;
     for (std::size_t i = 0; list.json().is_array() && i < list.size(); ++i)
       values.push_back(read_setting(name, list.at(i)));
     if (!list.json().is_array()) values.push_back(read_setting(name, list));
     if (values.empty()) list.refuse("at least one value");
-    if (combinations.size() * values.size() > kMostCombinations) list.refuse("at most 100000 combinations");
+    varied.push_back({name, std::move(values)});
+  }
+  return varied;
+}
+
+/// Every combination. `name`: of the file, for the refusal.
+std::vector<Settings> combinations_of(const std::vector<VariedSetting>& varied, const std::string& name) {
+  constexpr std::size_t kMostCombinations = 100'000;
+  std::vector<Settings> combinations = {{}};
+  for (const VariedSetting& setting : varied) {
+    if (combinations.size() * setting.values.size() > kMostCombinations)
+      throw InputError(name + ": vary", "more than 100000 combinations", "at most 100000 combinations");
     std::vector<Settings> longer;
     for (const Settings& before : combinations) {
-      for (const SettingValue& value : values) {
+      for (const SettingValue& value : setting.values) {
         longer.push_back(before);
         longer.back().push_back(value);
       }
@@ -68,34 +83,121 @@ std::vector<Settings> read_combinations(const JsonPlace& place) {
   return combinations;
 }
 
-std::vector<RunSpec> read_configurations(const JsonPlace& root) {
-  const Settings common = root.has("settings") ? read_settings(root.at("settings")) : Settings{};
-  std::vector<Settings> all;
+/// The settings of a file, by where they are.
+struct ReadSettings {
+  Settings common;
+  std::vector<std::vector<VariedSetting>> vary;
+  std::vector<Settings> single;
+};
+
+ReadSettings read_all_settings(const JsonPlace& root) {
+  ReadSettings read;
+  if (root.has("settings")) read.common = read_settings(root.at("settings"));
   if (root.has("vary")) {
     const JsonPlace vary = root.at("vary");
-    if (!vary.json().is_array()) all = read_combinations(vary);
-    for (std::size_t i = 0; vary.json().is_array() && i < vary.size(); ++i) {
-      for (const Settings& settings : read_combinations(vary.at(i))) all.push_back(settings);
-    }
+    if (!vary.json().is_array()) read.vary.push_back(read_varied(vary));
+    for (std::size_t i = 0; vary.json().is_array() && i < vary.size(); ++i)
+      read.vary.push_back(read_varied(vary.at(i)));
   }
   if (root.has("configurations")) {
     const JsonPlace list = root.at("configurations").array();
-    for (std::size_t i = 0; i < list.size(); ++i) all.push_back(read_settings(list.at(i)));
+    for (std::size_t i = 0; i < list.size(); ++i) read.single.push_back(read_settings(list.at(i)));
   }
-  if (all.empty() && !common.empty()) all.emplace_back();
-  if (all.empty()) throw InputError(root.name(), "no configuration", "settings, vary or configurations");
+  return read;
+}
 
-  std::vector<RunSpec> specs;
-  for (const Settings& own : all) {
-    specs.push_back(parse_run_spec(replaced(common, own)));
-    for (std::size_t i = 0; i + 1 < specs.size(); ++i) {
-      if (same_run(specs[i], specs.back())) {
-        throw InputError(own.empty() ? root.name() : own.front().place,
-                         "a configuration given twice (" + describe(specs[i]) + ")", "each once");
-      }
+/// The values of a setting that some `vary` has several of: "1, 2, 4"; empty: none has.
+std::string varied_values(const ReadSettings& read, const std::string& name) {
+  for (const auto& vary : read.vary) {
+    for (const VariedSetting& setting : vary) {
+      if (setting.name != name || setting.values.size() < 2) continue;
+      std::string text;
+      for (const SettingValue& value : setting.values) text += (text.empty() ? "" : ",") + value.value;
+      return text;
     }
   }
+  return "";
+}
+
+/// A given list in place of the lists of the file.
+void replace_list(ReadSettings& read, const SettingValue& given, const std::vector<std::string>& values) {
+  for (auto& vary : read.vary) {
+    for (VariedSetting& setting : vary) {
+      if (setting.name != given.name) continue;
+      setting.values.clear();
+      for (const std::string& value : values) setting.values.push_back({given.name, value, given.place});
+    }
+  }
+}
+
+/// One value in place of every other.
+void replace_single(ReadSettings& read, const SettingValue& given) {
+  replace_list(read, given, {given.value});
+  read.common = replaced(read.common, {given});
+  for (Settings& single : read.single) {
+    for (SettingValue& setting : single) {
+      if (setting.name == given.name) setting = given;
+    }
+  }
+}
+
+void replace_given(ReadSettings& read, const std::vector<SettingValue>& given, const std::string& scenario) {
+  for (const SettingValue& setting : given) {
+    const std::vector<std::string> values =
+        has_value_a_stage(setting.name) ? std::vector{setting.value} : split_at(setting.value, ',');
+    const std::string varied = varied_values(read, setting.name);
+    if (varied.empty() && values.size() > 1)
+      throw InputError(setting.place, setting.value, "one value: " + scenario + " does not vary it");
+    if (!varied.empty() && values.size() < 2)
+      throw InputError(setting.place, setting.value, "a list: " + scenario + " varies it (" + varied + ")");
+    varied.empty() ? replace_single(read, setting) : replace_list(read, setting, values);
+  }
+}
+
+/// Of the settings of all configurations. Rows that what a user gave has made the same are one; others are refused.
+std::vector<RunSpec> read_specs(const std::vector<Settings>& all, const Settings& common, bool merge,
+                                const std::string& file) {
+  std::vector<RunSpec> specs;
+  for (const Settings& own : all) {
+    RunSpec spec = parse_run_spec(replaced(common, own));
+    const bool twice =
+        std::any_of(specs.begin(), specs.end(), [&](const RunSpec& other) { return same_run(other, spec); });
+    if (twice && !merge)
+      throw InputError(own.empty() ? file : own.front().place, "a configuration given twice (" + describe(spec) + ")",
+                       "each once");
+    if (!twice) specs.push_back(std::move(spec));
+  }
   return specs;
+}
+
+std::vector<std::string> named_settings(const ReadSettings& read) {
+  const auto has = [](const Settings& settings, const std::string& name) {
+    return std::any_of(settings.begin(), settings.end(), [&](const SettingValue& s) { return s.name == name; });
+  };
+  std::vector<std::string> names;
+  for (const std::string& name : setting_names()) {
+    bool named = has(read.common, name);
+    for (const Settings& single : read.single) named = named || has(single, name);
+    for (const auto& vary : read.vary) {
+      for (const VariedSetting& setting : vary) named = named || setting.name == name;
+    }
+    if (named) names.push_back(name);
+  }
+  return names;
+}
+
+void read_configurations(const JsonPlace& root, const std::vector<SettingValue>& given, Scenario& scenario) {
+  ReadSettings read = read_all_settings(root);
+  replace_given(read, given, scenario.id);
+  std::vector<Settings> all;
+  for (const auto& vary : read.vary) {
+    for (const Settings& settings : combinations_of(vary, root.name())) all.push_back(settings);
+  }
+  all.insert(all.end(), read.single.begin(), read.single.end());
+  if (all.empty() && !read.common.empty()) all.emplace_back();
+  if (all.empty()) throw InputError(root.name(), "no configuration", "settings, vary or configurations");
+  scenario.configurations = read_specs(all, read.common, !given.empty(), root.name());
+  scenario.named = named_settings(read);
 }
 
 [[noreturn]] void refuse_name(const JsonPlace& place, const std::vector<std::string>& known) {
@@ -119,19 +221,27 @@ std::vector<std::string> read_columns(const JsonPlace& place, const std::vector<
   return columns;
 }
 
+/// "scenarios/python/hw3_4_more_gpus.py" of scenarios/hw3_4_more_gpus.json, where there is such a file.
+std::string python_of(const std::filesystem::path& scenario) {
+  const std::filesystem::path file = scenario.parent_path() / "python" / scenario.filename().replace_extension(".py");
+  std::error_code error;
+  return std::filesystem::exists(file, error) ? "scenarios/python/" + file.filename().string() : "";
+}
+
 }  // namespace
 
-Scenario load_scenario(const std::string& path, const ScenarioNames& known) {
+Scenario load_scenario(const std::string& path, const ScenarioNames& known, const std::vector<SettingValue>& given) {
   const nlohmann::json document = read_json_file(path);
   const JsonPlace root(document, path);
   root.object_of(kKeys);
   Scenario scenario;
   scenario.path = path;
+  scenario.python = python_of(path);
   scenario.id = root.at("id").text();
   scenario.title = root.at("title").text();
   if (root.has("source")) scenario.source = root.at("source").text();
   if (root.has("question")) scenario.question = root.at("question").text();
-  scenario.configurations = read_configurations(root);
+  read_configurations(root, given, scenario);
   scenario.columns = read_columns(root.at("columns"), known.columns);
   if (root.has("answer")) scenario.answer = read_known(root.at("answer"), known.answers);
   return scenario;

@@ -28,20 +28,26 @@ struct Scenario {
   std::string title;
   std::string source;  // where the exercise is from: "HW3.4"
   std::string question;
+  std::string python;  // the equivalent PyTorch program, beside the file: "scenarios/python/hw2_1.py"; empty: none
   std::vector<RunSpec> configurations;  // in the order of the table; no two are the same run
+  std::vector<std::string> named;       // settings that the file or the user names, in the order of all_settings()
   std::vector<std::string> columns;     // of ScenarioNames::columns
   std::string answer;                   // of ScenarioNames::answers; empty: no question is asked
 };
 
-/// The columns that tables have and the questions that have answers: scenario_names() (sim/report/scenario_text.hpp).
+/// The columns that tables have and the questions that have answers: scenario_names() (sim/report/scenario_columns.hpp).
 struct ScenarioNames {
   std::vector<std::string> columns;
   std::vector<std::string> answers;
 };
 
-/// Throws InputError naming the file and the place in the JSON: unknown keys, settings, columns, answers (each with the
-/// nearest known word), wrong types, no configuration, the same configuration twice, settings that contradict.
-Scenario load_scenario(const std::string& path, const ScenarioNames& known);
+/// `given`: settings of a user, in place of the file's. One that the scenario varies ("gpus": [1, 2, 4]) takes a list
+/// ("1,2"); any other a single value, which all rows then have: rows that become the same run are one. Throws InputError
+/// naming the file and the place in the JSON: unknown keys, settings, columns, answers (each with the nearest known
+/// word), wrong types, no configuration, the same configuration twice, settings that contradict; naming the place of a
+/// given setting: one value for what is varied, a list for what is not.
+Scenario load_scenario(const std::string& path, const ScenarioNames& known,
+                       const std::vector<SettingValue>& given = {});
 
 /// The scenario files *.json of a folder, sorted by name. Throws InputError if there is none.
 std::vector<std::string> scenario_files(const std::string& folder);

@@ -1,18 +1,20 @@
 // pdl-sim scenario FILE... | --all
+//
+// Flags of settings replace those of the scenario: --dim 256 --batch 32, and a list where it varies them (--gpus 1,2).
 #include "sim/study/scenario.hpp"
 
 #include <filesystem>
-#include <iostream>
 #include <memory>
 
 #include "sim/cost/cost_profile.hpp"
 #include "sim/io/error.hpp"
 #include "sim/io/installation.hpp"
-#include "sim/report/scenario_text.hpp"
+#include "sim/report/scenario_columns.hpp"
+#include "sim/report/scenario_document.hpp"
 #include "sim/study/evaluate_scenario.hpp"
 #include "sim/tool/commands.hpp"
 #include "sim/tool/flags.hpp"
-#include "sim/tool/screen.hpp"
+#include "sim/tool/output_flags.hpp"
 
 namespace pdl {
 namespace {
@@ -21,12 +23,16 @@ struct ScenarioFlags {
   explicit ScenarioFlags(CLI::App& app)
       : profile(app, "--profile", "NAME|FILE",
                 "costs of which machine, and whose measured runs (default: the machine that has measured most of it)"),
-        all(app, "--all", "every scenario that came with pdl-sim") {
+        all(app, "--all", "every exercise that came with pdl-sim"),
+        settings(app),
+        outputs(app, {}) {
     app.add_option("files", files, "scenario files")->type_name("FILE.json...");
   }
   std::vector<std::string> files;
   OnceFlag profile;
   Switch all;
+  SettingFlags settings;
+  OutputFlags outputs;
 };
 
 /// The one that came with pdl-sim, whatever folders there are where it is run.
@@ -47,32 +53,43 @@ std::string scenario_path(const std::string& given) {
   return given;
 }
 
-void print_scenarios(const ScenarioFlags& flags) {
+/// Of --all: the exercises, without the sets of runs by which predictions are validated.
+std::vector<Scenario> chosen_scenarios(const ScenarioFlags& flags) {
   const bool all = flags.all.on();
   if (all && !flags.files.empty()) throw InputError("--all", flags.files.front() + " beside it", "files, or --all");
   if (!all && flags.files.empty()) throw InputError("scenario", "no file", "FILE.json..., or --all");
+  const std::vector<SettingValue> given = flags.settings.given();
+  if (all && !given.empty())
+    throw InputError(given.front().place, "with --all", "one exercise, whose settings these are");
   std::vector<Scenario> scenarios;
-  for (const std::string& path : all ? scenario_files(scenarios_folder()) : flags.files)
-    scenarios.push_back(load_scenario(scenario_path(path), scenario_names()));
-  const auto given = flags.profile.value();
-  std::string text;
-  for (const Scenario& scenario : scenarios) {
-    const std::vector<ScenarioTable> tables =
-        given ? std::vector{evaluate_scenario(scenario, *given)} : evaluate_on_measured_machines(scenario);
-    for (const ScenarioTable& table : tables)
-      text += (text.empty() ? "" : "\n\n") + scenario_text(table, screen_width());
+  for (const std::string& path : all ? scenario_files(scenarios_folder()) : flags.files) {
+    scenarios.push_back(load_scenario(scenario_path(path), scenario_names(), given));
+    if (all && scenarios.back().answer.empty()) scenarios.pop_back();
   }
-  std::cout << text;
+  return scenarios;
+}
+
+void show_scenarios(const ScenarioFlags& flags) {
+  flags.outputs.check();
+  const auto profile = flags.profile.value();
+  std::vector<Tables> exercises;
+  for (const Scenario& scenario : chosen_scenarios(flags))
+    exercises.push_back(profile ? std::vector{evaluate_scenario(scenario, *profile)}
+                                : evaluate_on_measured_machines(scenario));
+  flags.outputs.show(scenario_document(exercises));
 }
 
 }  // namespace
 
 void add_scenario(CLI::App& app) {
   CLI::App* command =
-      app.add_subcommand("scenario", "the table and the answer of one exercise, predicted and measured");
-  command->footer("Example: pdl-sim scenario scenarios/hw3_4_more_gpus.json");
+      app.add_subcommand("scenario", "the answers and the table of an exercise, predicted and measured");
+  command->footer(
+      "Examples: pdl-sim scenario scenarios/hw3_4_more_gpus.json\n"
+      "          pdl-sim scenario hw1_2_strong_scaling --dim 256 --batch 32 --depth 2 --gpus 1,2\n"
+      "          pdl-sim scenario --all --html book.html");
   auto flags = std::make_shared<ScenarioFlags>(*command);
-  command->callback([flags] { print_scenarios(*flags); });
+  command->callback([flags] { show_scenarios(*flags); });
 }
 
 }  // namespace pdl

@@ -15,6 +15,21 @@ std::vector<SettingRow> measurement() {
        .write = [](const RunSpec& spec) { return std::optional(std::to_string(spec.seed)); },
        .written_if_usual = false,
        .in_run_name = [](const RunSpec& spec) { return spec.seed == 0 ? "" : "_seed" + std::to_string(spec.seed); }},
+      {.name = "learning-rate",
+       .value_name = "X",
+       .help = "of the optimizer of a measured run; predictions do not depend on it",
+       .usual = "0.01",
+       .values = Values::number,
+       .range = {0, kMillion},
+       .turn = Turn::measurement,
+       .read = [](const SettingValue& value, const Range& range,
+                  RunSpec& spec) { spec.learning_rate = number_of(value, range); },
+       .write = [](const RunSpec& spec) { return std::optional(to_text(spec.learning_rate)); },
+       .written_if_usual = false,
+       .in_run_name =
+           [](const RunSpec& spec) {
+             return spec.learning_rate == RunSpec().learning_rate ? "" : "_lr" + name_text(spec.learning_rate);
+           }},
       {.name = "repeat",
        .value_name = "N",
        .help = "which of several measured runs with equal settings this is; predictions do not depend on it",

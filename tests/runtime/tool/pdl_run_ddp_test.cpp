@@ -142,7 +142,7 @@ TEST_CASE("Workers that were given different commands end at once, all with the 
   const std::vector<Row> table = {
       {"--batch 10", "--batch 14", "--batch: found 10 in worker 0 and 14 in worker 1"},
       {"--depth 3", "--depth 4", "--depth: found 3 in worker 0 and 4 in worker 1"},
-      {"--learning-rate 0.5", "", "--learning-rate: found 0.5 in worker 0 and 0.01 in worker 1"},
+      {"--learning-rate 0.5", "", "--learning-rate: found 0.5 in worker 0 and its default in worker 1"},
       {"--seed 1", "--seed 2", "--seed: found 1 in worker 0 and 2 in worker 1"},
       {"--steps 3", "--steps 4", "--steps: found 3 in worker 0 and 4 in worker 1"},
       {"--warmup 0", "", "--warmup: found 0 in worker 0 and 5 in worker 1"},

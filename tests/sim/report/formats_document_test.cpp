@@ -1,9 +1,8 @@
 // The document of the formats names every key, column and answer that there is.
 #include <filesystem>
 
-#include "sim/course/answers.hpp"
+#include "sim/course/questions.hpp"
 #include "sim/report/scenario_columns.hpp"
-#include "sim/report/scenario_text.hpp"
 #include "sim/run/run_json.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/drawn_run.hpp"
@@ -25,5 +24,5 @@ TEST_CASE("the document of the formats is complete") {
   const nlohmann::ordered_json run = to_json(drawn_run(1, {{0, "aA"}}));
   for (const auto& [key, value] : run.items()) CHECK_THAT(text, ContainsSubstring(key));
   for (const ScenarioColumn& column : scenario_columns()) CHECK_THAT(text, ContainsSubstring("`" + column.name + "`"));
-  for (const Answer& answer : answers()) CHECK_THAT(text, ContainsSubstring("`" + answer.name + "`"));
+  for (const std::string& exercise : exercises()) CHECK_THAT(text, ContainsSubstring("`" + exercise + "`"));
 }

@@ -60,6 +60,7 @@ std::vector<Sample> samples(const std::string& model_file) {
       {"straggler", "1:20.5", ddp},
       {"loss-scale", "1024", "--dtype amp-fp16"},
       {"seed", "9223372036854775807", ""},
+      {"learning-rate", "0.5", ""},
       {"repeat", "2", ""},
       {"hosts", "2", ddp},
       {"network-gb-per-s", "25.5", cluster},

@@ -1,9 +1,8 @@
 #include "sim/study/scenario.hpp"
 
-#include "sim/course/answers.hpp"
 #include "sim/io/error.hpp"
 #include "sim/predict/predict.hpp"
-#include "sim/report/scenario_text.hpp"
+#include "sim/report/scenario_columns.hpp"
 #include "sim/run/communication.hpp"
 #include "sim/run/run_json.hpp"
 #include "sim/run/run_name.hpp"
@@ -36,19 +35,13 @@ std::string scenario(const std::string& keys) {
   return R"({"id": "x", "title": "t", "columns": ["gpus"], )" + keys + "}";
 }
 
-std::vector<std::string> configurations(const std::string& keys) {
+std::vector<std::string> configurations(const std::string& keys, const std::vector<SettingValue>& given = {}) {
   const TemporaryFolder folder;
   std::vector<std::string> names;
-  for (const RunSpec& spec : load_scenario(folder.write("a.json", scenario(keys)), scenario_names()).configurations)
+  for (const RunSpec& spec :
+       load_scenario(folder.write("a.json", scenario(keys)), scenario_names(), given).configurations)
     names.push_back(run_name(spec));
   return names;
-}
-
-/// Memory that depends on nothing but the GPU and their number: what is predicted for it is tested elsewhere.
-std::vector<std::int64_t> some_memory(std::int64_t gpus, std::int64_t more) {
-  std::vector<std::int64_t> bytes;
-  for (std::int64_t g = 0; g < gpus; ++g) bytes.push_back((16LL << 30) / gpus + more - (g << 26));
-  return bytes;
 }
 
 /// A profile, a runs folder beside it with a measurement of each given spec, a factor slower than predicted.
@@ -61,25 +54,12 @@ void write_machine(const TemporaryFolder& folder, const std::vector<RunSpec>& sp
     run.measured = true;
     run.step_time = {run.step_time.median_ms * factor, run.step_time.median_ms * factor * 0.999,
                      run.step_time.median_ms * factor * 1.002, 30};
-    run.peak_memory_bytes = some_memory(spec.gpus, 1 << 26);
     run.environment = {{"card", "Tiny GPU"}, {"count", 4}, {"date", "2026-01-03"}};
     write_run(run, folder / ("tiny/runs/" + run_name(spec) + ".json"));
   }
 }
 
 const char* kTiny = R"("settings": {"strategy": "mp", "dim": 64, "depth": 10, "batch": 256, "microbatches": 1})";
-
-std::string golden_of(const TemporaryFolder& folder, const std::string& columns, const std::string& answer,
-                      const std::string& keys, bool own_memory = false) {
-  const std::string path = folder.write(
-      answer + ".json", R"({"id": "x", "title": "A title", "source": "HW0", "question": "Why?", "columns": [)" +
-                            columns + R"(], "answer": ")" + answer + "\", " + keys + "}");
-  ScenarioTable table = evaluate_scenario(load_scenario(path, scenario_names()), folder / "tiny/profile.json");
-  for (ScenarioRow& row : table.rows) {
-    if (!own_memory) row.predicted.result.peak_memory_bytes = some_memory(row.spec.gpus, 0);
-  }
-  return scenario_text(table, 100);
-}
 
 }  // namespace
 
@@ -150,165 +130,41 @@ TEST_CASE("what is wrong in a scenario is named with its place") {
   CHECK_THAT(message("{\"id\": \"x\""), ContainsSubstring("not whole JSON"));
 }
 
-TEST_CASE("predicted beside measured, and predicted only where nothing was measured") {
-  const TemporaryFolder folder;
-  write_machine(folder,
-                {spec("--strategy mp --gpus 2 --dim 64 --depth 10 --batch 256 --microbatches 1"),
-                 spec("--strategy mp --gpus 4 --dim 64 --depth 10 --batch 256 --microbatches 1")},
-                1.01);
-  check_golden("scenario_more_gpus.txt",
-               golden_of(folder, R"("gpus", "layers", "step_time_ms", "speedup", "bubble", "busy", "idle",
-                                    "peak_memory_gib")",
-                         "more_gpus", std::string(kTiny) + R"(, "vary": {"gpus": [2, 4, 5]})"));
+TEST_CASE("a user's setting is that of every row, and rows that become the same are one") {
+  const std::string keys = R"("settings": {"batch": 64, "strategy": "ddp"},
+                              "vary": [{"depth": 2, "dim": 8, "gpus": [1, 2]}, {"depth": 4, "dim": 16, "gpus": [1, 2]}],
+                              "configurations": [{"depth": 4, "dim": 16, "gpus": 2, "seed": 1}])";
+  CHECK(configurations(keys, {{"dim", "32", "--dim"}, {"depth", "3", "--depth"}, {"batch", "8", "--batch"}}) ==
+        std::vector<std::string>{"ddp_gpus1_mlp3x32_batch8_mb1_fp32_sgd_nccl_process",
+                                 "ddp_gpus2_mlp3x32_batch8_mb1_fp32_sgd_nccl_process",
+                                 "ddp_gpus2_mlp3x32_batch8_mb1_fp32_sgd_nccl_process_seed1"});
+  // One that the file does not name.
+  CHECK(configurations(R"("settings": {"dim": 8, "depth": 2})", {{"optimizer", "adam", "--optimizer"}}) ==
+        std::vector<std::string>{"single_gpus1_mlp2x8_batch2048_mb1_fp32_adam_copy_thread"});
 }
 
-TEST_CASE("settings that every row has are said above the table, and in no column") {
-  const TemporaryFolder folder;
-  write_machine(folder, {}, 1);
-  const std::string text = golden_of(folder, R"("strategy", "depth", "dim", "batch", "gpus", "step_time_ms")",
-                                     "more_gpus", std::string(kTiny) + R"(, "vary": {"gpus": [2, 4]})");
-  CHECK_THAT(text, ContainsSubstring("all rows: model mlp, depth 10, dim 64, batch 256, microbatches 1, strategy mp"));
-  CHECK_THAT(text, ContainsSubstring(
-                       "\nrow  GPUs       step\n                time\n           predicted\n                  ms\n"));
+TEST_CASE("a user's list is in place of the list that a scenario varies") {
+  const std::string keys = R"("settings": {"batch": 64, "strategy": "ddp", "depth": 2, "dim": 8},
+                              "vary": {"gpus": [1, 2, 4]})";
+  CHECK(configurations(keys, {{"gpus", "1,3", "--gpus"}}) ==
+        std::vector<std::string>{"ddp_gpus1_mlp2x8_batch64_mb1_fp32_sgd_nccl_process",
+                                 "ddp_gpus3_mlp2x8_batch64_mb1_fp32_sgd_nccl_process"});
+  CHECK_THROWS_WITH(configurations(keys, {{"gpus", "2", "--gpus"}}),
+                    ContainsSubstring("--gpus: found 2, expected a list: x varies it (1,2,4)"));
+  CHECK_THROWS_WITH(configurations(keys, {{"batch", "32,64", "--batch"}}),
+                    ContainsSubstring("--batch: found 32,64, expected one value: x does not vary it"));
+  CHECK_THROWS_WITH(configurations(keys, {{"gpus", "1,x", "--gpus"}}), ContainsSubstring("--gpus: found x"));
+  // Times of stages are one value.
+  CHECK(configurations(R"("settings": {"gpus": 2, "depth": 2, "dim": 8})", {{"tf", "1,2", "--tf"}, {"tb", "2", "--tb"}})
+            .size() == 1);
 }
 
-TEST_CASE("of one row the settings are columns too") {
+TEST_CASE("the equivalent program in Python is the file of the same name, where there is one") {
   const TemporaryFolder folder;
-  write_machine(folder, {}, 1);
-  const std::string text =
-      golden_of(folder, R"("dim", "gpus")", "current_behaviour", std::string(kTiny) + R"(, "vary": {"gpus": [2]})");
-  CHECK_THAT(text, ContainsSubstring("\nrow  dim  GPUs\n"));
-}
-
-TEST_CASE("the head of a table that would be too wide has short words, and only then the legend has them") {
-  const TemporaryFolder folder;
-  write_machine(folder, {spec("--strategy mp --gpus 2 --dim 64 --depth 10 --batch 256 --microbatches 1")}, 1);
-  const std::string rows = std::string(kTiny) + R"(, "vary": {"gpus": [2, 4]})";
-  const std::string narrow = golden_of(folder, R"("gpus", "step_time_ms")", "more_gpus", rows);
-  CHECK_THAT(narrow,
-             ContainsSubstring("\n  error: (predicted - measured) / measured; -: not measured, or without meaning in "
-                               "this row\n"));
-  CHECK(narrow.find("pred.") == std::string::npos);
-  const std::string wide =
-      golden_of(folder, R"("gpus", "step_time_ms", "speedup", "efficiency", "throughput", "bubble", "idle_share",
-                           "fullest_gpu_gib", "exposed_communication")",
-                "more_gpus", rows);
-  CHECK_THAT(wide, ContainsSubstring("; pred.: predicted; meas.: measured; -: not measured"));
-}
-
-TEST_CASE("every answer, from a tiny machine") {
-  const TemporaryFolder folder;
-  write_machine(folder, {}, 1);
-  const std::string tiny = kTiny;
-  std::string all;
-  all += golden_of(folder, R"("gpus", "layers", "transfers_forward", "step_time_ms")", "current_behaviour",
-                   tiny + R"(, "vary": {"gpus": [2]})");
-  all += "\n" + golden_of(folder, R"("depth", "parameters", "step_time_ms")", "model_size",
-                          tiny + R"(, "vary": {"gpus": 2, "depth": [6, 12, 24]})");
-  all += "\n" + golden_of(folder, R"("gpus", "layers")", "all_gpus", tiny + R"(, "vary": {"gpus": [2, 3, 4]})");
-  all += "\n" + golden_of(folder, R"("gpus", "transfers_forward", "transfer_bytes_forward", "transfers")",
-                          "data_transfer", tiny + R"(, "vary": {"gpus": [2, 5]})");
-  const std::string pp =
-      R"("settings": {"strategy": "pp", "workers": "one", "gpus": 4, "depth": 8, "dim": 64, "batch": 256},
-                            "vary": {"microbatches": [2, 4, 8], "schedule": )";
-  all += "\n" + golden_of(folder, R"("microbatches", "step_time_ms", "ops")", "option_a_naive", pp + "\"naive\"}");
-  all += "\n" + golden_of(folder, R"("microbatches", "step_time_ms", "bubble")", "option_b_gpipe", pp + "\"gpipe\"}");
-  all += "\n" + golden_of(folder, R"("microbatches", "step_time_ms", "ops")", "option_c", pp + "\"option-c\"}");
-  all += "\n" + golden_of(folder, R"("microbatches", "schedule", "step_time_ms", "bubble")", "options_by_microbatches",
-                          pp + R"(["naive", "gpipe", "option-c"]})");
-  all += "\n" + golden_of(folder, R"("microbatches", "schedule", "workers", "step_time_ms", "bubble", "fullest_gpu_gib",
-                                     "live_activations")",
-                          "pipeline_schedules",
-                          R"("settings": {"gpus": 4, "depth": 8, "dim": 64, "batch": 256},
-                             "vary": [{"schedule": ["gpipe", "1f1b"], "microbatches": [4, 8]},
-                                      {"schedule": ["gpipe", "option-c"], "workers": "one", "microbatches": 8}])",
-                          true);
-  check_golden("scenario_answers.txt", all);
-}
-
-TEST_CASE("HW3.4: times less than 1 % apart are the same, and what is gained is memory in one unit") {
-  const TemporaryFolder folder;
-  write_machine(folder, {}, 1);
-  const std::string path = folder.write(
-      "a.json", R"({"id": "x", "title": "t", "question": "?", "columns": ["gpus"], "answer": "more_gpus", )" +
-                    std::string(kTiny) + R"(, "vary": {"gpus": [2, 4]}})");
-  ScenarioTable table = evaluate_scenario(load_scenario(path, scenario_names()), folder / "tiny/profile.json");
-  const auto answer = [&](double two_ms, double four_ms) {
-    table.rows[0].predicted.result.step_time.median_ms = two_ms;
-    table.rows[1].predicted.result.step_time.median_ms = four_ms;
-    table.rows[0].predicted.result.peak_memory_bytes = {1536 << 20, 1536 << 20};
-    table.rows[1].predicted.result.peak_memory_bytes = {512 << 20, 512 << 20, 512 << 20, 512 << 20};
-    return scenario_text(table, 100'000);
-  };
-  CHECK_THAT(answer(318.46, 317.77),
-             ContainsSubstring("Is it faster on 4 GPUs than on 2? No, the same: 317.77 ms against 318.46 ms (both "
-                               "predicted), less than 1 % apart. The GPUs take "
-                               "turns, 0.99 at once on average. What is gained is memory: the fullest GPU holds 0.50 "
-                               "GiB instead of 1.50 GiB."));
-  CHECK_THAT(answer(100, 98),
-             ContainsSubstring(
-                 "than on 2? Yes: 98.00 ms against 100.00 ms (both predicted), 2.0 % less time. The fullest GPU"));
-  CHECK_THAT(answer(100, 102),
-             ContainsSubstring(
-                 "than on 2? No: 102.00 ms against 100.00 ms (both predicted), 2.0 % more time. The fullest GPU"));
-}
-
-TEST_CASE("HW4: where no GPipe fits, whatever its workers, by memory of one kind") {
-  const TemporaryFolder folder;
-  const std::string settings = R"("settings": {"gpus": 4, "depth": 8, "dim": 64, "batch": 256, "microbatches": 8}, )";
-  const std::string rows =
-      R"("configurations": [{"schedule": "gpipe"}, {"schedule": "1f1b"}, {"schedule": "gpipe", "workers": "one"}]})";
-  write_machine(folder, {}, 1);
-  const std::string path = folder.write(
-      "a.json", R"({"id": "x", "title": "t", "question": "?", "columns": ["gpus"], "answer": "pipeline_schedules", )" +
-                    settings + rows);
-  ScenarioTable table = evaluate_scenario(load_scenario(path, scenario_names()), folder / "tiny/profile.json");
-  const auto answer = [&](std::int64_t gpipe, std::int64_t one_f_one_b, std::int64_t one_thread) {
-    const std::int64_t mib[] = {gpipe, one_f_one_b, one_thread};
-    for (std::size_t r = 0; r < 3; ++r)
-      table.rows[r].predicted.result.peak_memory_bytes = std::vector<std::int64_t>(4, mib[r] << 20);
-    return scenario_text(table, 100'000);
-  };
-  CHECK_THAT(answer(1000, 800, 900), ContainsSubstring("on GPUs with less than 900.00 MiB no GPipe of this table fits, "
-                                                       "1F1B with 8 micro-batches does, in 800.00 MiB and "));
-  CHECK_THAT(answer(1000, 800, 900), ContainsSubstring(" ms (all predicted)."));
-  CHECK_THAT(answer(1000, 950, 900), !ContainsSubstring("It wins where memory decides"));
-  // Amounts that are compared have one unit.
-  CHECK_THAT(answer(1536, 1000, 1536),
-             ContainsSubstring("the fullest GPU holds 0.98 GiB, with GPipe 1.50 GiB: 34.9 % less."));
-  // What was measured beside it says nothing of the others' kind: all measured, or all predicted.
-  for (ScenarioRow& row : table.rows) row.measured = row.predicted;
-  for (std::size_t r = 0; r < 3; ++r)
-    table.rows[r].measured->result.peak_memory_bytes = std::vector<std::int64_t>(4, (700 + 100 * ((r + 1) % 3)) << 20);
-  CHECK_THAT(answer(1000, 950, 900), !ContainsSubstring("It wins where memory decides"));  // measured: 800, 900, 700
-  table.rows[1].measured->result.peak_memory_bytes = std::vector<std::int64_t>(4, 600 << 20);
-  CHECK_THAT(answer(1000, 950, 900), ContainsSubstring("on GPUs with less than 700.00 MiB no GPipe of this table fits, "
-                                                       "1F1B with 8 micro-batches does, in 600.00 MiB and "));
-}
-
-TEST_CASE("GPUs that hold several stages: layers and moves are counted by GPU") {
-  const TemporaryFolder folder;
-  write_machine(folder, {}, 1);
-  const std::string text =
-      golden_of(folder, R"("layers", "transfers_forward", "live_activations")", "all_gpus",
-                R"("settings": {"gpus": 2, "depth": 8, "dim": 64, "batch": 256, "microbatches": 4, "tf": 1, "tb": 2},
-                   "vary": {"schedule": ["zb-v", "interleaved"]})");
-  CHECK_THAT(text, ContainsSubstring("0-1, 6-7 | 2-3, 4-5"));  // v: the last stage is on GPU 0
-  CHECK_THAT(text, ContainsSubstring("0-1, 4-5 | 2-3, 6-7"));
-  CHECK_THAT(text, ContainsSubstring("8 layers on 2 GPUs: 4, 4."));
-  CHECK_THAT(text, ContainsSubstring("NOT give the map of every row."));
-}
-
-TEST_CASE("a batch that does not divide: the slices that there are, not those asked for") {
-  const TemporaryFolder folder;
-  write_machine(folder, {}, 1);
-  const std::string text =
-      golden_of(folder, R"("microbatches", "bubble")", "option_b_gpipe",
-                R"("settings": {"schedule": "gpipe", "workers": "one", "gpus": 4, "depth": 8, "dim": 64, "batch": 5},
-         "vary": {"microbatches": [2, 4]})");
-  CHECK_THAT(text, ContainsSubstring("3 micro-batches: bubble"));  // 2 2 1
-  CHECK(text.find("4 micro-batches: bubble") == std::string::npos);
-  CHECK_THAT(text, ContainsSubstring("with 3 the step takes"));
+  const std::string path = folder.write("mine.json", scenario(R"("settings": {"gpus": 1})"));
+  CHECK(load_scenario(path, scenario_names()).python.empty());
+  folder.write("python/mine.py", "");
+  CHECK(load_scenario(path, scenario_names()).python == "scenarios/python/mine.py");
 }
 
 TEST_CASE("a file under the name of another run is not taken for it") {
@@ -418,7 +274,7 @@ TEST_CASE("rows of several machines: a table each, the first with all rows, none
   CHECK(first.environment["profile"]["chosen_as"] ==
         "the measured runs are those of another host with the same cards (zz-b/runs_on_host_1), which has measured "
         "most rows, 4 of 5");
-  CHECK_THAT(scenario_text(tables.front(), 1000), ContainsSubstring("measured on Other GPU, predicted from Tiny GPU"));
+  CHECK(first.warnings.back() == "measured on Other GPU, predicted from Tiny GPU");
 }
 
 TEST_CASE("every row of an exercise that two GPUs allow is in a matrix that is measured") {
@@ -435,15 +291,6 @@ TEST_CASE("every row of an exercise that two GPUs allow is in a matrix that is m
       CHECK(std::any_of(measured.begin(), measured.end(), [&](const RunSpec& other) { return same_run(spec, other); }));
     }
   }
-}
-
-TEST_CASE("only pipelines have a schedule to show") {
-  const TemporaryFolder folder;
-  write_machine(folder, {}, 1);
-  const std::string text = golden_of(folder, R"("schedule", "gpus")", "more_gpus",
-                                     R"("settings": {"dim": 64, "depth": 10, "batch": 256}, )"
-                                     R"("vary": [{"strategy": "mp", "gpus": 2}, {"schedule": "gpipe", "gpus": 4}])");
-  CHECK_THAT(text, ContainsSubstring("\n  1  -            2\n  2  gpipe        4\n"));
 }
 
 TEST_CASE("the scenario files of the course load, each with its question and its answer") {

@@ -1,0 +1,279 @@
+#include "sim/report/scenario_document.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "sim/io/number_text.hpp"
+#include "sim/io/words.hpp"
+#include "sim/report/scenario_columns.hpp"
+#include "sim/report/scenario_figures.hpp"
+#include "sim/run/describe_run.hpp"
+#include "sim/run/measured_facts.hpp"
+#include "sim/run/run_name.hpp"
+#include "sim/study/common_settings.hpp"
+
+namespace pdl {
+namespace {
+
+std::vector<SettingValue> settings_of_all_rows(const ScenarioTable& table) {
+  std::vector<std::vector<SettingValue>> rows;
+  for (const ScenarioRow& row : table.rows) rows.push_back(to_settings(row.spec));
+  return common_settings(rows);
+}
+
+/// Those that the scenario or the user names: "all rows: strategy ddp, batch 64".
+std::string settings_text(const ScenarioTable& table) {
+  const std::vector<std::string>& named = table.scenario.named;
+  std::string text;
+  for (const SettingValue& setting : settings_of_all_rows(table)) {
+    if (std::find(named.begin(), named.end(), setting.name) != named.end())
+      text += (text.empty() ? "" : ", ") + setting.name + " " + setting.value;
+  }
+  return text.empty() ? "" : "all rows: " + text;
+}
+
+std::string fact(const nlohmann::json& object, const char* key) {
+  if (!object.is_object() || !object.contains(key) || object[key].is_null()) return "";
+  return object[key].is_string() ? object[key].get<std::string>() : object[key].dump();
+}
+
+bool is_on_cpu(const ScenarioTable& table) {
+  const nlohmann::json& environment = table.rows.front().predicted.result.environment;
+  return environment.is_object() && environment.contains("profile") && fact(environment["profile"], "device") == "cpu";
+}
+
+/// "machine: h200x4 (4 x NVIDIA H200), 6 of 8 rows measured"
+std::string machine_text(const ScenarioTable& table) {
+  const RunResult& first = table.rows.front().predicted.result;
+  const auto measured = std::count_if(table.rows.begin(), table.rows.end(), [](auto& row) { return row.measured; });
+  const std::string rows =
+      measured == 0 ? "predicted only"
+                    : std::to_string(measured) + " of " + std::to_string(table.rows.size()) + " rows measured";
+  if (first.spec.synthetic) return describe_source(first);
+  const nlohmann::json& environment = first.environment;
+  const nlohmann::json profile =
+      environment.is_object() && environment.contains("profile") ? environment["profile"] : nlohmann::json{};
+  return "machine: " + table.profile_name + " (" + fact(profile, "count") + " x " + fact(profile, "card") + "), " +
+         rows;
+}
+
+/// Columns whose setting every row has with the same value: the line above the table says it. Of one row all settings
+/// are the same: its columns stay, and the table says what it is about.
+std::vector<const ScenarioColumn*> shown_columns(const ScenarioTable& table) {
+  std::vector<std::string> said;
+  if (table.rows.size() > 1) {
+    for (const SettingValue& setting : settings_of_all_rows(table)) {
+      said.push_back(setting.name);
+      std::replace(said.back().begin(), said.back().end(), '-', '_');
+    }
+  }
+  std::vector<const ScenarioColumn*> columns;
+  for (const std::string& name : table.scenario.columns) {
+    const auto known = scenario_columns();
+    const auto found =
+        std::find_if(known.begin(), known.end(), [&](const auto& column) { return column.name == name; });
+    const bool is_said = std::find(said.begin(), said.end(), name) != said.end();
+    if (!is_said && (table.has_measurements() || !found->measured_only)) columns.push_back(&*found);
+  }
+  return columns;
+}
+
+Align align_of(const ScenarioColumn& column) {
+  constexpr std::array kLeft = {"layers", "ops", "schedule", "strategy", "workers", "dtype"};
+  return std::find(kLeft.begin(), kLeft.end(), column.name) != kLeft.end() ? Align::left : Align::right;
+}
+
+/// "step_time_ms" of a column whose name has its unit, else "bubble_percent".
+std::string key_of(const ScenarioColumn& column) {
+  if (column.unit == "%") return column.name + "_percent";
+  return column.unit == "ms" && !column.name.ends_with("_ms") ? column.name + "_ms" : column.name;
+}
+
+void add_columns(const ScenarioColumn& column, const ScenarioTable& scenario, Table& table) {
+  const bool with_measured = scenario.has_measurements();
+  const bool all_measured =
+      std::all_of(scenario.rows.begin(), scenario.rows.end(), [](auto& row) { return row.measured.has_value(); });
+
+  if (!column.with_error) {
+    table.columns.push_back({key_of(column), column.title, column.unit, column.meaning, align_of(column)});
+    return;
+  }
+  table.columns.push_back({"predicted_" + key_of(column), "predicted " + column.title, column.unit, column.meaning});
+  if (!with_measured) return;
+  table.columns.push_back({"measured_" + key_of(column), "measured " + column.title, column.unit,
+                           all_measured ? "" : "a row with - here was not measured, its other numbers are predicted"});
+  table.columns.push_back({column.name + "_error_percent", "error", "%", "(predicted - measured) / measured"});
+}
+
+TableCell number_cell(const std::optional<double>& value, int digits) {
+  return value && std::isfinite(*value) ? TableCell(fixed(*value, digits), *value) : TableCell("-");
+}
+
+void add_cells(const ScenarioColumn& column, CellPlace cell, bool with_measured, std::vector<TableCell>& cells) {
+  const bool is_measured = cell.scenario_row().measured.has_value();
+  if (column.text) {
+    cells.emplace_back(column.text(cell));
+    return;
+  }
+  if (!column.with_error) {
+    cell.measured = is_measured;
+    const bool known = is_measured || !column.measured_only;
+    cells.push_back(known ? number_cell(column.number(cell), column.digits) : TableCell("-"));
+    return;
+  }
+  const std::optional<double> predicted = column.number(cell);
+  cells.push_back(number_cell(predicted, column.digits));
+  if (!with_measured) return;
+  cell.measured = is_measured;
+  const std::optional<double> measured = is_measured ? column.number(cell) : std::nullopt;
+  cells.push_back(number_cell(measured, column.digits));
+  const bool known = predicted && measured && *measured > 0;
+  const double error = known ? 100 * (*predicted - *measured) / *measured : 0;
+  cells.push_back(known ? TableCell(signed_fixed(error, 1), error) : TableCell("-"));
+}
+
+using Columns = std::vector<const ScenarioColumn*>;
+
+/// A row a configuration, or with columns of GPUs a row a GPU of each. `rows`: which.
+Table table_of(const ScenarioTable& scenario, const std::vector<std::size_t>& rows, const Columns& columns,
+               const std::string& name) {
+  const bool of_gpus = std::any_of(columns.begin(), columns.end(), [](auto* column) { return column->per_gpu; });
+  const bool measured = scenario.has_measurements();
+  Table table{.name = name, .columns = {{"row", "row"}}};
+  if (of_gpus) table.columns.push_back({"gpu", "GPU"});
+  table.key_columns = table.columns.size();
+  for (const ScenarioColumn* column : columns) add_columns(*column, scenario, table);
+
+  for (const std::size_t r : rows) {
+    const std::size_t gpus = of_gpus ? scenario.rows[r].predicted.metrics.gpus.size() : 1;
+    for (std::size_t g = 0; g < gpus; ++g) {
+      std::vector<TableCell> cells = {TableCell(std::to_string(r + 1), static_cast<double>(r + 1))};
+      if (of_gpus) cells.emplace_back(std::to_string(g), static_cast<double>(g));
+      for (const ScenarioColumn* column : columns) add_cells(*column, {scenario, r, false, g}, measured, cells);
+      table.rows.push_back(std::move(cells));
+    }
+  }
+  return table;
+}
+
+/// Rows of the t-th table that no table before it has measured: all of the first.
+std::vector<std::size_t> new_rows(const Tables& tables, std::size_t t) {
+  const auto measured_before = [&](const RunSpec& spec) {
+    return std::any_of(
+        tables.begin(), tables.begin() + static_cast<std::ptrdiff_t>(t), [&](const ScenarioTable& table) {
+          return std::any_of(table.rows.begin(), table.rows.end(),
+                             [&](const ScenarioRow& row) { return row.measured && same_run(row.spec, spec); });
+        });
+  };
+  std::vector<std::size_t> rows;
+  for (std::size_t r = 0; r < tables[t].rows.size(); ++r) {
+    if (!measured_before(tables[t].rows[r].spec)) rows.push_back(r);
+  }
+  return rows;
+}
+
+/// One table; two, the second a row a GPU, where the cells of a configuration would be said again for each of its GPUs.
+
+/// `t`: which machine of the exercise.
+std::vector<Table> tables_of(const Tables& tables, std::size_t t) {
+  const ScenarioTable& scenario = tables[t];
+  const std::vector<std::size_t> rows = new_rows(tables, t);
+
+  constexpr std::size_t kFewColumns = 3;
+  const Columns all = shown_columns(scenario);
+  Columns of_rows, of_gpus;
+  for (const ScenarioColumn* column : all) (column->per_gpu ? of_gpus : of_rows).push_back(column);
+  const std::string name = scenario.scenario.id + (t > 0 ? "_" + std::to_string(t + 1) : "");
+  if (of_gpus.empty() || of_rows.size() <= kFewColumns || scenario.rows.size() == 1)
+    return {table_of(scenario, rows, all, name)};
+  return {table_of(scenario, rows, of_rows, name), table_of(scenario, rows, of_gpus, name + "_gpus")};
+}
+
+/// "row 1", "rows 1, 3"; of many rows only how many they are.
+std::string rows_text(const std::vector<std::size_t>& rows) {
+  constexpr std::size_t kMostNamed = 6;
+  if (rows.size() > kMostNamed) return std::to_string(rows.size()) + " rows";
+  std::string text = rows.size() == 1 ? "row " : "rows ";
+  for (const std::size_t row : rows) text += (row == rows.front() ? "" : ", ") + std::to_string(row);
+  return text;
+}
+
+/// Shares read off a recorded step that was unlike the others, where the table has such a column.
+void warn_of_recordings(const ScenarioTable& table, const std::string& exercise, Document& document) {
+  const auto columns = shown_columns(table);
+  if (std::none_of(columns.begin(), columns.end(), [](auto* column) { return column->of_spans; })) return;
+  std::vector<std::size_t> rows;
+  double most = 0;
+  for (std::size_t r = 0; r < table.rows.size(); ++r) {
+    const auto more = table.rows[r].measured ? unusual_recording(table.rows[r].measured->result) : std::nullopt;
+    if (!more) continue;
+    rows.push_back(r + 1);
+    if (std::abs(*more) > std::abs(most)) most = *more;
+  }
+  if (rows.empty()) return;
+  document.add(Warning{"the recorded step, of which the shares of the step are, took up to " +
+                           signed_fixed(100 * most, 0) + " % against the median step",
+                       exercise + rows_text(rows)});
+}
+
+/// Each text once, with its rows.
+void add_warnings(const ScenarioTable& table, const std::string& exercise, Document& document) {
+  std::vector<std::pair<std::string, std::vector<std::size_t>>> warnings;
+  const auto add = [&](const std::vector<std::string>& texts, std::size_t row) {
+    for (const std::string& text : texts) {
+      const auto known = std::find_if(warnings.begin(), warnings.end(), [&](const auto& w) { return w.first == text; });
+      if (known == warnings.end()) {
+        warnings.push_back({text, {row}});
+      } else if (known->second.back() != row) {
+        known->second.push_back(row);
+      }
+    }
+  };
+  for (std::size_t r = 0; r < table.rows.size(); ++r) {
+    add(table.rows[r].predicted.result.warnings, r + 1);
+    if (table.rows[r].measured) add(table.rows[r].measured->result.warnings, r + 1);
+  }
+  warn_of_recordings(table, exercise, document);
+  for (const auto& [text, rows] : warnings) document.add(Warning{text, exercise + rows_text(rows)});
+}
+
+std::string title_of(const Scenario& scenario) {
+  return scenario.source.empty() ? scenario.title : scenario.source + ": " + scenario.title;
+}
+
+/// `in_book`: warnings name the exercise.
+void add_exercise(const Tables& tables, bool in_book, Document& document) {
+  const ScenarioTable& first = tables.front();
+  const Scenario& scenario = first.scenario;
+  document.add(Heading{title_of(scenario), in_book ? 2 : 1});
+  for (const KeyedAnswer& answer : answers_of(scenario.answer, tables))
+    document.add(QuestionAnswer{answer.id, answer.question, answer.text});
+  if (!scenario.python.empty()) document.add(Paragraph{"The same in plain PyTorch: " + scenario.python});
+  for (const ChartFigure& figure : scenario_figures(tables)) document.add(figure);
+  const std::string place = in_book ? scenario.id + " " : "";
+  for (std::size_t t = 0; t < tables.size(); ++t) {
+    const std::string settings = settings_text(tables[t]);
+    document.add(Paragraph{(t == 0 ? "" : "further rows, measured by another ") + machine_text(tables[t]) +
+                               (settings.empty() ? "" : "; " + settings),
+                           2});
+    if (t == 0 && is_on_cpu(tables[t]))
+      document.add(
+          Paragraph{"On a CPU the host computes itself: every step is host-bound, and a \"GPU\" is a process "
+                    "or thread that shares the processor's cores with the others."});
+    for (const Table& table : tables_of(tables, t)) document.add(table);
+    add_warnings(tables[t], place, document);
+  }
+}
+
+}  // namespace
+
+Document scenario_document(const std::vector<Tables>& exercises) {
+  const bool book = exercises.size() > 1;
+  Document document{.title = book ? "Exercises" : title_of(exercises.front().front().scenario)};
+  if (book) document.add(Heading{document.title, 1});
+  for (const Tables& tables : exercises) add_exercise(tables, book, document);
+  return document;
+}
+
+}  // namespace pdl
