@@ -8,12 +8,14 @@
 namespace pdl {
 namespace {
 
-/// Bytes in use on one GPU, and the most there ever were.
+using enum MemoryCategory;
+
+/// The memory of the GPU of one task.
 struct Level {
-  std::int64_t now = 0;
-  std::int64_t peak = 0;
-  void take(std::int64_t bytes) { peak = std::max(peak, now += bytes); }
-  void give(std::int64_t bytes) { now -= bytes; }
+  GpuMemory& memory;
+  TaskId task;
+  void take(MemoryCategory category, std::int64_t bytes) { memory.take(task, category, bytes); }
+  void give(MemoryCategory category, std::int64_t bytes) { memory.give(task, category, bytes); }
 };
 
 /// What tasks of autograd need beside their bytes.
@@ -55,34 +57,35 @@ struct Replay {
 
 /// Every layer makes its result, and what it keeps beside it. What went into it goes, unless it or the layer before
 /// keeps that; what went into the model is data.
-void replay_forward(const Replay& replay, const Work& work, Level& level) {
+void replay_forward(const Replay& replay, const Work& work, Level level) {
   std::int64_t cached = 0;
   for (std::int32_t l = work.first_layer; l < work.first_layer + work.layer_count; ++l) {
     const AutogradTensors tensors = replay.tensors(work.rows, l);
-    level.take(tensor_bytes(tensors.kept) + tensor_bytes(tensors.kept_parameters) + tensor_bytes(tensors.cached));
+    level.take(activations, tensor_bytes(tensors.kept));
+    level.take(other, tensor_bytes(tensors.kept_parameters) + tensor_bytes(tensors.cached));
     cached += tensor_bytes(tensors.cached);
-    level.take(tensor_bytes(tensors.temporary));
-    level.take(replay.activation_bytes(work.rows, l + 1));
-    level.give(tensor_bytes(tensors.temporary));
+    level.take(other, tensor_bytes(tensors.temporary));
+    level.take(activations, replay.activation_bytes(work.rows, l + 1));
+    level.give(other, tensor_bytes(tensors.temporary));
     const bool kept_before = l == 0 || (l > work.first_layer && replay.keeps_result(l - 1));
-    if (!tensors.keeps_input && !kept_before) level.give(replay.activation_bytes(work.rows, l));
+    if (!tensors.keeps_input && !kept_before) level.give(activations, replay.activation_bytes(work.rows, l));
   }
-  level.give(cached);
+  level.give(other, cached);
 }
 
 /// The gradients of a layer's parameters come as its backward makes them; AccumulateGrad has them in fp32.
 void replay_parameter_gradients(const Replay& replay, const Work& work, const Layer& layer, std::int64_t number_bytes,
-                                Level& level) {
+                                Level level) {
   // Added to what is there, or copied into a bucket that is the gradient.
   const bool goes = work.accumulate || replay.plan.spec.bucket_views;
   const std::vector<ParameterTensor> parameters = parameter_tensors(layer);
   for (auto tensor = parameters.rbegin(); tensor != parameters.rend(); ++tensor) {
     const std::int64_t in_fp32 = tensor_bytes(tensor->numbers());
     if (number_bytes < kBytesPerNumber) {  // cast
-      level.take(in_fp32);
-      level.give(allocated_bytes(tensor->numbers() * number_bytes));
+      level.take(gradients, in_fp32);
+      level.give(gradients, allocated_bytes(tensor->numbers() * number_bytes));
     }
-    if (goes) level.give(in_fp32);
+    if (goes) level.give(gradients, in_fp32);
   }
 }
 
@@ -97,31 +100,32 @@ std::int64_t weight_bytes(const Layer& layer) {
 
 /// The backward of one layer; `arrived` is the gradient of its result. Gives what it leaves: that of its input.
 std::int64_t replay_layer_backward(const Replay& replay, const Work& work, const Stage& stage, std::int64_t l,
-                                   std::int64_t arrived, Level& level) {
+                                   std::int64_t arrived, Level level) {
   const Layer& layer = layer_of(replay.plan, l);
   const AutogradTensors tensors = replay.tensors(work.rows, l);
   if (tensors.between_numbers > 0) {
     const std::int64_t between = allocated_bytes(tensors.between_numbers * tensors.gradient_number_bytes);
-    level.take(between);
-    level.give(arrived + (tensors.keeps_result ? replay.activation_bytes(work.rows, l + 1) : 0));
+    level.take(activations, between);
+    level.give(activations, arrived + (tensors.keeps_result ? replay.activation_bytes(work.rows, l + 1) : 0));
     arrived = between;
   }
   const std::int64_t made =
       l > 0 ? allocated_bytes(work.rows * input_numbers(layer) * tensors.gradient_number_bytes) : 0;
-  level.take(made);
+  level.take(activations, made);
   for (const ParameterTensor& tensor : parameter_tensors(layer))
-    level.take(allocated_bytes(tensor.numbers() * tensors.gradient_number_bytes));
+    level.take(gradients, allocated_bytes(tensor.numbers() * tensors.gradient_number_bytes));
   const std::int64_t partial_sums =
       tensors.summed_columns > 0 ? bias_sum_bytes(work.rows, tensors.summed_columns, replay.multiprocessors) : 0;
-  level.take(partial_sums);
-  level.give(partial_sums + arrived);
-  level.give(tensor_bytes(tensors.kept) + tensor_bytes(tensors.kept_parameters));
+  level.take(other, partial_sums);
+  level.give(other, partial_sums);
+  level.give(activations, arrived + tensor_bytes(tensors.kept));
+  level.give(other, tensor_bytes(tensors.kept_parameters));
   if (l > stage.first_layer && tensors.keeps_input && !replay.keeps_result(l - 1))
-    level.give(replay.activation_bytes(work.rows, l));
+    level.give(activations, replay.activation_bytes(work.rows, l));
   const std::int64_t left = l > 0 ? replay.activation_bytes(work.rows, l) : 0;
   if (left != made) {  // cast to the type of what went into the layer
-    level.take(left);
-    level.give(made);
+    level.take(activations, left);
+    level.give(activations, made);
   }
   replay_parameter_gradients(replay, work, layer, tensors.gradient_number_bytes, level);
   return left;
@@ -129,31 +133,31 @@ std::int64_t replay_layer_backward(const Replay& replay, const Work& work, const
 
 /// `arrived`: the gradient of the last layer's result; of GPU 0 of several under DataParallel a view of all rows'
 /// gradient, of a single one 0: the gradient goes, but the last result is the output, and stays.
-void replay_backward(const Replay& replay, const Work& work, const Stage& stage, std::int64_t arrived, Level& level) {
+void replay_backward(const Replay& replay, const Work& work, const Stage& stage, std::int64_t arrived, Level level) {
   for (std::int32_t l = work.first_layer + work.layer_count; l-- > work.first_layer;) {
     arrived = replay_layer_backward(replay, work, stage, l, arrived, level);
     // DataParallel's replicas: the weight of a layer goes with its backward.
-    if (replay.is_dp() && stage.replica > 0 && l > 0) level.give(weight_bytes(layer_of(replay.plan, l)));
+    if (replay.is_dp() && stage.replica > 0 && l > 0) level.give(parameters, weight_bytes(layer_of(replay.plan, l)));
   }
 }
 
 /// mse_loss in fp32 and its gradient: the terms, and once more what their mean reads. An output that no layer keeps is
 /// kept by the loss, or, if it is half, its copy in fp32; DataParallel keeps the output in any case.
-void replay_loss(const Replay& replay, const Work& work, Level& level) {
+void replay_loss(const Replay& replay, const Work& work, Level level) {
   const std::int64_t in_fp32 = tensor_bytes(replay.loss_rows(work) * output_numbers(replay.plan.spec.model));
   const bool half = replay.gives_half();
   const bool goes = !replay.is_dp() && !replay.keeps_result(replay.layer_count() - 1);
-  if (half) level.take(in_fp32);  // the output's copy
-  level.take(2 * in_fp32);
-  level.give(2 * in_fp32 - replay.kept_by_loss(work));
-  if (half && goes) level.give(replay.output_bytes(work));
-  level.take(in_fp32);  // the gradient
+  if (half) level.take(other, in_fp32);  // the output's copy
+  level.take(other, 2 * in_fp32);
+  level.give(other, 2 * in_fp32 - replay.kept_by_loss(work));
+  if (half && goes) level.give(activations, replay.output_bytes(work));
+  level.take(activations, in_fp32);  // the gradient
   if (half) {
-    level.give(in_fp32);
-    level.take(replay.output_bytes(work));
-    level.give(in_fp32);
+    level.give(other, in_fp32);
+    level.take(activations, replay.output_bytes(work));
+    level.give(activations, in_fp32);
   } else if (goes) {
-    level.give(in_fp32);
+    level.give(activations, in_fp32);
   }
 }
 
@@ -173,33 +177,36 @@ struct KeptOutput {
 
 /// What nn.DataParallel does beside forwards and backwards. Parameters of replicas last from their broadcast to the end
 /// of the step, gradients of replicas to their reduction.
-void replay_exchange(const Replay& replay, const Task& task, const Work& work, const KeptOutput& output, Level& level) {
+void replay_exchange(const Replay& replay, const Task& task, const Work& work, const KeptOutput& output, Level level) {
   const Plan& plan = replay.plan;
   const std::int64_t bytes = allocated_bytes(work.bytes);
   const bool root = task.worker == 0;
   switch (task.kind) {
     case TaskKind::scatter:
-      if (work.receives) level.take(bytes);
+      if (work.receives) level.take(activations, bytes);  // of the batch, or of the gradient of the output
       break;
     case TaskKind::gather:
       // A replica's module is gone after its forward: what its backward does not read, the first layer's weight, with
       // it.
-      if (!work.receives) level.give(weight_bytes(layer_of(plan, 0)));
+      if (!work.receives) level.give(parameters, weight_bytes(layer_of(plan, 0)));
       if (work.receives && task.part > 1) break;
-      if (work.receives) level.take(output.own);           // once for all slices
-      if (!replay.keeps_result(replay.layer_count() - 1))  // of this GPU
-        level.give(replay.activation_bytes(rows_of(plan, task.stage, task.microbatch), replay.layer_count()));
+      if (work.receives) level.take(activations, output.own);  // once for all slices
+      if (!replay.keeps_result(replay.layer_count() - 1))      // of this GPU
+        level.give(activations,
+                   replay.activation_bytes(rows_of(plan, task.stage, task.microbatch), replay.layer_count()));
       break;
     case TaskKind::broadcast:
-      level.take(root && work.tensors == 1 ? 0 : bytes);
-      if (root && work.tensors > 1) level.give(bytes);
+      // GPU 0 puts the parameters together for a moment; the others keep theirs as parts of what has arrived.
+      level.take(root ? buckets : parameters, root && work.tensors == 1 ? 0 : bytes);
+      if (root && work.tensors > 1) level.give(buckets, bytes);
       break;
     case TaskKind::reduce:
-      level.take((work.tensors > 1 ? bytes : 0) + (root ? bytes : 0));
-      if (work.tensors > 1) level.give(bytes);
+      level.take(buckets, work.tensors > 1 ? bytes : 0);
+      level.take(gradients, root ? bytes : 0);
+      if (work.tensors > 1) level.give(buckets, bytes);
       break;
     case TaskKind::loss:
-      level.give(output.before);
+      level.give(activations, output.before);
       replay_loss(replay, work, level);
       break;
     default: break;
@@ -230,17 +237,32 @@ std::vector<KeptOutput> kept_outputs(const Replay& replay) {
 }
 
 /// What is there between two steps.
-std::vector<Level> levels_at_rest(const Replay& replay, const std::vector<std::int64_t>& losses,
-                                  const std::vector<KeptOutput>& outputs) {
+std::vector<GpuMemory> memory_at_rest(const Replay& replay, const std::vector<std::int64_t>& losses,
+                                      const std::vector<KeptOutput>& outputs, bool records) {
   const Plan& plan = replay.plan;
-  std::vector<Level> levels(plan.stages.size());
-  for (std::size_t s = 0; s < levels.size(); ++s) {
-    levels[s].take(data_bytes(plan, s) + bucket_bytes(plan) + losses[s]);
+  std::vector<GpuMemory> memory(plan.stages.size());
+  for (std::size_t s = 0; s < memory.size(); ++s) {
+    memory[s].records = records;
+    memory[s].hold(other, data_bytes(plan, s) + losses[s]);
+    memory[s].hold(buckets, bucket_bytes(plan));
     if (replay.is_dp() && s > 0) continue;  // its parameters come with the broadcast
-    levels[s].take(parameter_bytes(plan, plan.stages[s], 1) + optimizer_bytes(plan, plan.stages[s]));
+    memory[s].hold(parameters, parameter_bytes(plan, plan.stages[s], 1));
+    memory[s].hold(optimizer_state, optimizer_bytes(plan, plan.stages[s]));
   }
-  if (replay.is_dp()) levels.front().take(outputs.back().own);
-  return levels;
+  if (replay.is_dp()) memory.front().hold(activations, outputs.back().own);
+  return memory;
+}
+
+/// DataParallel, before micro-batch `microbatch` (from 1 on) of a step: replicas are gone, GPU 0 has gradients and the
+/// output of the micro-batch before.
+BytesByCategory between_microbatches(const Plan& plan, const GpuMemory& memory, std::size_t gpu,
+                                     const std::vector<KeptOutput>& outputs, std::int32_t microbatch) {
+  BytesByCategory bytes = memory.at_start;
+  if (gpu > 0) return bytes;
+  bytes[static_cast<std::size_t>(gradients)] += parameter_bytes(plan, plan.stages[gpu], 1);
+  bytes[static_cast<std::size_t>(activations)] +=
+      outputs[static_cast<std::size_t>(microbatch) - 1].own - outputs.back().own;
+  return bytes;
 }
 
 }  // namespace
@@ -265,30 +287,26 @@ std::int64_t bias_sum_bytes(std::int64_t rows, std::int64_t width, std::int64_t 
   return parts > 1 ? allocated_bytes(kBytesPerNumber * width * parts * across * kColumns) : 0;
 }
 
-std::vector<std::int64_t> replay_autograd(const Plan& plan, std::int64_t multiprocessors) {
+std::vector<GpuMemory> replay_autograd(const Plan& plan, std::int64_t multiprocessors, bool records) {
   const Replay replay{plan, multiprocessors};
   const std::vector<std::int64_t> losses = kept_losses(replay);
   const std::vector<KeptOutput> outputs = kept_outputs(replay);
   const std::int64_t used =
       std::count_if(plan.replica_rows.begin(), plan.replica_rows.end(), [](std::int64_t rows) { return rows > 0; });
-  std::vector<Level> levels = levels_at_rest(replay, losses, outputs);
-  std::vector<std::int64_t> lasting;  // DataParallel: what outlives a round
-  for (const Level& level : levels) lasting.push_back(level.now);
-  std::vector<std::int32_t> microbatch(levels.size(), 0);
+  std::vector<GpuMemory> memory = memory_at_rest(replay, losses, outputs, records);
+  std::vector<std::int32_t> microbatch(memory.size(), 0);
   const auto arrived_gradient = [&](std::size_t s, const Work& work, const KeptOutput& output) {
     const std::int32_t end = work.first_layer + work.layer_count;
     if (replay.is_dp() && s == 0 && used > 1) return output.own;
     return replay.is_dp() && s == 0 && replay.keeps_result(end - 1) ? 0 : replay.activation_bytes(work.rows, end);
   };
-  for (const Task& task : plan.graph.tasks) {
+  for (TaskId id = 0; id < plan.graph.tasks.size(); ++id) {
+    const Task& task = plan.graph.tasks[id];
     const Work& work = plan.graph.works[task.work];
     const auto s = static_cast<std::size_t>(task.stage);
-    Level& level = levels[s];
+    Level level{memory[s], id};
     if (replay.is_dp() && task.microbatch > microbatch[s]) {
-      level.now = lasting[s];
-      if (s == 0)
-        level.now += parameter_bytes(plan, plan.stages[s], 1) - outputs.back().own +
-                     outputs[static_cast<std::size_t>(task.microbatch) - 1].own;
+      memory[s].set(id, between_microbatches(plan, memory[s], s, outputs, task.microbatch));
       microbatch[s] = task.microbatch;
     }
     const Stage& stage = plan.stages[s];
@@ -298,29 +316,27 @@ std::vector<std::int64_t> replay_autograd(const Plan& plan, std::int64_t multipr
     const std::int64_t out = replay.activation_bytes(work.rows, last_layer + 1);
     switch (task.kind) {
       case TaskKind::forward: replay_forward(replay, work, level); break;
-      case TaskKind::receive_forward: level.take(in); break;
-      case TaskKind::receive_backward: level.take(out); break;
-      case TaskKind::send_forward: level.give(replay.keeps_result(last_layer) ? 0 : out); break;
+      case TaskKind::receive_forward: level.take(activations, in); break;
+      case TaskKind::receive_backward: level.take(activations, out); break;
+      case TaskKind::send_forward: level.give(activations, replay.keeps_result(last_layer) ? 0 : out); break;
       case TaskKind::send_backward:  // the gradient, and what had arrived
-        level.give(in + (replay.keeps_input(stage.first_layer) ? in : 0));
+        level.give(activations, in + (replay.keeps_input(stage.first_layer) ? in : 0));
         break;
       case TaskKind::backward:
         if (work.loss) replay_loss(replay, work, level);
         replay_backward(replay, work, stage, arrived_gradient(s, work, output), level);
         break;
       case TaskKind::optimizer:
-        level.give(losses[s]);                         // of the step before: there is a new one
+        level.give(other, losses[s]);                  // of the step before: there is a new one
         if (plan.spec.optimizer == Optimizer::adam) {  // roots of the second moments, for a moment
-          level.take(parameter_bytes(plan, stage, 1));
-          level.give(parameter_bytes(plan, stage, 1));
+          level.take(other, parameter_bytes(plan, stage, 1));
+          level.give(other, parameter_bytes(plan, stage, 1));
         }
         break;
       default: replay_exchange(replay, task, work, output, level); break;
     }
   }
-  std::vector<std::int64_t> peaks;
-  for (const Level& level : levels) peaks.push_back(level.peak);
-  return peaks;
+  return memory;
 }
 
 }  // namespace pdl

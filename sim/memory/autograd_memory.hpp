@@ -1,7 +1,7 @@
 // The memory of LibTorch's autograd in a step: tensors come and go in the order in which the host issues the tasks, and
 // that order is replayed, of a step after the first ones.
 //
-//   replay_autograd(plan, 132)      // the most that is allocated on each GPU, without the libraries' workspaces
+//   replay_autograd(plan, 132)      // what is allocated on each GPU and its peak, without the libraries' workspaces
 //
 //   forward     what a layer makes and keeps is the answer of its kind (sim/model/layer.hpp, AutogradTensors)
 //   loss        the mean of mse_loss keeps the storage of all its terms; the loss of the step before is there until
@@ -21,6 +21,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "sim/memory/memory_changes.hpp"
 #include "sim/plan/plan.hpp"
 
 namespace pdl {
@@ -31,7 +32,8 @@ namespace pdl {
 /// multiprocessor). 0 below 1,024 rows, then as much as two such gradients in fp32, until the blocks fill the card.
 std::int64_t bias_sum_bytes(std::int64_t rows, std::int64_t width, std::int64_t multiprocessors);
 
-/// One number a stage; of DataParallel and DDP stages are GPUs. `multiprocessors`: of the card; 0: no GPU.
-std::vector<std::int64_t> replay_autograd(const Plan& plan, std::int64_t multiprocessors);
+/// One a stage; of DataParallel and DDP stages are GPUs. `multiprocessors`: of the GPU; 0: no GPU. `records`: with the
+/// changes of each task.
+std::vector<GpuMemory> replay_autograd(const Plan& plan, std::int64_t multiprocessors, bool records);
 
 }  // namespace pdl

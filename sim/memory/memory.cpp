@@ -13,8 +13,11 @@ std::int64_t largest_microbatch(const Plan& plan) {
 }
 
 struct StageBytes {
-  std::int64_t buffers = 0;    // from the first step on
-  std::int64_t temporary = 0;  // at most, while a layer runs
+  std::int64_t activations = 0;  // and their gradients: buffers, from the first step on
+  std::int64_t other = 0;        // from the first step on
+  // At most, while a layer runs:
+  std::int64_t temporary_forward = 0;
+  std::int64_t temporary_backward = 0;
 };
 
 /// The buffers of runtime/model/pipeline_stage.cpp.
@@ -25,7 +28,8 @@ StageBytes pipeline_stage_bytes(const Plan& plan, std::size_t index, bool split)
   const bool last = is_last_stage(plan.stages, index);
   const std::int64_t in = input_numbers(layer_of(plan, stage.first_layer));
   const std::int64_t out = output_numbers(layer_of(plan, stage.first_layer + stage.layer_count - 1));
-  std::int64_t outputs = 0, inner = 0, statistics = 0, temporary = 0;
+  std::int64_t outputs = 0, inner = 0, statistics = 0;
+  StageBytes bytes;
   for (std::int32_t l = 0; l < stage.layer_count; ++l) {
     const Layer& layer = layer_of(plan, stage.first_layer + l);
     const std::int64_t result = tensor_bytes(rows * output_numbers(layer));
@@ -33,46 +37,82 @@ StageBytes pipeline_stage_bytes(const Plan& plan, std::size_t index, bool split)
     if (l + 1 < stage.layer_count) inner += result;
     const PipelineTensors tensors = pipeline_tensors(layer, rows);
     statistics += tensors.row_statistics * tensor_bytes(rows);
-    temporary =
-        std::max({temporary, tensor_bytes(tensors.temporary_forward), tensor_bytes(tensors.temporary_backward)});
+    bytes.temporary_forward = std::max(bytes.temporary_forward, tensor_bytes(tensors.temporary_forward));
+    bytes.temporary_backward = std::max(bytes.temporary_backward, tensor_bytes(tensors.temporary_backward));
   }
   std::int64_t a_slot = plan.spec.recompute ? tensor_bytes(rows * out) : outputs + statistics;  // results of the layers
   if (arrives) a_slot += 2 * tensor_bytes(rows * in);  // what arrives, and the gradient that goes back
   if (split) a_slot += outputs;                        // the gradients of every layer, kept for the weight gradient
   if (!split && !last) a_slot += tensor_bytes(rows * out);  // the gradient that arrives
-  std::int64_t shared = tensor_bytes(rows);                 // the vector of ones
+  std::int64_t shared = 0;
   if (!split) shared += inner;                              // gradients between the layers
   if (plan.spec.recompute) shared += outputs + statistics;  // the results again
   if (!split && last) shared += tensor_bytes(rows * out);   // the gradient of the loss
-  if (last) shared += tensor_bytes(static_cast<std::int64_t>(plan.microbatch_rows.size()));
-  return {stage.slots * a_slot + shared, temporary};
+  bytes.activations = stage.slots * a_slot + shared;
+  bytes.other = tensor_bytes(rows);                                                               // the vector of ones
+  if (last) bytes.other += tensor_bytes(static_cast<std::int64_t>(plan.microbatch_rows.size()));  // losses
+  return bytes;
+}
+
+std::int64_t temporary_bytes(const StageBytes& stage, TaskKind kind) {
+  if (!is_compute(kind)) return 0;
+  return kind == TaskKind::forward || kind == TaskKind::recompute ? stage.temporary_forward : stage.temporary_backward;
+}
+
+std::vector<GpuMemory> replay_pipeline(const Plan& plan, const WorkspaceBytes& workspace, bool records) {
+  const bool split = std::any_of(plan.graph.works.begin(), plan.graph.works.end(),
+                                 [](const Work& work) { return work.kind == TaskKind::backward_weight; });
+  // Only a whole backward uses the second stream, and its workspace.
+  std::vector<std::int64_t> workspaces(static_cast<std::size_t>(plan.spec.gpus), workspace.pipeline_split);
+  for (const Task& task : plan.graph.tasks) {
+    if (task.kind == TaskKind::backward) workspaces[static_cast<std::size_t>(task.worker)] = workspace.pipeline;
+  }
+  std::vector<GpuMemory> memory(workspaces.size());
+  for (std::size_t g = 0; g < memory.size(); ++g) {
+    memory[g].records = records;
+    memory[g].hold(MemoryCategory::workspaces, workspaces[g]);
+  }
+  std::vector<StageBytes> stages;
+  for (std::size_t s = 0; s < plan.stages.size(); ++s) {
+    const Stage& stage = plan.stages[s];
+    GpuMemory& of_gpu = memory[static_cast<std::size_t>(only_worker(stage))];
+    stages.push_back(pipeline_stage_bytes(plan, s, split));
+    of_gpu.hold(MemoryCategory::parameters, parameter_bytes(plan, stage, 1));
+    of_gpu.hold(MemoryCategory::gradients, parameter_bytes(plan, stage, 1));
+    of_gpu.hold(MemoryCategory::optimizer_state, optimizer_bytes(plan, stage));
+    of_gpu.hold(MemoryCategory::activations, stages.back().activations);
+    of_gpu.hold(MemoryCategory::other, data_bytes(plan, s) + stages.back().other);
+  }
+  for (TaskId id = 0; id < plan.graph.tasks.size(); ++id) {
+    const Task& task = plan.graph.tasks[id];
+    const std::int64_t temporary = temporary_bytes(stages[static_cast<std::size_t>(task.stage)], task.kind);
+    GpuMemory& of_gpu = memory[static_cast<std::size_t>(task.worker)];
+    of_gpu.take(id, MemoryCategory::other, temporary);
+    of_gpu.give(id, MemoryCategory::other, temporary);
+  }
+  return memory;
+}
+
+std::vector<GpuMemory> replay(const Plan& plan, const WorkspaceBytes& workspace, bool records) {
+  if (plan.parallel.program == Program::pipeline) return replay_pipeline(plan, workspace, records);
+  std::vector<GpuMemory> memory = replay_autograd(plan, workspace.multiprocessors, records);
+  for (GpuMemory& of_gpu : memory) {
+    if (of_gpu.peak_bytes == 0) continue;  // it has nothing to do
+    of_gpu.at_start[static_cast<std::size_t>(MemoryCategory::workspaces)] += workspace.autograd;
+    of_gpu.peak_bytes += workspace.autograd;
+  }
+  return memory;
 }
 
 }  // namespace
 
+std::vector<GpuMemory> replay_memory(const Plan& plan, const WorkspaceBytes& workspace) {
+  return replay(plan, workspace, /*records=*/true);
+}
+
 std::vector<std::int64_t> predict_memory_bytes(const Plan& plan, const WorkspaceBytes& workspace) {
   std::vector<std::int64_t> bytes;
-  if (plan.parallel.program != Program::pipeline) {
-    bytes = replay_autograd(plan, workspace.multiprocessors);
-    for (std::size_t g = 0; g < bytes.size(); ++g) bytes[g] += bytes[g] > 0 ? workspace.autograd : 0;
-    return bytes;
-  }
-  const bool split = std::any_of(plan.graph.works.begin(), plan.graph.works.end(),
-                                 [](const Work& work) { return work.kind == TaskKind::backward_weight; });
-  // Only a whole backward uses the second stream, and its workspace.
-  bytes.assign(static_cast<std::size_t>(plan.spec.gpus), workspace.pipeline_split);
-  for (const Task& task : plan.graph.tasks) {
-    if (task.kind == TaskKind::backward) bytes[static_cast<std::size_t>(task.worker)] = workspace.pipeline;
-  }
-  std::vector<std::int64_t> temporary(bytes.size(), 0);  // of one layer at a time
-  for (std::size_t s = 0; s < plan.stages.size(); ++s) {
-    const auto worker = static_cast<std::size_t>(only_worker(plan.stages[s]));
-    const StageBytes stage = pipeline_stage_bytes(plan, s, split);
-    bytes[worker] += parameter_bytes(plan, plan.stages[s], 2) + optimizer_bytes(plan, plan.stages[s]) +
-                     data_bytes(plan, s) + stage.buffers;
-    temporary[worker] = std::max(temporary[worker], stage.temporary);
-  }
-  for (std::size_t g = 0; g < bytes.size(); ++g) bytes[g] += temporary[g];
+  for (const GpuMemory& of_gpu : replay(plan, workspace, /*records=*/false)) bytes.push_back(of_gpu.peak_bytes);
   return bytes;
 }
 

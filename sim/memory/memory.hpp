@@ -1,6 +1,7 @@
 // The peak of allocated memory on each GPU, as torch.cuda.max_memory_allocated would say it after training.
 //
 //   predict_memory_bytes(plan, {.pipeline = 68 << 20})   // one number a GPU
+//   replay_memory(plan, {.pipeline = 68 << 20})          // what it consists of, and what each task adds and frees
 //
 // pipeline: every buffer exists before the first step (runtime/model/pipeline_stage.hpp), so the peak is their sum, and
 // what one layer takes for a moment.
@@ -12,6 +13,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "sim/memory/memory_changes.hpp"
 #include "sim/plan/plan.hpp"
 
 namespace pdl {
@@ -24,7 +26,11 @@ struct WorkspaceBytes {
   std::int64_t multiprocessors = 0;  // of the card; 0: not known, or no GPU
 };
 
-/// One number a GPU.
+/// One a GPU, with the changes of each task. The peak is that of predict_memory_bytes, to the byte; no category is ever
+/// below 0. In a pipeline only what a kernel takes for a moment changes.
+std::vector<GpuMemory> replay_memory(const Plan& plan, const WorkspaceBytes& workspace);
+
+/// The peaks: one number a GPU.
 std::vector<std::int64_t> predict_memory_bytes(const Plan& plan, const WorkspaceBytes& workspace);
 
 }  // namespace pdl

@@ -51,7 +51,8 @@ StepOfPlan step_of_plan(const Plan& plan, const CostProfile* profile) {
   StepOfPlan step;
   step.priced = price_plan(plan, profile);
   step.timeline = run_plan(plan, step.priced);
-  step.peak_memory_bytes = predict_memory_bytes(plan, plan.spec.synthetic ? WorkspaceBytes{} : workspaces(*profile));
+  if (!plan.spec.synthetic) step.workspaces = workspaces(*profile);
+  step.peak_memory_bytes = predict_memory_bytes(plan, step.workspaces);
   return step;
 }
 

@@ -12,6 +12,7 @@
 
 #include "sim/cost/cost_profile.hpp"
 #include "sim/cost/price.hpp"
+#include "sim/memory/memory.hpp"
 #include "sim/plan/plan.hpp"
 #include "sim/timeline/timeline.hpp"
 
@@ -20,6 +21,7 @@ namespace pdl {
 struct StepOfPlan {
   PricedWork priced;
   Timeline timeline;
+  WorkspaceBytes workspaces;                    // none where costs are synthetic
   std::vector<std::int64_t> peak_memory_bytes;  // one a GPU
 };
 

@@ -48,6 +48,7 @@ struct TableColumn {
   std::string unit{};     // "ms"; empty: none
   std::string meaning{};  // one sentence for the legend, without the title; empty: the title says it
   Align align = Align::right;
+  bool wraps = false;  // a column of sentences: on a terminal its cells are broken into lines where that makes it fit
 };
 
 struct Table {
@@ -86,6 +87,7 @@ struct QuestionAnswer {
 struct Warning {
   std::string text{};
   std::string where{};  // "row 1, row 3"; empty: all of it
+  bool minor = false;   // hardly anything rests on it: a terminal shows it with all_warnings only
 };
 
 /// Spans over time, a row a GPU and stream. Two runs (predicted, measured) are drawn above each other on one axis.
@@ -98,9 +100,11 @@ struct ChartSeries {
   std::string name{};
   std::vector<double> x{}, y{};       // of equal length; where `labels` are the axis, x is their index
   std::vector<std::string> labels{};  // of points, for the tooltip; empty or as long as y
+  bool reference = false;             // a thin dashed line, whatever the chart: the ideal speedup, y = x
 };
 
-enum class ChartKind { line, bar, scatter, stacked_area };
+/// Where series are stacked, all have the same x. In `stacked_area` y holds from its x to the next one: memory over time.
+enum class ChartKind { line, bar, stacked_bar, scatter, stacked_area };
 
 struct ChartFigure {
   std::string title{};
@@ -124,7 +128,7 @@ struct Document {
 
 struct TerminalStyle {
   std::size_t width = 100;    // columns; no line is longer, but for words and single columns that are
-  bool all_warnings = false;  // else the first three, and how many there are
+  bool all_warnings = false;  // else the first three that are not minor, and how many there are
 };
 
 /// Lines without trailing spaces, each ended by '\n'. Blocks of different kinds are apart by an empty line; the legend

@@ -128,6 +128,7 @@ ordered_json without_spans(const RunResult& run) {
   out["timeline_step_us"] = to_us(run.timeline.step_ns);
   out["spans"] = ordered_json::array();
   out["warnings"] = run.warnings;
+  if (!run.warning_shares.empty()) out["warning_shares"] = run.warning_shares;
   out["environment"] = run.environment;
   out["extra"] = run.extra;
   return out;

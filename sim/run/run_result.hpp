@@ -7,11 +7,13 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "sim/memory/memory.hpp"
 #include "sim/plan/plan.hpp"
 #include "sim/timeline/timeline.hpp"
 
@@ -51,7 +53,12 @@ struct RunResult {
   /// Predictions by a profile: the share of the step that a host which took no time would save
   /// (sim/predict/host_bound.hpp). Not in the JSON, whose warnings say where it is large.
   std::optional<double> host_share;
+  /// Predictions: what the libraries of a GPU hold by the profile. Not in the JSON.
+  std::optional<WorkspaceBytes> workspaces;
   std::vector<std::string> warnings;
+  /// Of the warnings about prices that were not measured: how much of the step's work rests on each, in 0..1
+  /// (sim/cost/notice_shares.hpp).
+  std::map<std::string, double> warning_shares;
   nlohmann::json environment;  // measured: card, count, versions, clocks, date, command; predicted: the profile's name
   nlohmann::json extra;        // further measured facts, e.g. {"losses": [...], "recording": {...}}; null if none
 };

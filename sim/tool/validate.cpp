@@ -1,14 +1,14 @@
 // pdl-sim validate RUN.json...
 #include "sim/study/validate.hpp"
 
-#include <iostream>
 #include <memory>
 
 #include "sim/io/error.hpp"
 #include "sim/io/output_file.hpp"
-#include "sim/report/validation_text.hpp"
+#include "sim/report/validation_document.hpp"
 #include "sim/tool/commands.hpp"
 #include "sim/tool/flags.hpp"
+#include "sim/tool/output_flags.hpp"
 
 namespace pdl {
 namespace {
@@ -18,23 +18,20 @@ struct ValidateFlags {
       : profile(app, "--profile", "NAME|FILE",
                 "one profile for all runs (default: profile.json in the folder above each run's)"),
         json(app, "--json", "FILE|-", "write the table as JSON; -: to standard output, without the table"),
-        markdown(app, "--markdown", "the table as markdown") {
+        outputs(app, {.json = false}) {
     app.add_option("runs", runs, "runs measured by pdl-run")->type_name("RUN.json...");
   }
   std::vector<std::string> runs;
   OnceFlag profile, json;
-  Switch markdown;
+  OutputFlags outputs;
 };
 
 void validate_as_asked(const ValidateFlags& flags) {
   if (flags.runs.empty()) throw InputError("validate", "no run", "one or more files: RUN.json...");
-  const auto json = flags.json.value();
-  const bool markdown = flags.markdown.on();
+  flags.outputs.check({&flags.json});
   const Validation validation = validate_runs(flags.runs, flags.profile.value());
-  if (json) {
-    write_json(*json, validation_json(validation));
-  }
-  if (json != "-") std::cout << (markdown ? validation_markdown(validation) : validation_text(validation));
+  if (const auto json = flags.json.value()) write_json(*json, validation_json(validation));
+  flags.outputs.show(validation_document(validation), {&flags.json});
 }
 
 }  // namespace

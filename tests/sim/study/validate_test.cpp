@@ -5,7 +5,7 @@
 
 #include "sim/io/error.hpp"
 #include "sim/predict/predict.hpp"
-#include "sim/report/validation_text.hpp"
+#include "sim/report/validation_document.hpp"
 #include "sim/run/run_json.hpp"
 #include "sim/run/run_name.hpp"
 #include "tests/support/catch.hpp"
@@ -57,8 +57,8 @@ TEST_CASE("errors against measured medians, worst first") {
   CHECK(validation.step_time().max == Approx(25));
   CHECK(validation.memory().runs == 6);
   CHECK(validation_json(validation)["step_time_error"]["max_percent"] == validation.step_time().max);
-  check_golden("validate.txt", validation_text(validation));
-  check_golden("validate.md", validation_markdown(validation));
+  check_golden("validate.txt", to_terminal(validation_document(validation), {.width = 80}));
+  check_golden("validate.md", to_markdown(validation_document(validation)));
 }
 
 TEST_CASE("two runs that are called the same have their folders in their names") {
@@ -94,7 +94,7 @@ TEST_CASE("each machine has its own profile, one may be given for all") {
   CHECK(own.runs[0].profile_name == "slow");
   CHECK(own.runs[0].error_percent == Approx(100 * (547.0 / 554 - 1)));
   CHECK(own.runs[1].profile_name == "tiny");
-  CHECK_THAT(validation_text(own), ContainsSubstring("profile slow"));
+  CHECK_THAT(to_terminal(validation_document(own), {}), ContainsSubstring("profile slow"));
   const Validation given = validate_runs({a, b}, folder / "one/profile.json");
   CHECK(given.step_time().max == Approx(0).margin(1e-9));
 }
