@@ -18,6 +18,7 @@
 #pragma once
 
 #include <cstddef>
+#include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -58,6 +59,8 @@ struct Table {
   std::vector<std::vector<TableCell>> rows{};  // each as long as `columns`
   /// Where a terminal is too narrow, the table is continued below itself; its first columns are repeated there.
   std::size_t key_columns = 1;
+  /// Of more rows a terminal shows the first and the last, and says how many it leaves out; other renderers have all.
+  std::size_t most_terminal_rows = std::numeric_limits<std::size_t>::max();
 };
 
 struct Heading {

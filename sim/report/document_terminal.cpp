@@ -101,6 +101,17 @@ void append_line(std::string& out, const Table& table, const std::vector<LaidOut
   out += line + "\n";
 }
 
+/// A cell of several lines makes a row of several lines.
+void append_row(std::string& out, const Table& table, const std::vector<LaidOutColumn>& columns,
+                const std::vector<std::size_t>& chosen, std::size_t r) {
+  std::size_t lines = 1;
+  for (const std::size_t c : chosen) lines = std::max(lines, columns[c].cells[r].size());
+  for (std::size_t l = 0; l < lines; ++l) {
+    append_line(out, table, columns, chosen,
+                [&](std::size_t c) { return l < columns[c].cells[r].size() ? columns[c].cells[r][l] : std::string(); });
+  }
+}
+
 std::string part_of_table(const Table& table, const std::vector<LaidOutColumn>& columns,
                           const std::vector<std::size_t>& chosen) {
   std::string out;
@@ -113,14 +124,12 @@ std::string part_of_table(const Table& table, const std::vector<LaidOutColumn>& 
     });
   }
   out += std::string(total_width(columns, chosen), '-') + "\n";
-  for (std::size_t r = 0; r < table.rows.size(); ++r) {
-    std::size_t lines = 1;
-    for (const std::size_t c : chosen) lines = std::max(lines, columns[c].cells[r].size());
-    for (std::size_t l = 0; l < lines; ++l) {
-      append_line(out, table, columns, chosen, [&](std::size_t c) {
-        return l < columns[c].cells[r].size() ? columns[c].cells[r][l] : std::string();
-      });
-    }
+  const std::size_t rows = table.rows.size(), most = table.most_terminal_rows;
+  for (std::size_t r = 0; r < rows; ++r) {
+    const bool hidden = rows > most && r >= (most + 1) / 2 && r < rows - most / 2;
+    if (hidden && r == (most + 1) / 2)
+      out += "... " + std::to_string(rows - most) + " rows are not shown (--csv has all) ...\n";
+    if (!hidden) append_row(out, table, columns, chosen, r);
   }
   return out;
 }

@@ -157,6 +157,7 @@ void add(Page& page, const TimelineFigure& figure) {
   std::vector<TimelineRun> runs;
   for (const auto& run : figure.runs) runs.push_back({run.get(), waited_for(*run)});
   const TimelineData data = timeline_data(runs, {});
+  if (data.rows.empty()) return;
   add_figure(page, "timeline", figure.title, timeline_summary(data, runs), timeline_json(data, runs),
              " data-spans=\"" + std::to_string(data.spans) + "\" data-merged=\"" + std::to_string(data.merged) + "\"");
 }
@@ -227,10 +228,13 @@ std::string header_html(const Page& page, const std::string& title) {
          "<button type=\"button\" id=\"theme\" hidden>Dark</button></div></header>\n";
 }
 
-/// Every comment of the library and of its licences stays in it.
+/// A page that has the library has its notice and licences too.
 std::string scripts_html(const Page& page) {
   std::string out;
-  if (page.figures) out += "<script>" + std::string(web_files::echarts_min_js) + "</script>\n";
+  if (page.figures) {
+    out += "<script>/*\n" + std::string(web_files::echarts_txt) + "*/\n" + std::string(web_files::echarts_min_js) +
+           "</script>\n";
+  }
   return out + "<script>" + std::string(web_files::page_js) + "</script>\n";
 }
 

@@ -247,7 +247,7 @@ class TraceOfRun {
       std::ostream& out = begin_event("X", pid_of_gpu(span.worker), tid(s), span.start_ns);
       out << R"(, "dur": )" << trace_us(span.end_ns - span.start_ns) << R"(, "name": ")"
           << span_name(run_, span, several[static_cast<std::size_t>(span.worker)]) << R"(", "cat": ")" << kind
-          << R"(", "args": {"kind": ")" << kind << R"(", "stage": )" << span.stage;
+          << R"(", "args": {"kind": ")" << kind << R"(", "stream": )" << tid(s) << R"(, "stage": )" << span.stage;
       if (span.microbatch >= 0) out << R"(, "microbatch": )" << span.microbatch;
       if (span.part > 0) out << R"(, "part": )" << span.part;
       if (plan_) write_work(out, plan_->graph.works[plan_->graph.tasks[s].work]);

@@ -10,7 +10,8 @@
 //                              send forward     slices, with an arrow to the receive or to what waits for it
 //   GPU 0, measured            ...              beside the predicted one of the same GPU
 //
-// A slice has the arguments kind, stage, microbatch, and, where it has them, layers (first-last), rows, bytes, part.
+// A slice has the arguments kind, stream (the number of its thread; Holistic Trace Analysis knows work of a GPU by it),
+// stage, and, where it has them, microbatch, layers (first-last), rows, bytes, part.
 // Slices of one stream that overlap are on threads of their own: "compute", "compute 2". A collective has an arrow from
 // each GPU to the one that joined last, for which they wait. A span of 2 ns or less has no arrow.
 //

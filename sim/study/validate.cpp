@@ -162,10 +162,12 @@ std::vector<ErrorsOfGroup> Validation::step_time_by_group() const {
   return groups;
 }
 
-Validation validate_runs(const std::vector<std::string>& paths, const std::optional<std::string>& profile) {
+Validation validate_runs(const std::vector<std::string>& paths, const std::optional<std::string>& profile,
+                         const std::function<void(std::size_t done)>& progress) {
   std::map<std::string, CostProfile> profiles;
   Validation validation;
   for (const std::string& path : paths) {
+    if (progress) progress(validation.runs.size());
     if (std::count(paths.begin(), paths.end(), path) > 1) throw InputError(path, "the run given twice", "each once");
     RunResult measured = read_run(path);
     const std::string source = profile ? *profile : profile_beside(path);

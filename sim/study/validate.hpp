@@ -10,6 +10,7 @@
 // time depends on a processor and on what else it does. Tables: sim/report/validation_document.hpp.
 #pragma once
 
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -62,8 +63,10 @@ struct Validation {
 
 /// `profile`: a name or path for all runs; nothing: profile.json in the parent folder of each run's folder
 /// (data/<machine>/runs/x.json -> data/<machine>/profile.json). Throws InputError: a run that cannot be read or is not
-/// measured, no profile there; what predict() throws, with the run's path.
-Validation validate_runs(const std::vector<std::string>& paths, const std::optional<std::string>& profile);
+/// measured, no profile there; what predict() throws, with the run's path. `progress`: called before each run, with how
+/// many are done.
+Validation validate_runs(const std::vector<std::string>& paths, const std::optional<std::string>& profile,
+                         const std::function<void(std::size_t done)>& progress = {});
 
 nlohmann::ordered_json validation_json(const Validation& validation);
 

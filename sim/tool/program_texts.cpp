@@ -85,8 +85,9 @@ ProgramCommand describe_command(const CLI::App& app, const KnownWords& known) {
 
 ProgramDescription describe_program(const CLI::App& app, const KnownWords& known) {
   KnownWords all = known;
-  all.insert(
-      {{"--schedule", words_of_schedules()}, {"--profile", words_of_profiles()}, {"scenario", words_of_scenarios()}});
+  all.insert({"--schedule", words_of_schedules()});
+  all.insert({"--profile", words_of_profiles()});
+  all.insert({"scenario", words_of_scenarios()});
   ProgramDescription out{project_version(), describe_command(app, all), {}};
   for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
     out.commands.push_back(describe_command(*command, all));
@@ -94,7 +95,7 @@ ProgramDescription describe_program(const CLI::App& app, const KnownWords& known
 }
 
 void add_program_texts(CLI::App& app, const KnownWords& known) {
-  // Before the other flags are looked at: a required one may be missing. CLI::Success ends the program with exit code 0.
+  // Before the other flags are looked at: a required one may be missing. CLI::Success ends the program with code 0.
   app.add_option_function<std::string>(
          "--completion",
          [&app, known](const std::string& shell) {

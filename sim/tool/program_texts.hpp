@@ -1,5 +1,5 @@
-// What describes a program beside its --help, written by the program itself from its own flags: completion for shells, a
-// manual page. cmake --install puts them where shells and man look (cmake/ProgramTexts.cmake).
+// What describes a program beside its --help, written by the program itself from its own flags: completion for shells,
+// a manual page. cmake --install puts them where shells and man look (cmake/ProgramTexts.cmake).
 //
 //   CLI::App app("...", "pdl-sim");
 //   ...

@@ -5,6 +5,7 @@
 
 #include "sim/io/error.hpp"
 #include "sim/io/output_file.hpp"
+#include "sim/report/progress_bar.hpp"
 #include "sim/report/validation_document.hpp"
 #include "sim/tool/commands.hpp"
 #include "sim/tool/flags.hpp"
@@ -26,10 +27,18 @@ struct ValidateFlags {
   OutputFlags outputs;
 };
 
+Validation validate_with_progress(const ValidateFlags& flags) {
+  ProgressBar bar;
+  return validate_runs(flags.runs, flags.profile.value(), [&](std::size_t done) {
+    bar.show(static_cast<double>(done) / static_cast<double>(flags.runs.size()),
+             std::to_string(done) + " of " + std::to_string(flags.runs.size()) + " runs");
+  });
+}
+
 void validate_as_asked(const ValidateFlags& flags) {
   if (flags.runs.empty()) throw InputError("validate", "no run", "one or more files: RUN.json...");
   flags.outputs.check({&flags.json});
-  const Validation validation = validate_runs(flags.runs, flags.profile.value());
+  const Validation validation = validate_with_progress(flags);
   if (const auto json = flags.json.value()) write_json(*json, validation_json(validation));
   flags.outputs.show(validation_document(validation), {&flags.json});
 }

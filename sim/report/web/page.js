@@ -214,7 +214,7 @@
     const chart = echarts.init(plot, null, {renderer: 'svg'});
     const draw = () => chart.setOption(chartOption(data), true);
     draw();
-    return {draw, resize: width => chart.resize(width ? {width} : {width: 'auto'}), chart};
+    return {draw, chart, resize: width => { chart.resize({width: width || 'auto'}); draw(); }};
   }
 
   // ---- timelines -------------------------------------------------------------------------------------------------------
@@ -786,12 +786,12 @@
       theme = root.dataset.theme;
       root.dataset.theme = 'light';
       all.forEach(startFigure);
-      figures.forEach(figure => { figure.draw(); figure.resize(640); });
+      figures.forEach(figure => figure.resize(640));
     });
     addEventListener('afterprint', () => {
       printing = false;
       if (theme) root.dataset.theme = theme; else delete root.dataset.theme;
-      figures.forEach(figure => { figure.draw(); figure.resize(); });
+      figures.forEach(figure => figure.resize());
     });
   }
   start();

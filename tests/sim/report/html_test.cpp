@@ -17,7 +17,8 @@ std::size_t count_of(const std::string& text, const std::string& part) {
 /// The page without library, script and style, which are the same on every page.
 std::string own_part(const Document& document) {
   std::string page = to_html(document);
-  for (const std::string_view file : {web_files::echarts_min_js, web_files::page_js, web_files::page_css}) {
+  for (const std::string_view file :
+       {web_files::echarts_min_js, web_files::echarts_txt, web_files::page_js, web_files::page_css}) {
     const std::size_t at = page.find(file);
     if (at != std::string::npos) page.erase(at, file.size());
   }
@@ -55,6 +56,8 @@ TEST_CASE("a page without figures has no library of figures; every page has a po
   const Document chart{.title = "t", .blocks = {ChartFigure{.title = "c", .x_title = "GPUs", .y_title = "time (ms)"}}};
   CHECK_FALSE(has_library(text));
   CHECK(has_library(chart));
+  CHECK(to_html(chart).find(web_files::echarts_txt) != std::string::npos);
+  CHECK(web_files::echarts_txt.find("*/") == std::string_view::npos);
   CHECK(to_html(text).size() < 100'000);
   for (const Document& document : {text, chart}) {
     const std::string page = own_part(document);

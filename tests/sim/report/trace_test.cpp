@@ -115,7 +115,7 @@ TEST_CASE("a trace of two GPUs: a process a GPU, a thread a stream, a slice a sp
   CHECK(slices[1]["name"] == "F0");
   CHECK(slices[1]["dur"] == 1000.0);
   CHECK(slices[1]["args"] ==
-        json{{"kind", "forward"}, {"stage", 0}, {"microbatch", 0}, {"layers", "0-0"}, {"rows", 8}});
+        json{{"kind", "forward"}, {"stream", 2}, {"stage", 0}, {"microbatch", 0}, {"layers", "0-0"}, {"rows", 8}});
   CHECK(slices[2]["name"] == "send F0");
   CHECK(slices[2]["args"]["bytes"] == 8 * 4 * 4);
   CHECK(arrows_of_trace(events) == Arrows{"GPU 0 send F0 -> GPU 1 F0", "GPU 1 send B0 -> GPU 0 B0"});
