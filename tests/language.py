@@ -34,7 +34,7 @@ FORBIDDEN = [
     (r"% more time than\b", "times as long as"),
     (r"\b[Mm]ost gains\b", "benefits most"),
     (r"\bfirst by name\b", "ties: alphabetical"),
-    (r"\b(?:the|an|this|that|its|best|whole|named|found) orders?\b(?! (?:of|in which|that they|they))", "schedule"),
+    (r"\b(?:the|an|this|that|its|best|whole|named|found) orders?\b(?! (?:of|is|on|in which|that they|they)\b)", "schedule"),
     (r"\border (?:auto|file)\b|\borders of (?:its|their) own\b", "schedule"),
     (r"\b(?:unknown|known|which|same|these) words?\b", "option"),
 ]

@@ -78,13 +78,6 @@ void add_head(Document& document, const char* letter, const ComparedRun& side) {
   document.add(Paragraph{"   " + describe_source(*side.run), 3});
 }
 
-void add_warnings(Document& document, const ComparedRun& a, const ComparedRun& b) {
-  WarningList warnings;
-  warnings.add("A", a.run->warnings, a.run->warning_shares);
-  warnings.add("B", b.run->warnings, b.run->warning_shares);
-  warnings.add_to(document);
-}
-
 }  // namespace
 
 Document compare_document(const ComparedRun& a, const ComparedRun& b, const RunStyle& style) {
@@ -106,7 +99,10 @@ Document compare_document(const ComparedRun& a, const ComparedRun& b, const RunS
   document.add(TimelineFigure{"Timelines of the steps", {a.run, b.run}});
   if (a.explanation && b.explanation)
     document.add(compare_explanations(*a.run, *a.explanation, *b.run, *b.explanation));
-  add_warnings(document, a, b);
+  WarningList warnings;
+  for (const ComparedRun* side : {&a, &b})
+    warnings.add(side == &a ? "A" : "B", side->run->warnings, side->run->warning_shares);
+  warnings.add_to(document);
   return document;
 }
 

@@ -218,15 +218,15 @@ void warn_of_recordings(const ScenarioTable& table, const std::string& exercise,
                        exercise + rows_text(rows)});
 }
 
-/// Each text once, with its rows.
+/// `exercise`: "hw1_2 " in a book.
 void add_warnings(const ScenarioTable& table, const std::string& exercise, Document& document) {
+  warn_of_recordings(table, exercise, document);
   WarningList warnings(exercise + "row");
   for (std::size_t r = 0; r < table.rows.size(); ++r) {
-    const RunResult& predicted = table.rows[r].predicted.result;
-    warnings.add(std::to_string(r + 1), predicted.warnings, predicted.warning_shares);
-    if (table.rows[r].measured) warnings.add(std::to_string(r + 1), table.rows[r].measured->result.warnings);
+    const ScenarioRow& row = table.rows[r];
+    warnings.add(std::to_string(r + 1), row.predicted.result.warnings, row.predicted.result.warning_shares);
+    if (row.measured) warnings.add(std::to_string(r + 1) + " (measured)", row.measured->result.warnings);
   }
-  warn_of_recordings(table, exercise, document);
   warnings.add_to(document);
 }
 
