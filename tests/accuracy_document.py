@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
-"""Writes docs/accuracy.md from the committed runs, or checks that it says what they say.
+"""Writes docs/accuracy.md from the committed runs, and what README.md and docs/*.md show of the programs, or checks them.
 
-  tests/accuracy_document.py --pdl-sim build/sim/pdl-sim            writes docs/accuracy.md, table and examples of README.md
-  tests/accuracy_document.py --pdl-sim build/sim/pdl-sim --check    exit code 1 if either would change
+  tests/accuracy_document.py --pdl-sim build/sim/pdl-sim            writes docs/accuracy.md, and the marked parts of documents
+  tests/accuracy_document.py --pdl-sim build/sim/pdl-sim --check    exit code 1 if a document would change
 
-The numbers come from `pdl-sim validate --markdown` over data/*/runs/*.json and from data/*/peers_*.json. The words
-around them are here. No number is typed in.
+The numbers come from `pdl-sim validate` over data/*/runs/*.json and from data/*/peers_*.json. The words around them are
+here. No number is typed in. Marked parts of README.md and docs/*.md are
+
+  accuracy    errors in five rows
+  output      what the command above prints: the last line of the indented block before the mark, which writes no file
 """
 
 import argparse
@@ -18,11 +21,7 @@ import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 ACCURACY = "<!-- accuracy: written by tests/accuracy_document.py -->", "<!-- /accuracy -->"
-EXAMPLE = "<!-- example: written by tests/accuracy_document.py -->", "<!-- /example -->"
-SWEEP = "<!-- sweep: written by tests/accuracy_document.py -->", "<!-- /sweep -->"
-EXAMPLE_WORDS = "--gpus 5 --depth 20 --schedule gpipe"
-SWEEP_WORDS = ("sweep --schedule gpipe,1f1b,interleaved,zb-h1,zb-h2,zb-v,dualpipe-v,auto --gpus 4 --depth 16 --dim 4096 "
-               "--batch 4096")
+OUTPUT = "<!-- output: written by tests/accuracy_document.py -->", "<!-- /output -->"
 
 HEAD = """# Accuracy
 
@@ -53,8 +52,8 @@ NOTES = """
 * Whole backwards of layers 4096 wide on 4 x H100 in 4 and 8 micro-batches (1f1b, gpipe, naive, option-c): their weight
   gradients run on a second stream beside the input gradients, and take 2.7 to 4.4 % less time in a step than in the probe. In
   2 and 16 micro-batches they agree to 1 %, as do input and weight gradients that run alone (zb-h1). Why is not known.
-* zb-h2: its step is the maximum over the GPUs of the time from first task to last, taken from the spans of 5 recorded steps, which had a barrier
-  between them; it was not run without one.
+* zb-h2: its step is the maximum over the GPUs of the time from first task to last, taken from the spans of 5 recorded steps,
+  which had a barrier between them; it was not run without one.
 * One-thread programs (`_one`) are predicted up to 1.3 % too short, mostly at both ends of the step, which the probes do
   not see: the first work of a step that the host issues takes some 220 us longer than later ones, setting gradients to
   none takes 2 to 5 us a layer, and waiting for a device that has worked takes longer than for one that has not.
@@ -221,9 +220,14 @@ def bound_table(pdl_sim, folder):
 
 
 ERRORS_HEAD = """
-| runs | count | mean (%) | median (%) | maximum (%) |
+| steps | runs | mean (%) | median (%) | maximum (%) |
 |:---|---:|---:|---:|---:|
 """
+
+
+def mean_and_maximum(errors):
+    sizes = [abs(error) for error in errors]
+    return f"{statistics.mean(sizes):.2f} % on average and {max(sizes):.2f} % at worst"
 
 
 def error_line(name, errors):
@@ -231,23 +235,47 @@ def error_line(name, errors):
     return f"| {name} | {len(sizes)} | {statistics.mean(sizes):.2f} | {statistics.median(sizes):.2f} | {max(sizes):.2f} |"
 
 
+def row_of(run, machine):
+    """In which row of the README's table a validated run is; every run is in one."""
+    with open(run["path"], encoding="utf-8") as file:
+        config = json.load(file)["config"]
+    if run["host_bound"]:
+        return "host-bound, all programs and machines"
+    if config["workers"] == "one":
+        return "one thread for all GPUs (layer split, options A, B, C), all machines"
+    if config["strategy"] == "pp" and config.get("dp", 1) == 1:
+        return f"pipelines, {machine}"
+    return f"data parallelism (DDP, DataParallel, replicas), {machine}"
+
+
+def validated_runs(pdl_sim, folder):
+    paths = sorted(glob.glob(os.path.join(folder, "*.json")))
+    return json.loads(said(pdl_sim, "validate", *paths, "--json", "-"))["runs"]
+
+
 def readme_table(pdl_sim):
-    """A line a machine, one for the other hosts, one for what is host-bound anywhere."""
-    lines, others, host_bound = [], [], []
+    rows, memory, elsewhere, hosts = {}, [], [], 0
     for folder in sorted(glob.glob(os.path.join(ROOT, "data", "*"))):
-        own = []
-        for runs in sorted(glob.glob(os.path.join(folder, "runs*"))):
-            listed = json.loads(said(pdl_sim, "validate", *sorted(glob.glob(os.path.join(runs, "*.json"))), "--json", "-"))["runs"]
-            host_bound += [run["error_percent"] for run in listed if run["host_bound"]]
-            gpu_bound = [run["error_percent"] for run in listed if not run["host_bound"]]
-            (own if os.path.basename(runs) == "runs" else others).extend(gpu_bound)
-        if own:
-            with open(os.path.join(folder, "profile.json"), encoding="utf-8") as file:
-                environment = json.load(file)["environment"]
-            lines.append(error_line(f"{environment['count']} x {environment['card']}", own))
-    lines.append(error_line("other hosts with the same GPUs", others))
-    lines.append(error_line("host-bound runs, all hosts", host_bound))
-    return ERRORS_HEAD + "\n".join(lines) + "\n"
+        with open(os.path.join(folder, "profile.json"), encoding="utf-8") as file:
+            environment = json.load(file)["environment"]
+        machine = f"{environment['count']} x {environment['card'].removeprefix('NVIDIA ').split()[0]}"
+        for run in validated_runs(pdl_sim, os.path.join(folder, "runs")):
+            rows.setdefault(row_of(run, machine), []).append(run["error_percent"])
+            memory += run["memory_error_percent"]
+        for other in sorted(glob.glob(os.path.join(folder, "runs_on_host_*"))):
+            hosts += 1
+            elsewhere += validated_runs(pdl_sim, other)
+    names = sorted(rows, key=lambda name: ("host-bound" in name, "one thread" in name))
+    lines = [error_line(name, rows[name]) for name in names]
+    by_gpus = [run["error_percent"] for run in elsewhere if not run["host_bound"]]
+    by_host = [run["error_percent"] for run in elsewhere if run["host_bound"]]
+    return ERRORS_HEAD + "\n".join(lines) + f"""
+
+Peak memory, of {len(memory)} GPUs in these runs, is off by {mean_and_maximum(memory)}. All of this is on the machines whose profiles
+predict it. On {hosts} other hosts with the same GPUs ({len(elsewhere)} runs) the step time is off by {mean_and_maximum(by_gpus)},
+and that of host-bound steps by {mean_and_maximum(by_host)}.
+
+"""
 
 
 def accuracy_text(pdl_sim):
@@ -263,14 +291,22 @@ def accuracy_text(pdl_sim):
     return accuracy + NOTES
 
 
-def example(pdl_sim, words):
-    lines = said(pdl_sim, *words.split()).splitlines()
-    return "\n" + "".join(f"    {line}".rstrip() + "\n" for line in lines) + "\n"
-
-
 def replaced(text, marks, inside):
     before, rest = text.split(marks[0], 1)
     return before + marks[0] + "\n" + inside + marks[1] + rest.split(marks[1], 1)[1]
+
+
+def with_outputs(pdl_sim, name, text):
+    """The text, each output anew."""
+    done, *rest = text.split(OUTPUT[0])
+    for part in rest:
+        command = done.rstrip().rsplit("\n", 1)[-1].split("#")[0].split()
+        if command[:1] != ["build/sim/pdl-sim"]:
+            raise SystemExit(f"{name}: above '{OUTPUT[0]}': '{' '.join(command)}', expected a command of build/sim/pdl-sim")
+        shown = said(pdl_sim, *command[1:]).splitlines()
+        done += OUTPUT[0] + "\n\n" + "".join(f"    {line}".rstrip() + "\n" for line in shown) + "\n" + OUTPUT[1]
+        done += part.split(OUTPUT[1], 1)[1]
+    return done
 
 
 def main():
@@ -279,16 +315,16 @@ def main():
     parser.add_argument("--check", action="store_true")
     arguments = parser.parse_args()
     pdl_sim = arguments.pdl_sim
-    marked = {"README.md": [(ACCURACY, readme_table(pdl_sim)), (EXAMPLE, example(pdl_sim, EXAMPLE_WORDS))],
-              "docs/recipes.md": [(SWEEP, example(pdl_sim, SWEEP_WORDS))]}
-    wanted = {os.path.join(ROOT, "docs", "accuracy.md"): accuracy_text(pdl_sim)}
-    for name, parts in marked.items():
-        path = os.path.join(ROOT, name)
+    accuracy = os.path.join(ROOT, "docs", "accuracy.md")
+    wanted = {accuracy: accuracy_text(pdl_sim)}
+    for path in [os.path.join(ROOT, "README.md"), *sorted(glob.glob(os.path.join(ROOT, "docs", "*.md")))]:
+        if path == accuracy:
+            continue
         with open(path, encoding="utf-8") as file:
             text = file.read()
-        for marks, inside in parts:
-            text = replaced(text, marks, inside)
-        wanted[path] = text
+        if ACCURACY[0] in text:
+            text = replaced(text, ACCURACY, readme_table(pdl_sim))
+        wanted[path] = with_outputs(pdl_sim, os.path.relpath(path, ROOT), text)
     stale = []
     for path, text in wanted.items():
         old = open(path, encoding="utf-8").read() if os.path.exists(path) else ""
@@ -300,7 +336,8 @@ def main():
                 file.write(text)
             os.replace(path + ".tmp", path)
     for path in stale:
-        print(f"{path}: {'does not say what data/ says; run tests/accuracy_document.py' if arguments.check else 'written'}")
+        stale_text = "does not say what data/ and the programs say; run tests/accuracy_document.py"
+        print(f"{path}: {stale_text if arguments.check else 'written'}")
     return 1 if arguments.check and stale else 0
 
 
