@@ -6,6 +6,7 @@
 #include "sim/io/number_text.hpp"
 #include "sim/report/explain_document.hpp"
 #include "sim/report/memory_figure.hpp"
+#include "sim/report/warnings.hpp"
 #include "sim/run/describe_run.hpp"
 #include "sim/run/measured_facts.hpp"
 
@@ -148,7 +149,9 @@ Document run_document(const std::shared_ptr<const RunResult>& run, const RunStyl
   document.add(TimelineFigure{"Timeline of the step", {run}});
   for (ChartFigure& figure : memory_figures(*run)) document.add(std::move(figure));
   if (explanation) document.add(explain_document(*run, *explanation));
-  for (const std::string& warning : run->warnings) document.add(Warning{warning});
+  WarningList warnings;
+  warnings.add("", run->warnings, run->warning_shares);
+  warnings.add_to(document);
   return document;
 }
 
