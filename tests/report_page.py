@@ -223,7 +223,7 @@ def test_million_spans(pages):
         said, merged = (int(page.get_attribute("figure.timeline", f"data-{name}")) for name in ("spans", "merged"))
         assert said >= 1_000_000 and merged > 0, (said, merged)
         pages.said.append(f"{said} spans: {path.stat().st_size / MEGABYTE:.1f} MB, drawn {min(milliseconds) / 1000:.2f} s after the page was asked for")
-        assert min(milliseconds) < 3000, f"{min(milliseconds):.0f} ms (about one second on a machine that does nothing else)"
+        assert min(milliseconds) < 5000, f"{min(milliseconds):.0f} ms (about one second on a machine that does nothing else)"
         assert "are merged" in page.locator("figure.timeline figcaption").inner_text()
         show_timeline(page)
         page.mouse.move(*timeline(page, "(() => { const box = t.plot.getBoundingClientRect(), at = t.chart.convertToPixel('grid', [t.end / 2, 0]); return [box.left + at[0], box.top + at[1]]; })()"))
