@@ -30,10 +30,9 @@ WEB = ROOT / "sim/report/web"
 PLAYWRIGHT = "playwright==1.65.2"
 SKIPPED = 77
 MEGABYTE = 1_000_000
-# A step that is the same everywhere: costs that are given, a measured run of this repository.
+# A step that is the same everywhere: costs that are given.
 RUN = "--gpus 4 --depth 16 --schedule zb-v --microbatches 64 --batch 2048 --tf 1 --tb 1 --tw 1 --tcomm 0.1".split()
 MILLION = "--gpus 16 --depth 16 --schedule 1f1b --microbatches 17000 --batch 17000 --tf 1 --tb 2 --tcomm 0.05".split()
-MEASURED = ROOT / "data/h100x4/runs"
 
 
 def skip(reason):
@@ -250,7 +249,7 @@ def test_themes_and_paper(pages):
 
 def test_every_command(pages):
     """Each command's page opens, its figures draw, and whatever can be reached has a name."""
-    for name, words in {"profiles": ["profiles"], "book": ["scenario", "--all"], **COMMANDS}.items():
+    for name, words in commands(pages).items():
         path = pages.make(name, *words)
         with pages.open(path) as page:
             page.evaluate("document.querySelectorAll('figure').forEach(figure => figure.scrollIntoView())")
@@ -263,23 +262,38 @@ def test_every_command(pages):
         pages.said.append(f"{name}: {path.stat().st_size / MEGABYTE:.2f} MB")
 
 
-COMMANDS = {
-    "sweep": ["sweep", "--over", "gpus=1,2,4", "--strategy", "ddp"],
-    "validate": ["validate", str(MEASURED)],
-}
+def measured_run():
+    """A measured run of this repository, and the words that predict it."""
+    path = ROOT / "data/h100x4/runs/pp-1f1b_gpus4_mlp16x4096_batch4096_mb8_fp32_sgd_copy_thread.json"
+    return path, "--gpus 4 --depth 16 --dim 4096 --batch 4096 --microbatches 8 --schedule 1f1b --workers thread --profile h100x4".split()
+
+
+def commands(pages):
+    measured, words = measured_run()
+    predicted = pages.folder / "predicted.json"
+    subprocess.run([pages.pdl_sim, *words, "--json", predicted], check=True, capture_output=True)
+    return {"profiles": ["profiles"],
+            "explained": [*"--gpus 4 --depth 16 --schedule zb-v --profile h100x4 --explain".split()],
+            "compare": ["compare", predicted, measured],
+            "sweep": "sweep --gpus 1,2,4 --strategy ddp --profile h200x4".split(),
+            "validate": ["validate", *sorted(measured.parent.glob("pp-1f1b*.json"))],
+            "book": ["scenario", "--all"]}
 
 
 def take_screenshots(pages, folder):
     folder.mkdir(exist_ok=True)
-    made = {"page_run": pages.make("page_run", *"--gpus 4 --depth 16 --schedule zb-v".split())}
-    for name, path in made.items():
-        with pages.open(path, size=(1200, 760)) as page:
+    made = commands(pages)
+    for name, command, size in (("page_run", "explained", (1180, 800)), ("page_compare", "compare", (1180, 760))):
+        path = pages.make(command, *made[command])
+        with pages.open(path, size=size) as page:
             timeline(page, "0")
-            page.wait_for_timeout(300)
+            if command == "compare":
+                page.evaluate("document.querySelector('figure.timeline').scrollIntoView({behavior: 'instant'})")
+            page.wait_for_timeout(400)
             page.screenshot(path=folder / f"{name}.png")
-        size = (folder / f"{name}.png").stat().st_size
-        assert size < 200_000, f"{name}.png: {size} bytes"
-        print(f"{folder / name}.png: {size / 1000:.0f} kB")
+        written = (folder / f"{name}.png").stat().st_size
+        assert written < 200_000, f"{name}.png: {written} bytes"
+        print(f"{folder / name}.png: {written / 1000:.0f} kB")
 
 
 def main():

@@ -5,6 +5,7 @@
 
 #include "sim/io/number_text.hpp"
 #include "sim/report/explain_document.hpp"
+#include "sim/report/warnings.hpp"
 #include "sim/run/comparison.hpp"
 #include "sim/run/describe_run.hpp"
 
@@ -77,17 +78,6 @@ void add_head(Document& document, const char* letter, const ComparedRun& side) {
   document.add(Paragraph{"   " + describe_source(*side.run), 3});
 }
 
-void add_warnings(Document& document, const ComparedRun& a, const ComparedRun& b) {
-  const std::vector<std::string>&of_a = a.run->warnings, &of_b = b.run->warnings;
-  for (const std::string& warning : of_a) {
-    const bool both = std::find(of_b.begin(), of_b.end(), warning) != of_b.end();
-    document.add(Warning{warning, both ? "A, B" : "A"});
-  }
-  for (const std::string& warning : of_b) {
-    if (std::find(of_a.begin(), of_a.end(), warning) == of_a.end()) document.add(Warning{warning, "B"});
-  }
-}
-
 }  // namespace
 
 Document compare_document(const ComparedRun& a, const ComparedRun& b, const RunStyle& style) {
@@ -109,7 +99,10 @@ Document compare_document(const ComparedRun& a, const ComparedRun& b, const RunS
   document.add(TimelineFigure{"Timelines of the steps", {a.run, b.run}});
   if (a.explanation && b.explanation)
     document.add(compare_explanations(*a.run, *a.explanation, *b.run, *b.explanation));
-  add_warnings(document, a, b);
+  WarningList warnings;
+  for (const ComparedRun* side : {&a, &b})
+    warnings.add(side == &a ? "A" : "B", side->run->warnings, side->run->warning_shares);
+  warnings.add_to(document);
   return document;
 }
 

@@ -1,33 +1,12 @@
 #include "sim/run/waiting_for.hpp"
 
-#include <algorithm>
 #include <optional>
 #include <unordered_map>
 
-#include "sim/io/error.hpp"
-#include "sim/plan/plan.hpp"
+#include "sim/run/plan_of_run.hpp"
 
 namespace pdl {
 namespace {
-
-bool is_of(const Span& span, const Task& task) {
-  const StreamRole role = task.stream == kNone ? StreamRole::none : role_of_stream(task.stream);
-  return span.kind == task.kind && span.stream == role && span.worker == task.worker && span.stage == task.stage &&
-         span.microbatch == task.microbatch && span.part == task.part;
-}
-
-/// Nothing where the timeline is of other tasks.
-std::optional<TaskGraph> graph_of(const RunResult& run) {
-  std::optional<TaskGraph> graph;
-  try {
-    graph = make_plan(run.spec).graph;
-  } catch (const InputError&) {  // a run of a program that allowed what this one refuses
-    return std::nullopt;
-  }
-  const std::vector<Span>& spans = run.timeline.spans;
-  if (!std::equal(spans.begin(), spans.end(), graph->tasks.begin(), graph->tasks.end(), is_of)) return std::nullopt;
-  return graph;
-}
 
 /// Collects, span by span, the last to end of what it waited for.
 class LastBefore {
@@ -92,9 +71,9 @@ class LastBefore {
 }  // namespace
 
 std::vector<std::int32_t> last_before(const RunResult& run) {
-  const std::optional<TaskGraph> graph = graph_of(run);
-  if (!graph) return {};
-  return LastBefore(run.timeline.spans, *graph).found();
+  const std::optional<Plan> plan = plan_of_run(run);
+  if (!plan) return {};
+  return LastBefore(run.timeline.spans, plan->graph).found();
 }
 
 std::vector<std::int32_t> waited_for(const RunResult& run) {
