@@ -58,7 +58,9 @@ class InstallTest(unittest.TestCase):
                           *(f"lib/cmake/pdl/pdl{name}.cmake" for name in
                             ("Config", "ConfigVersion", "Targets", "Targets-release"))})
         for wanted in ("bin/pdl-sim", "share/pdl/data/h100x4/profile.json", "share/pdl/scenarios/hw3_4_more_gpus.json",
-                       "share/doc/pdl/README.md", "share/doc/pdl/LICENSE", "share/doc/pdl/docs/design.md"):
+                       "share/doc/pdl/README.md",
+                       "share/man/man1/pdl-sim.1", "share/bash-completion/completions/pdl-sim",
+                       "share/zsh/site-functions/_pdl-sim", "share/doc/pdl/LICENSE", "share/doc/pdl/docs/design.md"):
             self.assertIn(pathlib.Path(wanted), files)
         for path in files:
             self.assertNotIn("test", str(path).lower())

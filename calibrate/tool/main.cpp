@@ -27,6 +27,7 @@
 #include "sim/io/words.hpp"
 #include "sim/report/progress_bar.hpp"
 #include "sim/report/text_table.hpp"
+#include "sim/tool/program_texts.hpp"
 
 namespace pdl {
 namespace {
@@ -100,6 +101,16 @@ void add_flags(CLI::App& app, CommandLine& line) {
   app.add_option("--wait-limit", line.wait_limit_s, "ends (exit code 3) where nothing has moved for so long [120]")
       ->type_name("S");
   app.add_option("--seed", line.probe.seed, "of weights and data [0]")->type_name("N");
+}
+
+/// Values that the names of the flags' values do not list.
+KnownWords known_words() {
+  std::vector<std::string> dtypes;
+  for (const Dtype dtype : kAllDtypes) dtypes.push_back(to_string(dtype));
+  return {{"--dtypes", dtypes},
+          {"--optimizers", {"sgd", "adam"}},
+          {"--transports", {"copy", "nccl", "gloo"}},
+          {"--collective", nccl_tests_collectives()}};
 }
 
 Dtype dtype_of(const std::string& word) {
@@ -306,6 +317,7 @@ void run_command_line(int argc, char** argv) {
   app.set_version_flag("--version", version_text("pdl-calibrate"), "name and version");
   CommandLine line;
   add_flags(app, line);
+  add_program_texts(app, known_words());
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& help) {

@@ -3,7 +3,10 @@
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
 
+#include <fstream>
+#include <limits>
 #include <set>
+#include <string>
 #include <utility>
 
 #include "sim/io/error.hpp"
@@ -90,6 +93,19 @@ std::int64_t peak_memory_bytes([[maybe_unused]] int device_index) {
 #else
   return 0;
 #endif
+}
+
+std::int64_t process_peak_memory_bytes() {
+  std::ifstream status("/proc/self/status");
+  for (std::string key; status >> key; status.ignore(std::numeric_limits<std::streamsize>::max(), '\n')) {
+    std::int64_t kib = 0;
+    if (key == "VmHWM:" && status >> kib) return kib * 1024;
+  }
+  return 0;
+}
+
+void reset_process_peak_memory() {
+  std::ofstream("/proc/self/clear_refs") << "5";  // 5: the peak of the resident memory
 }
 
 void reset_peak_memory([[maybe_unused]] int devices) {

@@ -36,6 +36,13 @@ std::string card_name(int device_index);
 /// The largest number of bytes that LibTorch has had allocated on a GPU since reset_peak_memory().
 std::int64_t peak_memory_bytes(int device_index);
 
+/// The most bytes that this process has had resident since it started or reset_process_peak_memory(), everything in it
+/// counted, LibTorch too; 0 where the system does not say.
+std::int64_t process_peak_memory_bytes();
+
+/// Without effect where the system does not allow it: then peaks are those since the process started.
+void reset_process_peak_memory();
+
 /// Returns LibTorch's unused memory to the devices and starts peaks anew. Between runs of one process.
 void reset_peak_memory(int devices);
 

@@ -199,6 +199,8 @@ RunResult make_result(const Plan& plan, const RunRecord& all, nlohmann::json env
                    {{"step_time_ms", recorded_ms},
                     {"overhead_fraction", recorded_ms / quartiles(milliseconds_of(record, false)).median - 1},
                     {"clock_uncertainty_us", step.tasks.clock_uncertainty_us}}}};
+  if (!record.process_peak_memory_bytes.empty())
+    result.extra["process_peak_memory_bytes"] = record.process_peak_memory_bytes;
   if (plan.spec.dtype == Dtype::amp_fp16) {
     result.extra["skipped_steps"] = all.steps.size() - record.steps.size();
     result.extra["skipped"] = record.skipped;
@@ -273,6 +275,7 @@ RunResult measure_run(const Plan& plan, const RuntimeOptions& options, StepProgr
   record.losses = stopwatch.losses();
   record.skipped = stopwatch.skipped();
   record.peak_memory_bytes = peak_memory(plan, options);
+  if (options.device == DeviceKind::cpu) record.process_peak_memory_bytes = {process_peak_memory_bytes()};
   record.cards = cards(plan, options);
   if (rendezvous && rendezvous->hosts() > 1) count_from_start(record);
   if (rendezvous) {

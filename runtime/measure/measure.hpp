@@ -23,7 +23,9 @@
 //   extra.recording     step_time_ms (median of the recorded steps), overhead_fraction (against the measured median),
 //                       clock_uncertainty_us (of the recorded step that is the timeline)
 //
-// Memory: the most that LibTorch had allocated at any time since the process started or reset_peak_memory().
+//   extra.process_peak_memory_bytes   on the CPU, one a process (runtime/device/devices.hpp)
+//
+// Memory of GPUs: the most that LibTorch had allocated at any time since the process started or reset_peak_memory().
 #pragma once
 
 #include <cstdint>

@@ -32,8 +32,11 @@ void join(StepInterval& into, const StepInterval& other) {
 }  // namespace
 
 std::string pack(const RunRecord& record) {
-  nlohmann::json json = {
-      {"losses", record.losses}, {"memory", record.peak_memory_bytes}, {"cards", record.cards}, {"gpus", record.gpus}};
+  nlohmann::json json = {{"losses", record.losses},
+                         {"memory", record.peak_memory_bytes},
+                         {"process_memory", record.process_peak_memory_bytes},
+                         {"cards", record.cards},
+                         {"gpus", record.gpus}};
   json["warmup"] = to_json(record.warmup);
   json["steps"] = to_json(record.steps);
   json["recorded"] = nlohmann::json::array();
@@ -51,6 +54,7 @@ RunRecord unpack(const std::string& text) {
   RunRecord record;
   record.losses = json["losses"].get<std::vector<double>>();
   record.peak_memory_bytes = json["memory"].get<std::vector<std::int64_t>>();
+  record.process_peak_memory_bytes = json["process_memory"].get<std::vector<std::int64_t>>();
   record.cards = json["cards"].get<std::vector<std::string>>();
   record.gpus = json["gpus"];
   record.warmup = intervals_from(json["warmup"]);
@@ -87,6 +91,8 @@ void join(RunRecord& into, const RunRecord& other) {
   into.cards.insert(into.cards.end(), other.cards.begin(), other.cards.end());
   into.peak_memory_bytes.insert(into.peak_memory_bytes.end(), other.peak_memory_bytes.begin(),
                                 other.peak_memory_bytes.end());
+  into.process_peak_memory_bytes.insert(into.process_peak_memory_bytes.end(), other.process_peak_memory_bytes.begin(),
+                                        other.process_peak_memory_bytes.end());
 }
 
 }  // namespace pdl

@@ -32,7 +32,8 @@ struct RunRecord {
   std::vector<double> losses;                   // empty: this process holds no last stage; else its part of each
   std::vector<std::int64_t> skipped;            // steps, by their place in `losses`
   std::vector<std::int64_t> peak_memory_bytes;  // of its own workers; empty on CPU
-  std::vector<std::string> cards;               // of its own workers; empty on CPU
+  std::vector<std::int64_t> process_peak_memory_bytes;  // one a process; empty on GPUs
+  std::vector<std::string> cards;                       // of its own workers; empty on CPU
   /// Of its own workers: describe_gpus() (runtime/measure/environment.hpp).
   nlohmann::json gpus = nlohmann::json::array();
 };

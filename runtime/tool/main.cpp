@@ -7,6 +7,7 @@
 #include "sim/io/installation.hpp"
 #include "sim/io/printable_text.hpp"
 #include "sim/tool/flags.hpp"
+#include "sim/tool/program_texts.hpp"
 
 namespace {
 
@@ -28,6 +29,7 @@ int run_command_line(int argc, char** argv) {
   const auto code = std::make_shared<int>(pdl::kExitFine);
   pdl::add_run(app, {argv + 1, argv + argc}, code);
   pdl::add_scenario(app, code);
+  pdl::add_program_texts(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& help) {

@@ -16,9 +16,13 @@
 #include "runtime/tool/runtime_flags.hpp"
 #include "sim/io/error.hpp"
 #include "sim/io/printable_text.hpp"
-#include "sim/report/terminal.hpp"
+#include "sim/report/run_document.hpp"
+#include "sim/report/trace.hpp"
+#include "sim/run/explain.hpp"
 #include "sim/run/run_json.hpp"
 #include "sim/tool/flags.hpp"
+#include "sim/tool/output_flags.hpp"
+#include "sim/tool/screen.hpp"
 
 namespace pdl {
 namespace {
@@ -29,14 +33,21 @@ struct RunFlags {
   explicit RunFlags(CLI::App& app)
       : runtime(app),
         json(app, "--json", "FILE|-", "write the run as JSON; -: to standard output, without the table"),
+        trace(app, "--trace", "FILE|-", "write the recorded step as a trace that Perfetto opens (ui.perfetto.dev)"),
+        outputs(app, {.json = false}),
+        explain(app, "--explain", "where the recorded step goes: its parts and the critical path"),
         quiet(app, "--quiet", "no table of the run on standard output"),
         check(app, "--check", "afterwards train the same model plainly on one device and compare the parameters"),
         settings(app) {}
 
+  /// Outputs that are not of the document.
+  std::vector<const OnceFlag*> files() const { return {&json, &trace}; }
   bool has(const std::string& name) const { return find_setting(settings.given(), name) != nullptr; }
 
   RuntimeFlags runtime;
-  OnceFlag json;
+  OnceFlag json, trace;
+  OutputFlags outputs;
+  Switch explain;
   Switch quiet;
   Switch check;
   SettingFlags settings;
@@ -57,14 +68,22 @@ RunSpec complete_spec(std::vector<SettingValue> values, DeviceKind device, std::
   return device == DeviceKind::cpu ? on_cpu(std::move(spec)) : spec;
 }
 
-/// What was typed, for the record. Where the result goes is no part of what was measured.
+/// What was typed, for the record. Where the result goes and how it is shown is no part of what was measured.
 std::string command_text(const std::vector<std::string>& arguments) {
+  const auto is_output = [](const std::string& argument, const std::string& end) {
+    for (const char* flag : {"--json", "--trace", "--csv", "--markdown", "--html"}) {
+      if (end.empty() ? argument == flag : argument.starts_with(flag + end)) return true;
+    }
+    return false;
+  };
   std::string text = "pdl-run";
   for (std::size_t i = 0; i < arguments.size(); ++i) {
-    if (arguments[i] == "--json") {
+    const std::string& argument = arguments[i];
+    const bool shown = argument == "--quiet" || argument == "--explain" || argument == "--warnings";
+    if (is_output(argument, "")) {
       ++i;
-    } else if (!arguments[i].starts_with("--json=") && arguments[i] != "--quiet") {
-      text += " " + arguments[i];
+    } else if (!is_output(argument, "=") && !shown) {
+      text += " " + argument;
     }
   }
   return text;
@@ -86,11 +105,15 @@ std::optional<ProcessRank> own_rank(const RunSpec& spec, std::optional<int> port
   return process;
 }
 
-void show(const RunResult& run, const std::optional<std::string>& json, bool quiet) {
-  if (json) write_run(run, *json);
-  ViewStyle style;
-  style.with_gantt = false;
-  if (json != "-" && !quiet) std::cout << terminal_view(run, style);
+/// The run is written before anything can be said against its explanation.
+void show(RunResult measured, const RunFlags& flags) {
+  const auto run = std::make_shared<const RunResult>(std::move(measured));
+  const std::optional<Explanation> explanation = flags.explain.on() ? explain(*run) : std::nullopt;
+  const Explanation* shown = explanation ? &*explanation : nullptr;
+  if (const auto json = flags.json.value()) write_run(*run, *json, shown);
+  if (const auto trace = flags.trace.value()) write_trace(*trace, traced_runs(*run));
+  if (flags.explain.on() && !shown) throw std::logic_error("a measured run whose spans are not those of its plan");
+  flags.outputs.show(run_document(run, screen_style(false), shown), flags.files(), flags.quiet.on());
 }
 
 /// On how many hosts the workers are: as many as was said, or, where nothing was, as many as there are.
@@ -150,7 +173,7 @@ int run_worker(Plan plan, RuntimeOptions options, const ProcessRank& process, co
     check_same_settings(rendezvous, common_settings(plan.spec, options, flags.check.on()));
     refuse_together(rendezvous, [&] { check_hosts(plan.spec, rendezvous.hosts(), flags.has("hosts")); });
     const RunResult run = run_once(plan, options, command, &rendezvous, flags.check.on());
-    if (process.rank == 0) show(run, flags.json.value(), flags.quiet.on());
+    if (process.rank == 0) show(run, flags);
     rendezvous.finish();
   } catch (const InputError& error) {
     fail(error, kExitInput);
@@ -172,7 +195,7 @@ int run_command(const RunFlags& flags, const std::vector<std::string>& arguments
   options.seed = static_cast<std::uint64_t>(spec.seed);
   options.learning_rate = spec.learning_rate;
   const bool check = flags.check.on();
-  const auto json = flags.json.value();
+  flags.outputs.check(flags.files());
   const Plan plan = make_plan(spec);
   const std::string command = command_text(arguments);
   if (const auto process = own_rank(spec, port)) return run_worker(plan, options, *process, flags, command);
@@ -181,7 +204,7 @@ int run_command(const RunFlags& flags, const std::vector<std::string>& arguments
   if (port)
     throw InputError("--port", std::to_string(*port) + " with --workers " + to_string(spec.workers),
                      "--workers process");
-  show(run_once(plan, options, command, nullptr, check), json, flags.quiet.on());
+  show(run_once(plan, options, command, nullptr, check), flags);
   return kExitFine;
 }
 

@@ -4,9 +4,9 @@
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 
@@ -130,21 +130,54 @@ nlohmann::json check_losses(const Plan& plan, RuntimeOptions options, Rendezvous
           {"largest_loss_difference", agreement.relative_difference}};
 }
 
-/// Of workers that are processes the first one shows how far they are.
-RunResult measure_with_progress(const Plan& plan, const RuntimeOptions& options, StepProgram& program,
-                                const std::string& command, Rendezvous* rendezvous) {
-  if (options.rank > 0) return measure_run(plan, options, program, command, rendezvous);
-  ProgressBar bar("pdl-run", std::chrono::minutes(1));
-  return measure_run(plan, options, program, command, rendezvous, [&](std::int64_t done, std::int64_t of) {
-    bar.show(static_cast<double>(done) / static_cast<double>(of),
-             std::to_string(done) + " of " + std::to_string(of) + " steps");
-  });
+/// "warm-up step 2 of 5", "step 7 of 30", "recorded step 1 of 5".
+std::string name_of_step(const RuntimeOptions& options, std::int64_t next, std::int64_t of) {
+  const std::int64_t warmup = options.warmup, steps = options.steps;
+  const auto numbered = [](const char* what, std::int64_t at, std::int64_t all) {
+    return std::string(what) + " " + std::to_string(at + 1) + " of " + std::to_string(all);
+  };
+  if (next < warmup) return numbered("warm-up step", next, warmup);
+  if (next < warmup + steps) return numbered("step", next - warmup, steps);
+  return next < of ? numbered("recorded step", next - warmup - steps, of - warmup - steps) : "done";
+}
+
+/// Of workers that are processes the first one shows how far they are; from what takes longest before the first step.
+class RunProgress {
+ public:
+  explicit RunProgress(const RuntimeOptions& options) : options_(options) {
+    if (options.rank <= 0) bar_.emplace();
+    if (bar_) bar_->show(0, "layers are made, matrix products timed, workers connected");
+  }
+
+  StepsDone steps_done() {
+    if (!bar_) return {};
+    return [this](std::int64_t done, std::int64_t of) {
+      bar_->show(static_cast<double>(done) / static_cast<double>(of), name_of_step(options_, done, of));
+    };
+  }
+
+ private:
+  const RuntimeOptions& options_;
+  std::optional<ProgressBar> bar_;
+};
+
+std::unique_ptr<StepProgram> make_measured_program(const Plan& plan, const RuntimeOptions& options,
+                                                   Rendezvous* rendezvous) {
+  if (options.device == DeviceKind::cpu) reset_process_peak_memory();
+  return make_program(plan, options, rendezvous, "measured");
+}
+
+RunResult measure_with_progress(const Plan& plan, const RuntimeOptions& options, const std::string& command,
+                                Rendezvous* rendezvous, std::unique_ptr<StepProgram>& program) {
+  RunProgress progress(options);
+  program = make_measured_program(plan, options, rendezvous);
+  return measure_run(plan, options, *program, command, rendezvous, progress.steps_done());
 }
 
 RunResult run_program(const Plan& plan, const RuntimeOptions& options, const std::string& command,
                       Rendezvous* rendezvous, bool check) {
-  std::unique_ptr<StepProgram> program = make_program(plan, options, rendezvous, "measured");
-  RunResult result = measure_with_progress(plan, options, *program, command, rendezvous);
+  std::unique_ptr<StepProgram> program;
+  RunResult result = measure_with_progress(plan, options, command, rendezvous, program);
   for (std::string& warning : device_warnings(plan, options)) result.warnings.push_back(std::move(warning));
   if (!check) return result;
   const std::vector<at::Tensor> parameters = program->parameters();

@@ -37,7 +37,6 @@ class CommunicationPrices {
   WorkPrice of(const Work& work, double slows_collectives);
 
   /// Which pairs of GPUs were not measured.
-  void say_missing() const { transfers_.say_missing(); }
 
  private:
   WorkPrice collective(const Work& work);

@@ -30,7 +30,7 @@ HostPauses::HostPauses(const CostProfile& profile, Dtype dtype, Notices& notices
   }
   if (!nearest) return;
   if (unlike(*nearest, dtype) > 0) {
-    notices.say_substitute(profile.name, "host after pauses autograd " + to_string(dtype),
+    notices.say_substitute("pauses", profile.name, "host after pauses autograd " + to_string(dtype),
                            "those of " + dtype_word(*nearest));
   }
   for (const MeasuredCurve& measured : profile.of(Probe::pause)) {

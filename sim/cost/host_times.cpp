@@ -6,7 +6,8 @@
 
 namespace pdl {
 
-double HostTimes::of(const std::string& name, const HostKey& wanted, bool needed) {
+double HostTimes::of(const std::string& name, const HostKey& wanted, bool needed,
+                     const std::function<std::int64_t()>& calls) {
   const HostTime* found = nullptr;
   const auto distance = [&](const HostTime& host) {
     const MeasuredKey& key = host.key;
@@ -29,11 +30,11 @@ double HostTimes::of(const std::string& name, const HostKey& wanted, bool needed
   }
   const bool other_workers = wanted.workers > 0 && found->key.workers > 0 && found->key.workers != wanted.workers;
   if (distance(*found) >= 1e6 || other_workers) {
-    notices_.say_substitute(profile_.name,
-                            "host " + name + " " + implementation_ +
-                                (wanted.transport.empty() ? "" : " " + wanted.transport) +
-                                (wanted.workers > 0 ? " " + std::to_string(wanted.workers) + " workers" : ""),
-                            describe(found->key));
+    notices_.say_host_substitute(profile_.name,
+                                 "host " + name + " " + implementation_ +
+                                     (wanted.transport.empty() ? "" : " " + wanted.transport) +
+                                     (wanted.workers > 0 ? " " + std::to_string(wanted.workers) + " workers" : ""),
+                                 describe(found->key), found->time_ns.at(quantile_) * static_cast<double>(calls()));
   }
   return found->time_ns.at(quantile_);
 }
@@ -41,7 +42,9 @@ double HostTimes::of(const std::string& name, const HostKey& wanted, bool needed
 void HostTimes::say_missing() const {
   std::string names;
   for (const std::string& name : missing_) names += (names.empty() ? "" : ", ") + name;
-  if (!names.empty()) notices_.say("not in profile " + profile_.name + ": host " + names + "; taken as no time");
+  if (!names.empty())
+    notices_.say("not in profile " + profile_.name + ": host " + names +
+                 "; taken as no time (pdl-calibrate measures it)");
 }
 
 }  // namespace pdl

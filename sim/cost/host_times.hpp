@@ -7,7 +7,7 @@
 // better one, and said. Units: nanoseconds.
 #pragma once
 
-#include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -27,8 +27,11 @@ class HostTimes {
   HostTimes(const CostProfile& profile, std::string implementation, double quantile, Notices& notices)
       : profile_(profile), implementation_(std::move(implementation)), quantile_(quantile), notices_(notices) {}
 
-  /// 0 if the profile has no such name; `needed`: then say_missing() says it.
-  double of(const std::string& name, const HostKey& key, bool needed);
+  /// 0 if the profile has no such name; `needed`: then say_missing() says it. `calls`: of it in a step, of the GPU with
+  /// most; asked for only where a substitute is said.
+  double of(
+      const std::string& name, const HostKey& key, bool needed,
+      const std::function<std::int64_t()>& calls = [] { return 1; });
 
   void say_missing() const;
 

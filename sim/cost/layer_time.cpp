@@ -206,8 +206,11 @@ std::vector<MeasuredKey> LayerTimes::resolve(const MeasuredKey& layer) {
       if (parts == std::vector<MeasuredKey>{layer}) return parts;
       std::string text;
       for (const MeasuredKey& part : parts) text += (text.empty() ? "" : " and ") + operation_text(part);
-      notices_.say("not in profile " + profile_.name + ": " + operation_text(layer) + "; " +
-                   (parts.empty() ? "taken as no time" : text + " used instead"));
+      if (parts.empty()) {
+        notices_.say("not in profile " + profile_.name + ": " + operation_text(layer) + "; taken as no time");
+      } else {
+        notices_.say_substitute("layers", profile_.name, operation_text(layer), text);
+      }
       return parts;
     }
   }
@@ -303,10 +306,16 @@ OperationTime LayerTimes::of_family(const Family& family, const MeasuredKey& lay
 const std::vector<OperationTime>& LayerTimes::at(const MeasuredKey& asked) {
   const MeasuredKey layer = as_measured(asked);
   const auto known = known_.find(layer);
-  if (known != known_.end()) return known->second;
+  if (known != known_.end()) {
+    notices_.say_again(known->second.said);
+    return known->second.times;
+  }
+  const std::size_t mark = notices_.mark();
   std::vector<OperationTime> times;
   for (const MeasuredKey& part : resolve(layer)) times.push_back(of_family(*family(part), part));
-  return known_[layer] = std::move(times);
+  Known& fresh = known_[layer];
+  fresh = {std::move(times), notices_.since(mark)};
+  return fresh.times;
 }
 
 }  // namespace pdl

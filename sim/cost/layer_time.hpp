@@ -74,7 +74,11 @@ class LayerTimes {
   double host_quantile_;
   std::map<const LayerKind*, double> best_bytes_per_ns_;  // at which memory was seen to deliver, in layers of a kind
   std::map<MeasuredKey, Family> families_;
-  std::map<MeasuredKey, std::vector<OperationTime>> known_;
+  struct Known {
+    std::vector<OperationTime> times;
+    std::vector<std::size_t> said;  // notices that the times rest on
+  };
+  std::map<MeasuredKey, Known> known_;
 };
 
 }  // namespace pdl

@@ -4,31 +4,107 @@
 
 namespace pdl {
 
+void Notices::begin_work(std::size_t work) {
+  work_ = work;
+  in_work_ = true;
+  said_of_work_.clear();
+}
+
+void Notices::end_works() {
+  in_work_ = false;
+  said_of_work_.clear();
+}
+
+Notices::Said& Notices::entry(const Key& key) {
+  const auto [place, is_new] = index_.emplace(key, said_.size());
+  if (is_new) said_.emplace_back();
+  say_again({place->second});
+  return said_[place->second];
+}
+
+void Notices::say_again(const std::vector<std::size_t>& said) {
+  if (!in_work_) return;
+  for (const std::size_t i : said) {
+    said_of_work_.push_back(i);
+    std::vector<std::size_t>& works = said_[i].notice.works;
+    if (works.empty() || works.back() != work_) works.push_back(work_);
+  }
+}
+
+std::vector<std::size_t> Notices::since(std::size_t mark) const {
+  std::vector<std::size_t> said(said_of_work_.begin() + static_cast<std::ptrdiff_t>(mark), said_of_work_.end());
+  std::sort(said.begin(), said.end());
+  said.erase(std::unique(said.begin(), said.end()), said.end());
+  return said;
+}
+
 void Notices::extrapolated(const std::string& what, double value, const std::string& text, std::int64_t least,
                            std::int64_t largest) {
   const bool above = value > static_cast<double>(largest);
   const double ratio = above ? value / static_cast<double>(largest) : static_cast<double>(least) / value;
-  Farthest& farthest = beyond_[{what, above}];
-  if (ratio <= farthest.ratio) return;
+  Said& farthest = entry({Group::beyond, what, above});
+  if (ratio <= farthest.size) return;
   const std::string range = least == largest ? "the only one measured, " + std::to_string(least)
                                              : std::to_string(least) + ".." + std::to_string(largest) + " measured";
-  farthest = {ratio, "extrapolated: " + what + " " + text + " beyond " + range};
+  farthest.size = ratio;
+  farthest.notice.text = "extrapolated: " + what + " " + text + " beyond " + range;
 }
 
 void Notices::say(const std::string& text) {
-  if (std::find(said_.begin(), said_.end(), text) == said_.end()) said_.push_back(text);
+  entry({Group::other, text, false}).notice.text = text;
+}
+
+Notices::Said& Notices::substitute(const std::string& kind, const std::string& profile, const std::string& wanted,
+                                   const std::string& used) {
+  Said& said = entry({Group::other, "substitute " + kind, false});
+  if (said.notice.text.empty()) said.notice.text = "not in profile " + profile + ": " + wanted + "; " + used;
+  said.like.insert(wanted);
+  return said;
+}
+
+void Notices::say_substitute(const std::string& kind, const std::string& profile, const std::string& wanted,
+                             const std::string& used) {
+  substitute(kind, profile, wanted, used + " used instead");
+}
+
+void Notices::say_host_substitute(const std::string& profile, const std::string& wanted, const std::string& used,
+                                  double host_ns) {
+  Said& said = substitute(wanted, profile, wanted, used + " used instead");
+  said.notice.host_ns = host_ns;
 }
 
 void Notices::say_of_largest(const std::string& what, std::int64_t size, const std::string& text) {
-  auto& [largest, said] = largest_[what];
-  if (said.empty() || size > largest) largest = size, said = text;
+  Said& largest = entry({Group::largest, what, false});
+  if (!largest.notice.text.empty() && static_cast<double>(size) <= largest.size) return;
+  largest.size = static_cast<double>(size);
+  largest.notice.text = text;
+}
+
+std::vector<Notice> Notices::list() const {
+  std::vector<std::size_t> order;
+  for (const auto& [key, i] : index_) {
+    if (std::get<Group>(key) != Group::other) order.push_back(i);
+  }
+  const auto named = order.size();
+  for (const auto& [key, i] : index_) {
+    if (std::get<Group>(key) == Group::other) order.push_back(i);
+  }
+  std::sort(order.begin() + static_cast<std::ptrdiff_t>(named), order.end());
+  std::vector<Notice> notices;
+  for (const std::size_t i : order) {
+    Notice notice = said_[i].notice;
+    if (said_[i].like.size() > 1) {
+      const std::string more = " and " + std::to_string(said_[i].like.size() - 1) + " more of this kind";
+      notice.text.insert(notice.text.find("; "), more);
+    }
+    notices.push_back(std::move(notice));
+  }
+  return notices;
 }
 
 std::vector<std::string> Notices::texts() const {
   std::vector<std::string> texts;
-  for (const auto& [what, farthest] : beyond_) texts.push_back(farthest.text);
-  for (const auto& [what, largest] : largest_) texts.push_back(largest.second);
-  texts.insert(texts.end(), said_.begin(), said_.end());
+  for (const Notice& notice : list()) texts.push_back(notice.text);
   return texts;
 }
 

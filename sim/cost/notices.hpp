@@ -1,20 +1,38 @@
-// What a user must know about a prediction, said once: sizes beyond what was measured, substitutes, what is missing.
+// What a user must know about a prediction, said once: sizes beyond what was measured, substitutes, what is missing;
+// each with the pieces of work whose price rests on it.
 //
-//   notices.extrapolated("dim", 16384, "16384", 1024, 8192);
-//   notices.extrapolated("dim", 9000, "9000", 1024, 8192);
-//   notices.texts()   // {"extrapolated: dim 16384 beyond 1024..8192 measured"}
+//   notices.begin_work(3);                                       // what follows is said of plan.graph.works[3]
+//   notices.extrapolated("dim", 16384, 1024, 8192);
+//   notices.say_substitute("transfers", "h100x4", "transfers copy 3 -> 4", "the median of its 12 pairs");
+//   notices.say_substitute("transfers", "h100x4", "transfers copy 4 -> 3", "the median of its 12 pairs");
+//   notices.list()   // "extrapolated: dim 16384 beyond 1024..8192 measured"                         works {3}
+//                    // "not in profile h100x4: transfers copy 3 -> 4 and 1 more of this kind; ..."  works {3}
+//
+// How much of a step that is: sim/cost/notice_shares.hpp.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
-#include <utility>
+#include <tuple>
 #include <vector>
 
 namespace pdl {
 
+struct Notice {
+  std::string text;
+  std::vector<std::size_t> works{};  // indices into TaskGraph::works, ascending
+  double host_ns = 0;                // of calls of a host: what those of the busiest GPU take in a step; else 0
+};
+
 class Notices {
  public:
+  /// What is said from now on is about this piece of work; before the first such, and after end_works(), about none.
+  void begin_work(std::size_t work);
+  void end_works();
+
   /// Of each `what` and side the value farthest from what was measured is kept. `text`: the value as it is shown.
   void extrapolated(const std::string& what, double value, const std::string& text, std::int64_t least,
                     std::int64_t largest);
@@ -24,25 +42,46 @@ class Notices {
 
   /// Said once however often it is given.
   void say(const std::string& text);
-  void say_substitute(const std::string& profile, const std::string& wanted, const std::string& used) {
-    say("not in profile " + profile + ": " + wanted + "; " + used + " used instead");
-  }
+
+  /// Of each `kind` the first is said, with the number of the others.
+  void say_substitute(const std::string& kind, const std::string& profile, const std::string& wanted,
+                      const std::string& used);
+  /// Of calls of a host that take `host_ns` in a step.
+  void say_host_substitute(const std::string& profile, const std::string& wanted, const std::string& used,
+                           double host_ns);
 
   /// Of each `what` the text of the largest size is kept.
   void say_of_largest(const std::string& what, std::int64_t size, const std::string& text);
 
+  /// For prices that are kept and used again: what was said of this work since `mark()`, to be said of another one.
+  std::size_t mark() const { return said_of_work_.size(); }
+  std::vector<std::size_t> since(std::size_t mark) const;
+  void say_again(const std::vector<std::size_t>& said);
+
   /// Extrapolations by name, the texts of largest sizes by name, then the others in the order in which they were first
   /// said.
+  std::vector<Notice> list() const;
   std::vector<std::string> texts() const;
 
  private:
-  struct Farthest {
-    double ratio = 0;  // to the end of the range that it is beyond
-    std::string text;
+  struct Said {
+    Notice notice;
+    double size = 0;             // the ratio to the end of the range, or the largest size
+    std::set<std::string> like;  // what substitutes of this kind were wanted for
   };
-  std::map<std::pair<std::string, bool>, Farthest> beyond_;              // by what, and whether above
-  std::map<std::string, std::pair<std::int64_t, std::string>> largest_;  // by what: size, text
-  std::vector<std::string> said_;
+  enum class Group { beyond, largest, other };
+  using Key = std::tuple<Group, std::string, bool>;  // by what, and whether above
+
+  /// A new one has an empty text.
+  Said& entry(const Key& key);
+  Said& substitute(const std::string& kind, const std::string& profile, const std::string& wanted,
+                   const std::string& used);
+
+  std::vector<Said> said_;
+  std::map<Key, std::size_t> index_;
+  std::vector<std::size_t> said_of_work_;  // entries, of the work that was begun last
+  std::size_t work_ = 0;
+  bool in_work_ = false;
 };
 
 }  // namespace pdl

@@ -12,6 +12,7 @@
 #include "sim/cost/kernel_list.hpp"
 #include "sim/cost/layer_time.hpp"
 #include "sim/cost/memory_contention.hpp"
+#include "sim/cost/notice_shares.hpp"
 #include "sim/cost/notices.hpp"
 #include "sim/cost/operation_at_size.hpp"
 #include "sim/io/error.hpp"
@@ -58,9 +59,11 @@ class Pricer {
   PricedWork price() {
     PricedWork priced;
     for (const Work& work : plan_.graph.works) {
+      notices_.begin_work(priced.costs.size());
       priced.costs.push_back(cost(work));
       if (shares_) priced.shared.kernels.push_back(std::move(kernels_));
     }
+    notices_.end_works();
     if (shares_) {
       priced.shared.count = profile_.host_description.multiprocessors;
       priced.shared.launch_latency_ns = std::llround(calls_.launch_latency_ns);
@@ -74,7 +77,7 @@ class Pricer {
     check_total(priced.costs);
     if (const std::string notice = hosts_notice(plan_, profile_); !notice.empty()) notices_.say(notice);
     say_missing_and_fit_warnings();
-    priced.warnings = notices_.texts();
+    give_warnings(priced);
     priced.step_overhead_ns = std::llround(calls_.step_overhead_ns);
     return priced;
   }
@@ -205,7 +208,8 @@ class Pricer {
     }
     if (!found) throw InputError("profile " + profile_.name, "no measurement of the loss", "at least one");
     if (unlike(found->key) > 0)
-      notices_.say_substitute(profile_.name, "loss " + implementation + " " + to_string(dtype_), describe(found->key));
+      notices_.say_substitute("loss", profile_.name, "loss " + implementation + " " + to_string(dtype_),
+                              describe(found->key));
     return at_size(*found, elements);
   }
 
@@ -233,7 +237,8 @@ class Pricer {
                                            " has: " + list_words(std::vector<std::string>(known.begin(), known.end())));
     }
     if (found->key.implementation != implementation) {
-      notices_.say_substitute(profile_.name, "optimizer " + implementation + " " + wanted, describe(found->key));
+      notices_.say_substitute("optimizer", profile_.name, "optimizer " + implementation + " " + wanted,
+                              describe(found->key));
     }
     KernelList kernels;
     if (zero_grad) kernels.add(at_size(*zero_grad, count));
@@ -261,7 +266,6 @@ class Pricer {
   }
 
   void say_missing_and_fit_warnings() {
-    communication_.say_missing();
     host_.say_missing();
     const std::vector<std::string>& fit = profile_.warnings;
     for (std::size_t i = 0; i < std::min(fit.size(), kFitWarningsShown); ++i) {
@@ -270,6 +274,15 @@ class Pricer {
     if (fit.size() > kFitWarningsShown) {
       notices_.say("profile " + profile_.name + ": " + std::to_string(fit.size() - kFitWarningsShown) +
                    " more warnings");
+    }
+  }
+
+  void give_warnings(PricedWork& priced) const {
+    const std::vector<Notice> notices = notices_.list();
+    const std::vector<std::optional<double>> shares = notice_shares(notices, plan_.graph, priced.costs);
+    for (std::size_t n = 0; n < notices.size(); ++n) {
+      priced.warnings.push_back(notices[n].text);
+      if (shares[n]) priced.warning_shares[notices[n].text] = *shares[n];
     }
   }
 

@@ -27,7 +27,8 @@ double TransferTimes::at(std::int32_t from, std::int32_t to, std::int64_t bytes)
                                          " has: " + list_words(std::vector<std::string>(known.begin(), known.end())));
   }
   if (both_ways) {
-    notices_.say_substitute(profile_.name, "transfers " + transport_ + " one way", "transfers both ways at once");
+    notices_.say_substitute("one way", profile_.name, "transfers " + transport_ + " one way",
+                            "transfers both ways at once");
   }
   // Not a notice for every pair of workers.
   const auto reading = [&](const MeasuredCurve& pair) {
@@ -40,27 +41,13 @@ double TransferTimes::at(std::int32_t from, std::int32_t to, std::int64_t bytes)
   for (const MeasuredCurve* pair : pairs) {
     if (pair->key.from == from && pair->key.to == to) return reading(*pair);
   }
-  missing_pairs_.insert({from, to});
-  measured_pairs_ = pairs.size();
+  notices_.say_substitute(
+      "transfers", profile_.name, "transfers " + transport_ + " " + std::to_string(from) + " -> " + std::to_string(to),
+      "the median of its " + std::to_string(pairs.size()) + (pairs.size() == 1 ? " pair" : " pairs"));
   std::vector<double> times_ns;
   for (const MeasuredCurve* pair : pairs) times_ns.push_back(reading(*pair));
   std::sort(times_ns.begin(), times_ns.end());
   return (times_ns[(times_ns.size() - 1) / 2] + times_ns[times_ns.size() / 2]) / 2;
-}
-
-void TransferTimes::say_missing() const {
-  if (missing_pairs_.empty()) return;
-  constexpr std::size_t kShown = 8;
-  std::string text;
-  std::size_t shown = 0;
-  for (const auto& [from, to] : missing_pairs_) {
-    if (shown++ == kShown) break;
-    text += (text.empty() ? "" : ", ") + std::to_string(from) + " -> " + std::to_string(to);
-  }
-  if (missing_pairs_.size() > kShown) text += " and " + std::to_string(missing_pairs_.size() - kShown) + " more";
-  notices_.say_substitute(
-      profile_.name, "transfers " + transport_ + " " + text,
-      "the median of its " + std::to_string(measured_pairs_) + (measured_pairs_ == 1 ? " pair" : " pairs"));
 }
 
 }  // namespace pdl

@@ -26,15 +26,10 @@ class TransferTimes {
   /// Throws InputError naming the profile if it has no such transport.
   double at(std::int32_t from, std::int32_t to, std::int64_t bytes);
 
-  /// Which pairs were not measured.
-  void say_missing() const;
-
  private:
   const CostProfile& profile_;
   std::string transport_;
   Notices& notices_;
-  std::set<std::pair<std::int32_t, std::int32_t>> missing_pairs_;
-  std::size_t measured_pairs_ = 0;
 };
 
 }  // namespace pdl

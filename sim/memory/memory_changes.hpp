@@ -13,7 +13,7 @@
 //   activations      what a forward gives and keeps for its backward, and the gradients of these
 //   buckets          DDP's buckets of gradients; tensors that DataParallel puts together to send them at once
 //   workspaces       what libraries hold (cuBLAS)
-//   other            the batch and its targets, terms of the loss, copies of weights under autocast, buffers of one kernel
+//   other            the batch and its targets, terms of the loss, autocast's copies of weights, buffers of one kernel
 //
 // Units: bytes. Not here: times (sim/run/memory_over_time.hpp).
 #pragma once

@@ -80,6 +80,7 @@ RunResult predict(const RunSpec& asked, const CostProfile* profile, const Predic
   RunResult result = begin_result(plan);
   StepOfPlan step = step_of_plan(plan, profile);
   result.warnings.insert(result.warnings.end(), step.priced.warnings.begin(), step.priced.warnings.end());
+  result.warning_shares = std::move(step.priced.warning_shares);
   if (spec.loss_scale != RunSpec().loss_scale) result.warnings.push_back(loss_scale_warning(spec.loss_scale));
   result.timeline = std::move(step.timeline);
   result.step_time.median_ms = static_cast<double>(step_ns(result.timeline, steps_overlap(spec))) / 1e6;

@@ -18,6 +18,7 @@
 #pragma once
 
 #include <cstddef>
+#include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -48,6 +49,7 @@ struct TableColumn {
   std::string unit{};     // "ms"; empty: none
   std::string meaning{};  // one sentence for the legend, without the title; empty: the title says it
   Align align = Align::right;
+  bool wraps = false;  // a column of sentences: on a terminal its cells are broken into lines where that makes it fit
 };
 
 struct Table {
@@ -57,6 +59,8 @@ struct Table {
   std::vector<std::vector<TableCell>> rows{};  // each as long as `columns`
   /// Where a terminal is too narrow, the table is continued below itself; its first columns are repeated there.
   std::size_t key_columns = 1;
+  /// Of more rows a terminal shows the first and the last, and says how many it leaves out; other renderers have all.
+  std::size_t most_terminal_rows = std::numeric_limits<std::size_t>::max();
 };
 
 struct Heading {
@@ -86,6 +90,7 @@ struct QuestionAnswer {
 struct Warning {
   std::string text{};
   std::string where{};  // "row 1, row 3"; empty: all of it
+  bool minor = false;   // hardly anything rests on it: a terminal shows it with all_warnings only
 };
 
 /// Spans over time, a row a GPU and stream. Two runs (predicted, measured) are drawn above each other on one axis.
@@ -126,7 +131,7 @@ struct Document {
 
 struct TerminalStyle {
   std::size_t width = 100;    // columns; no line is longer, but for words and single columns that are
-  bool all_warnings = false;  // else the first three, and how many there are
+  bool all_warnings = false;  // else the first three that are not minor, and how many there are
 };
 
 /// Lines without trailing spaces, each ended by '\n'. Blocks of different kinds are apart by an empty line; the legend

@@ -9,6 +9,8 @@
 //                                                                       row  bubble (%)
 //                                                                       ---------------
 //                                                                         1        60.2
+//
+// Before that, columns of sentences (TableColumn::wraps) have their cells broken into lines.
 #include <algorithm>
 #include <functional>
 #include <set>
@@ -51,17 +53,26 @@ std::size_t columns_of(const std::string& text) {
 }
 
 struct LaidOutColumn {
-  std::vector<std::string> head;   // one line or two
-  std::vector<std::string> cells;  // printable
+  std::vector<std::string> head;                // one line or two
+  std::vector<std::vector<std::string>> cells;  // lines of each, printable; one but where the column wraps
   std::size_t width = 0;
 };
 
-LaidOutColumn lay_out(const Table& table, std::size_t c, bool two_lines) {
+std::vector<std::string> lines_of(const std::string& text, std::size_t width) {
+  std::istringstream in(wrap(text, width));
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines.empty() ? std::vector<std::string>{""} : lines;
+}
+
+/// `wrap_at`: columns of a cell that wraps; 0: in one line.
+LaidOutColumn lay_out(const Table& table, std::size_t c, bool two_lines, std::size_t wrap_at = 0) {
   LaidOutColumn column;
   std::size_t body = 0;
   for (const auto& row : table.rows) {
-    column.cells.push_back(printable(row[c].text));
-    body = std::max(body, columns_of(column.cells.back()));
+    const std::string cell = printable(row[c].text);
+    column.cells.push_back(wrap_at > 0 ? lines_of(cell, wrap_at) : std::vector{cell});
+    for (const std::string& line : column.cells.back()) body = std::max(body, columns_of(line));
   }
   const std::string head = head_text(table.columns[c]);
   // A head that is no wider than its cells gains nothing by a second line.
@@ -90,6 +101,17 @@ void append_line(std::string& out, const Table& table, const std::vector<LaidOut
   out += line + "\n";
 }
 
+/// A cell of several lines makes a row of several lines.
+void append_row(std::string& out, const Table& table, const std::vector<LaidOutColumn>& columns,
+                const std::vector<std::size_t>& chosen, std::size_t r) {
+  std::size_t lines = 1;
+  for (const std::size_t c : chosen) lines = std::max(lines, columns[c].cells[r].size());
+  for (std::size_t l = 0; l < lines; ++l) {
+    append_line(out, table, columns, chosen,
+                [&](std::size_t c) { return l < columns[c].cells[r].size() ? columns[c].cells[r][l] : std::string(); });
+  }
+}
+
 std::string part_of_table(const Table& table, const std::vector<LaidOutColumn>& columns,
                           const std::vector<std::size_t>& chosen) {
   std::string out;
@@ -102,9 +124,35 @@ std::string part_of_table(const Table& table, const std::vector<LaidOutColumn>& 
     });
   }
   out += std::string(total_width(columns, chosen), '-') + "\n";
-  for (std::size_t r = 0; r < table.rows.size(); ++r)
-    append_line(out, table, columns, chosen, [&](std::size_t c) { return columns[c].cells[r]; });
+  const std::size_t rows = table.rows.size(), most = table.most_terminal_rows;
+  for (std::size_t r = 0; r < rows; ++r) {
+    const bool hidden = rows > most && r >= (most + 1) / 2 && r < rows - most / 2;
+    if (hidden && r == (most + 1) / 2)
+      out += "... " + std::to_string(rows - most) + " rows are not shown (--csv has all) ...\n";
+    if (!hidden) append_row(out, table, columns, chosen, r);
+  }
   return out;
+}
+
+/// What is left beside the columns that do not wrap is shared by those that do: each has an equal part, and what one
+/// does not need is left to the longer ones.
+void wrap_columns(const Table& table, std::vector<LaidOutColumn>& columns, const std::vector<std::size_t>& all,
+                  std::size_t width) {
+  constexpr std::size_t kLeast = 12;
+  std::vector<std::size_t> wrapping;
+  std::size_t left = width + kGap;
+  for (const std::size_t c : all) {
+    if (table.columns[c].wraps) wrapping.push_back(c);
+    const std::size_t taken = (table.columns[c].wraps ? 0 : columns[c].width) + kGap;
+    left -= std::min(left, taken);
+  }
+  std::sort(wrapping.begin(), wrapping.end(),
+            [&](std::size_t a, std::size_t b) { return columns[a].width < columns[b].width; });
+  for (std::size_t i = 0; i < wrapping.size(); ++i) {
+    const std::size_t part = std::max(kLeast, left / (wrapping.size() - i));
+    if (columns[wrapping[i]].width > part) columns[wrapping[i]] = lay_out(table, wrapping[i], true, part);
+    left -= std::min(left, columns[wrapping[i]].width);
+  }
 }
 
 /// As many columns as fit beside the key columns, again and again; one at least.
@@ -170,7 +218,8 @@ std::string warnings_text(const Document& document, const TerminalStyle& style) 
   std::size_t count = 0;
   for (const Block& block : document.blocks) {
     const auto* warning = std::get_if<Warning>(&block);
-    if (!warning || (++count > kWarningsShown && !style.all_warnings)) continue;
+    if (!warning || (warning->minor && !style.all_warnings)) continue;
+    if (++count > kWarningsShown && !style.all_warnings) continue;
     text += wrap("warning" + (warning->where.empty() ? "" : " (" + warning->where + ")") + ": " + warning->text,
                  style.width, 2);
   }
@@ -192,6 +241,7 @@ std::string to_terminal(const Table& table, std::size_t width) {
   }
   if (total_width(columns, all) > width) {
     for (std::size_t c = 0; c < columns.size(); ++c) columns[c] = lay_out(table, c, true);
+    wrap_columns(table, columns, all, width);
   }
   std::string out;
   for (const auto& part : parts_of(table, columns, width))

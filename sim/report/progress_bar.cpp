@@ -12,7 +12,8 @@ namespace pdl {
 namespace {
 
 constexpr std::size_t kBarColumns = 24;
-constexpr std::chrono::milliseconds kBetweenDrawings{50};
+constexpr std::chrono::milliseconds kBeforeFirstDrawing{500}, kBetweenDrawings{100};
+constexpr double kNotKnown = -1;
 
 std::size_t terminal_columns() {
   winsize size{};
@@ -37,6 +38,10 @@ std::string progress_line(double fraction, const std::string& what, std::size_t 
   return (bar + percent_done(fraction) + "  " + what).substr(0, width);
 }
 
+std::string progress_line(std::chrono::duration<double> spent, const std::string& what, std::size_t width) {
+  return ("[ " + std::to_string(std::llround(std::floor(spent.count()))) + " s ]  " + what).substr(0, width);
+}
+
 std::string time_left(double from, double fraction, std::chrono::duration<double> spent) {
   const double done = share_done(fraction) - share_done(from);
   if (!(done >= 0.02) || spent.count() < 1) return "";
@@ -47,34 +52,45 @@ std::string time_left(double from, double fraction, std::chrono::duration<double
   return rounded(left_s / 3600) + " h left";
 }
 
-ProgressBar::ProgressBar() : on_terminal_(isatty(STDERR_FILENO) == 1) {}
+ProgressBar::ProgressBar() : on_terminal_(isatty(STDERR_FILENO) == 1) {
+  if (on_terminal_) thread_ = std::thread([this] { run(kBeforeFirstDrawing, kBetweenDrawings); });
+}
 
 ProgressBar::ProgressBar(std::string program, std::chrono::milliseconds pause) : ProgressBar() {
   program_ = std::move(program);
-  if (!on_terminal_) lines_ = std::thread([this, pause] { write_lines(pause); });
+  if (!on_terminal_) thread_ = std::thread([this, pause] { run(pause, pause); });
 }
 
 ProgressBar::~ProgressBar() {
-  if (lines_.joinable()) {
+  if (thread_.joinable()) {
     {
       const std::lock_guard lock(mutex_);
       ended_ = true;
     }
     end_.notify_all();
-    lines_.join();
+    thread_.join();
   }
   if (!shown_.empty()) std::fprintf(stderr, "\r\033[K");
 }
 
+void ProgressBar::begin(double fraction) {
+  if (begin_) return;
+  begin_ = Clock::now();
+  from_ = fraction;
+}
+
 void ProgressBar::show(double fraction, const std::string& what) {
   const std::lock_guard lock(mutex_);
-  if (!begin_) {
-    begin_ = Clock::now();
-    from_ = fraction;
-  }
-  fraction_ = fraction;
+  begin(fraction);
+  fraction_ = share_done(fraction);
   what_ = what;
-  if (on_terminal_) draw();
+}
+
+void ProgressBar::show(const std::string& what) {
+  const std::lock_guard lock(mutex_);
+  begin(kNotKnown);
+  fraction_ = kNotKnown;
+  what_ = what;
 }
 
 std::string ProgressBar::text() const {
@@ -83,22 +99,28 @@ std::string ProgressBar::text() const {
 }
 
 void ProgressBar::draw() {
-  if (!shown_.empty() && Clock::now() - drawn_ < kBetweenDrawings) return;
   // The last column stays free: a line that fills it would wrap.
-  const std::string line = progress_line(fraction_, text(), terminal_columns() - 1);
+  const std::size_t width = terminal_columns() - 1;
+  const std::string line = fraction_ == kNotKnown ? progress_line(Clock::now() - *begin_, what_, width)
+                                                  : progress_line(fraction_, text(), width);
   if (line == shown_) return;
   std::fprintf(stderr, "\r%s\033[K", line.c_str());
   std::fflush(stderr);
   shown_ = line;
-  drawn_ = Clock::now();
 }
 
-void ProgressBar::write_lines(std::chrono::milliseconds pause) {
+void ProgressBar::write_line() const {
+  const std::string done = fraction_ == kNotKnown ? "" : percent_done(fraction_) + ", ";
+  std::fprintf(stderr, "%s: %s%s\n", program_.c_str(), done.c_str(), text().c_str());
+  std::fflush(stderr);
+}
+
+void ProgressBar::run(std::chrono::milliseconds first, std::chrono::milliseconds pause) {
   std::unique_lock lock(mutex_);
-  while (!end_.wait_for(lock, pause, [this] { return ended_; })) {
+  const auto ended = [this] { return ended_; };
+  for (bool end = end_.wait_for(lock, first, ended); !end; end = end_.wait_for(lock, pause, ended)) {
     if (!begin_) continue;
-    std::fprintf(stderr, "%s: %s, %s\n", program_.c_str(), percent_done(fraction_).c_str(), text().c_str());
-    std::fflush(stderr);
+    on_terminal_ ? draw() : write_line();
   }
 }
 

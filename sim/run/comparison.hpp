@@ -3,7 +3,7 @@
 //   compared_quantities(a, ...)    {"step_time_ms", "step time", "ms", 3, 52.110, 52.034}, {"throughput_...", ...
 //   settings_that_differ(...)      {"microbatches", "8", "16"}
 //
-// Runs of different configurations may be compared too. The table that people read: sim/report/compare_text.hpp.
+// Runs of different configurations may be compared too. The table that people read: sim/report/compare_document.hpp.
 #pragma once
 
 #include <nlohmann/json.hpp>

@@ -32,6 +32,7 @@ MeasuredFacts measured_facts(const RunResult& run) {
   read_fact(run, "losses", facts.losses);
   read_fact(run, "warmup_ms", facts.warmup_ms);
   read_fact(run, "skipped", facts.skipped);
+  read_fact(run, "process_peak_memory_bytes", facts.process_peak_memory_bytes);
   double stddev_ms = -1;
   read_fact(run, "step_time_stddev_ms", stddev_ms);
   if (stddev_ms >= 0) facts.step_time_stddev_ms = stddev_ms;
@@ -57,6 +58,13 @@ std::string other_card_text(const nlohmann::json& measured, const nlohmann::json
   };
   if (!measured.is_object() || host(measured) == host(profile)) return "";
   return "measured on " + host(measured) + ", predicted from " + host(profile);
+}
+
+bool is_on_cpu(const RunResult& run) {
+  if (!run.environment.is_object()) return false;
+  const nlohmann::json& host = run.measured ? run.environment : run.environment.value("profile", nlohmann::json());
+  const auto device = host.is_object() ? host.find("device") : host.end();
+  return device != host.end() && *device == "cpu";
 }
 
 std::optional<double> unusual_recording(const RunResult& run) {

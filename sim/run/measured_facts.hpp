@@ -19,6 +19,9 @@ struct MeasuredFacts {
   std::vector<double> warmup_ms;  // of each warm-up step
   std::vector<double> steps_ms;   // of each step after them; empty in runs from before steps were kept one by one
   std::optional<double> step_time_stddev_ms;
+  /// On the CPU: the most memory that each process has had resident, LibTorch's own included; one process where the
+  /// workers are threads. Empty on GPUs, and in runs from before it was known.
+  std::vector<std::int64_t> process_peak_memory_bytes;
   std::optional<std::int64_t> skipped_steps;  // amp-fp16: of the measured steps
   std::vector<std::int64_t> skipped;          // amp-fp16: all of them, by their place in `losses`
   /// The step whose spans were recorded / the median step - 1: what is read off the timeline is of that one step.
@@ -36,6 +39,9 @@ std::string other_card_text(const nlohmann::json& measured, const nlohmann::json
 /// kRecordingTolerance; nothing of predictions and of runs that do not say it.
 inline constexpr double kRecordingTolerance = 0.10;
 std::optional<double> unusual_recording(const RunResult& run);
+
+/// The devices of the run, or those that its profile is of, are processors rather than GPUs.
+bool is_on_cpu(const RunResult& run);
 
 /// The losses of the steps that were not skipped: training as it went on.
 std::vector<double> losses_of_training(const MeasuredFacts& facts);

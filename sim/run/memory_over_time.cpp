@@ -1,21 +1,14 @@
 #include "sim/run/memory_over_time.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <span>
 
 #include "sim/memory/memory.hpp"
+#include "sim/run/plan_of_run.hpp"
 
 namespace pdl {
 namespace {
-
-bool spans_are_of_plan(const Plan& plan, const Timeline& timeline) {
-  const std::vector<Task>& tasks = plan.graph.tasks;
-  return std::equal(tasks.begin(), tasks.end(), timeline.spans.begin(), timeline.spans.end(),
-                    [](const Task& task, const Span& span) {
-                      return task.kind == span.kind && task.worker == span.worker && task.stage == span.stage &&
-                             task.microbatch == span.microbatch;
-                    });
-}
 
 /// Of a run that does not say: none, on the GPU that its environment names.
 WorkspaceBytes workspaces_of(const RunResult& run) {
@@ -64,10 +57,10 @@ void add_to_other(GpuMemoryOverTime& memory, std::int64_t bytes) {
 }  // namespace
 
 std::vector<GpuMemoryOverTime> memory_over_time(const RunResult& run) {
-  const Plan plan = make_plan(run.spec);
-  if (!spans_are_of_plan(plan, run.timeline)) return {};
+  const std::optional<Plan> plan = plan_of_run(run);
+  if (!plan) return {};
   std::vector<GpuMemoryOverTime> out;
-  for (const GpuMemory& memory : replay_memory(plan, workspaces_of(run)))
+  for (const GpuMemory& memory : replay_memory(*plan, workspaces_of(run)))
     out.push_back(over_time(memory, run.timeline));
   for (std::size_t g = 0; g < out.size() && g < run.peak_memory_bytes.size(); ++g)
     add_to_other(out[g], std::max<std::int64_t>(run.peak_memory_bytes[g] - out[g].peak_bytes, 0));

@@ -5,9 +5,9 @@
 //   memory[0].peak_bytes    // the largest sum of a sample: of a prediction run.peak_memory_bytes[0], to the byte
 //
 // The allocations of a step follow from its plan (sim/memory/memory.hpp); the run's spans say when they are made. The
-// changes of a task are spread evenly over its span, the first at its start, the last at its end. They are made in the order
-// in which the host issues the tasks, as PyTorch's allocator sees it: where streams overlap, a change is shown no earlier than
-// the change before it.
+// changes of a task are spread evenly over its span, the first at its start, the last at its end. They are made in the
+// order in which the host issues the tasks, as PyTorch's allocator sees it: where streams overlap, a change is shown no
+// earlier than the change before it.
 //
 // A measured run, and one that was read from a file, does not say what its libraries hold. What its peak has above the
 // replayed one is in `other` then, throughout.
@@ -33,7 +33,7 @@ struct GpuMemoryOverTime {
   std::int64_t peak_bytes = 0;        // of the sum over categories
 };
 
-/// One a GPU. Empty where the spans of the run are not those of its plan (a file that was edited). Throws as make_plan().
+/// One a GPU. Empty where the spans of the run are not those of its plan (plan_of_run.hpp). Throws as make_plan().
 std::vector<GpuMemoryOverTime> memory_over_time(const RunResult& run);
 
 }  // namespace pdl

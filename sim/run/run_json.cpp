@@ -260,6 +260,15 @@ std::vector<std::string> read_warnings(const JsonPlace& place) {
   return warnings;
 }
 
+/// Older runs have none.
+std::map<std::string, double> read_warning_shares(const JsonPlace& root) {
+  std::map<std::string, double> shares;
+  if (!root.has("warning_shares")) return shares;
+  const JsonPlace place = root.at("warning_shares").object();
+  for (const auto& [text, share] : place.json().items()) shares[text] = place.at(text).number(0, 1);
+  return shares;
+}
+
 }  // namespace
 
 RunResult run_from_json(const nlohmann::json& document, const std::string& place) {
@@ -282,6 +291,7 @@ RunResult run_from_json(const nlohmann::json& document, const std::string& place
   run.live = read_live(root.at("gpus"));
   run.timeline = read_timeline(root, run);
   run.warnings = read_warnings(root.at("warnings"));
+  run.warning_shares = read_warning_shares(root);
   run.environment = root.at("environment").json();
   if (run.environment.is_object()) read_environment(root.at("environment"));  // others say nothing of a machine
   run.extra = root.at("extra").json();

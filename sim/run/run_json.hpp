@@ -23,12 +23,13 @@
 #include <string>
 
 #include "sim/io/json_place.hpp"
+#include "sim/run/explain.hpp"
 #include "sim/run/run_result.hpp"
 
 namespace pdl {
 
-/// Keys in the order above.
-nlohmann::ordered_json to_json(const RunResult& run);
+/// Keys in the order above; with an explanation "explain" too, which is not read back.
+nlohmann::ordered_json to_json(const RunResult& run, const Explanation* explanation = nullptr);
 
 /// Checks everything: missing keys, types, ranges, sums (layers, rows, bytes). `place` opens each message. Throws
 /// InputError with the path inside the JSON: "a.json: gpus[1].layers: found \"x\", expected ...". What can be computed
@@ -36,11 +37,11 @@ nlohmann::ordered_json to_json(const RunResult& run);
 RunResult run_from_json(const nlohmann::json& json, const std::string& place);
 
 /// The text of the file: an object of a list a line, everything else a line of its own.
-std::string run_text(const RunResult& run);
+std::string run_text(const RunResult& run, const Explanation* explanation = nullptr);
 
 /// Writes the file whole (a temporary file in the same folder, renamed) or not at all. "-": standard output.
 /// Throws InputError if it cannot be written.
-void write_run(const RunResult& run, const std::string& path);
+void write_run(const RunResult& run, const std::string& path, const Explanation* explanation = nullptr);
 
 /// Throws InputError: no such file, not JSON (with line and column), cut off, or as run_from_json.
 RunResult read_run(const std::string& path);

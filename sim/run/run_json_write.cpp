@@ -102,7 +102,7 @@ ordered_json schedule_to_json(const ScheduleFile& file) {
 }
 
 /// Everything but the spans, which may be millions: "spans" is an empty list here.
-ordered_json without_spans(const RunResult& run) {
+ordered_json without_spans(const RunResult& run, const Explanation* explanation) {
   const RunMetrics metrics = compute_metrics(run);
   ordered_json out;
   out["config"] = config_to_json(run.spec);
@@ -128,8 +128,10 @@ ordered_json without_spans(const RunResult& run) {
   out["timeline_step_us"] = to_us(run.timeline.step_ns);
   out["spans"] = ordered_json::array();
   out["warnings"] = run.warnings;
+  if (!run.warning_shares.empty()) out["warning_shares"] = run.warning_shares;
   out["environment"] = run.environment;
   out["extra"] = run.extra;
+  if (explanation) out["explain"] = to_json(*explanation);
   return out;
 }
 
@@ -143,8 +145,8 @@ void write_list(std::ostream& out, const ordered_json& list) {
   for (std::size_t i = 0; i < list.size(); ++i) out << (i == 0 ? "\n  " : ",\n  ") << line_of(list[i]);
 }
 
-void write_json_lines(std::ostream& out, const RunResult& run) {
-  const ordered_json document = without_spans(run);
+void write_json_lines(std::ostream& out, const RunResult& run, const Explanation* explanation) {
+  const ordered_json document = without_spans(run, explanation);
   const std::vector<bool> several = holds_several_stages(run);
   bool first = true;
   for (const auto& [key, value] : document.items()) {
@@ -171,8 +173,8 @@ void write_json_lines(std::ostream& out, const RunResult& run) {
 
 }  // namespace
 
-nlohmann::ordered_json to_json(const RunResult& run) {
-  ordered_json out = without_spans(run);
+nlohmann::ordered_json to_json(const RunResult& run, const Explanation* explanation) {
+  ordered_json out = without_spans(run, explanation);
   const std::vector<bool> several = holds_several_stages(run);
   for (const Span& span : run.timeline.spans) {
     out["spans"].push_back(span_to_json(run, span, several[static_cast<std::size_t>(span.worker)]));
@@ -180,14 +182,14 @@ nlohmann::ordered_json to_json(const RunResult& run) {
   return out;
 }
 
-std::string run_text(const RunResult& run) {
+std::string run_text(const RunResult& run, const Explanation* explanation) {
   std::ostringstream text;
-  write_json_lines(text, run);
+  write_json_lines(text, run, explanation);
   return std::move(text).str();
 }
 
-void write_run(const RunResult& run, const std::string& path) {
-  write_output(path, [&](std::ostream& out) { write_json_lines(out, run); });
+void write_run(const RunResult& run, const std::string& path, const Explanation* explanation) {
+  write_output(path, [&](std::ostream& out) { write_json_lines(out, run, explanation); });
 }
 
 }  // namespace pdl

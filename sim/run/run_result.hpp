@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -55,6 +56,9 @@ struct RunResult {
   /// Predictions: what the libraries of a GPU hold by the profile. Not in the JSON.
   std::optional<WorkspaceBytes> workspaces;
   std::vector<std::string> warnings;
+  /// Of the warnings about prices that were not measured: how much of the step's work rests on each, in 0..1
+  /// (sim/cost/notice_shares.hpp).
+  std::map<std::string, double> warning_shares;
   nlohmann::json environment;  // measured: card, count, versions, clocks, date, command; predicted: the profile's name
   nlohmann::json extra;        // further measured facts, e.g. {"losses": [...], "recording": {...}}; null if none
 };

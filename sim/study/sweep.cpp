@@ -40,6 +40,7 @@ SweepResult result_of(const RunResult& run) {
   }
   result.steps_overlap = steps_overlap(run.spec);
   result.warnings = run.warnings;
+  result.warning_shares = run.warning_shares;
   return result;
 }
 

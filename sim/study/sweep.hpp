@@ -3,10 +3,9 @@
 //   run_sweep({{"gpus", "4", "--gpus"}, {"schedule", "gpipe,1f1b", "--schedule"},
 //              {"microbatches", "2:8:x2", "--microbatches"}}, ...)
 //
-//   row  schedule  micro-batches  step time  bubble  peak memory  ...
-//                                        ms       %          GiB
-//   -----------------------------------------------------------------
-//     1  gpipe                 2     93.021    60.2         3.39
+//   row  schedule  microbatches  step time (ms)  bubble (%)  peak memory (GiB)  ...
+//   -----------------------------------------------------------------------------
+//     1  gpipe                2          93.021        60.2               3.39
 //     2  gpipe                 4     ...
 //
 // A value may be a list and, where it is a number, a range:
@@ -25,6 +24,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
@@ -50,6 +50,7 @@ struct SweepResult {
   std::int64_t live_activation_bytes = 0;
   bool steps_overlap = false;  // no barrier at the optimizer: its step is shorter than one with a barrier
   std::vector<std::string> warnings;
+  std::map<std::string, double> warning_shares;  // RunResult::warning_shares
 };
 
 /// What is held while the GPUs vary: the global batch, or the batch a GPU.

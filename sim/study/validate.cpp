@@ -56,11 +56,22 @@ void give_names(std::vector<ValidatedRun>& runs) {
   }
 }
 
+std::string strategy_of(const RunSpec& spec) {
+  std::string text = to_string(spec.strategy);
+  if (spec.strategy == Strategy::pp) text += " " + spec.schedule;
+  if (spec.dp > 1) text += " x dp";
+  if (spec.dtype != Dtype::fp32) text += " " + to_string(spec.dtype);
+  const Program program = resolve(spec).program;
+  if (is_data_parallel(program)) return text;
+  return text + ", " + (program == Program::one_thread ? "one thread" : "transport " + to_string(spec.transport));
+}
+
 ValidatedRun validate_run(const std::string& path, const CostProfile& profile, RunResult measured) {
   if (!measured.measured) throw InputError(path, "a predicted run", "a run measured by pdl-run");
   ValidatedRun run;
   run.path = path;
   run.profile_name = profile.name;
+  run.group = strategy_of(measured.spec);
   try {
     run.predicted = predict(measured.spec, &profile, {.warn_where_host_bound = false});  // they have their own table
     run.host_share = *run.predicted.host_share;
@@ -86,18 +97,7 @@ double largest_by_size(const std::vector<double>& values) {
   return *std::max_element(values.begin(), values.end(), [](double a, double b) { return std::abs(a) < std::abs(b); });
 }
 
-std::string strategy_of(const ValidatedRun& run) {
-  const RunSpec& spec = run.measured.spec;
-  std::string text = to_string(spec.strategy);
-  if (spec.strategy == Strategy::pp) text += " " + spec.schedule;
-  if (spec.dp > 1) text += " x dp";
-  if (spec.dtype != Dtype::fp32) text += " " + to_string(spec.dtype);
-  const Program program = resolve(spec).program;
-  if (is_data_parallel(program)) return text;
-  return text + ", " + (program == Program::one_thread ? "one thread" : "transport " + to_string(spec.transport));
-}
-
-/// `group_of` -> errors of the runs that GPUs bound; nothing where all of them are of one group.
+/// `group_of` -> errors of the GPU-bound runs; nothing where all of them are of one group.
 void add_groups(const Validation& validation, std::string (*group_of)(const ValidatedRun&),
                 std::vector<ErrorsOfGroup>& groups) {
   std::map<std::string, std::vector<double>> errors;
@@ -157,15 +157,17 @@ ErrorSummary Validation::memory() const {
 
 std::vector<ErrorsOfGroup> Validation::step_time_by_group() const {
   std::vector<ErrorsOfGroup> groups;
-  add_groups(*this, strategy_of, groups);
+  add_groups(*this, [](const ValidatedRun& run) { return run.group; }, groups);
   add_groups(*this, [](const ValidatedRun& run) { return "profile " + run.profile_name; }, groups);
   return groups;
 }
 
-Validation validate_runs(const std::vector<std::string>& paths, const std::optional<std::string>& profile) {
+Validation validate_runs(const std::vector<std::string>& paths, const std::optional<std::string>& profile,
+                         const std::function<void(std::size_t done)>& progress) {
   std::map<std::string, CostProfile> profiles;
   Validation validation;
   for (const std::string& path : paths) {
+    if (progress) progress(validation.runs.size());
     if (std::count(paths.begin(), paths.end(), path) > 1) throw InputError(path, "the run given twice", "each once");
     RunResult measured = read_run(path);
     const std::string source = profile ? *profile : profile_beside(path);

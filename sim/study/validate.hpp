@@ -6,10 +6,11 @@
 // error = (predicted - measured median) / measured median. Worst first. A run is predicted from its settings and a
 // profile alone: nothing that was measured in the run enters.
 //
-// Runs that the host bounds (sim/predict/host_bound.hpp: what the prediction says, not what was measured) are counted
-// apart: their time depends on a processor and on what else it does. Tables: sim/report/validation_text.hpp.
+// Host-bound runs (sim/predict/host_bound.hpp: what the prediction says, not what was measured) are counted apart: their
+// time depends on a processor and on what else it does. Tables: sim/report/validation_document.hpp.
 #pragma once
 
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -23,6 +24,7 @@ struct ValidatedRun {
   std::string path;
   std::string name;  // in tables: of the file, and of its folder too where two runs of one profile are called the same
   std::string profile_name;
+  std::string group;  // by strategy: "pp 1f1b, transport copy"
   RunResult measured;
   RunResult predicted;
   double error_percent = 0;                  // of the step time
@@ -49,20 +51,22 @@ struct ErrorsOfGroup {
 };
 
 struct Validation {
-  /// Those that GPUs bound, then those that the host bounds; of each the worst error first.
+  /// The GPU-bound ones, then the host-bound ones; of each the worst error first.
   std::vector<ValidatedRun> runs;
 
   ErrorSummary step_time() const;  // of all runs
   ErrorSummary step_time(bool host_bound) const;
-  /// Of those that GPUs bound: by strategy, then by profile, where there are several of them.
+  /// Of the GPU-bound ones: by strategy, then by profile, where there are several of them.
   std::vector<ErrorsOfGroup> step_time_by_group() const;
   ErrorSummary memory() const;  // over all GPUs of all runs that say it
 };
 
 /// `profile`: a name or path for all runs; nothing: profile.json in the parent folder of each run's folder
 /// (data/<machine>/runs/x.json -> data/<machine>/profile.json). Throws InputError: a run that cannot be read or is not
-/// measured, no profile there; what predict() throws, with the run's path.
-Validation validate_runs(const std::vector<std::string>& paths, const std::optional<std::string>& profile);
+/// measured, no profile there; what predict() throws, with the run's path. `progress`: called before each run, with how
+/// many are done.
+Validation validate_runs(const std::vector<std::string>& paths, const std::optional<std::string>& profile,
+                         const std::function<void(std::size_t done)>& progress = {});
 
 nlohmann::ordered_json validation_json(const Validation& validation);
 

@@ -6,6 +6,7 @@
 #include "sim/io/printable_text.hpp"
 #include "sim/tool/commands.hpp"
 #include "sim/tool/flags.hpp"
+#include "sim/tool/program_texts.hpp"
 
 namespace {
 
@@ -33,6 +34,7 @@ void run_command_line(int argc, char** argv) {
   for (CLI::App* subcommand : app.get_subcommands([](const CLI::App*) { return true; })) {
     subcommand->set_version_flag("--version", pdl::version_text("pdl-sim"), "name and version");
   }
+  pdl::add_program_texts(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& help) {

@@ -56,12 +56,12 @@ bool OutputFlags::terminal_is_free(const std::vector<const OnceFlag*>& others) c
   return true;
 }
 
-void OutputFlags::show(const Document& document, const std::vector<const OnceFlag*>& others) const {
+void OutputFlags::show(const Document& document, const std::vector<const OnceFlag*>& others, bool quiet) const {
   if (json_ && json_->value()) write_json(*json_->value(), to_json(document));
   if (csv_ && csv_->value()) write_text(*csv_, to_csv(document));
   if (markdown_->value()) write_text(*markdown_, to_markdown(document));
   if (html_->value()) write_text(*html_, to_html(document));
-  if (terminal_is_free(others))
+  if (!quiet && terminal_is_free(others))
     std::cout << to_terminal(document, {.width = screen_width(), .all_warnings = warnings_->on()});
 }
 

@@ -34,8 +34,8 @@ class OutputFlags {
   /// None of the outputs is "-".
   bool terminal_is_free(const std::vector<const OnceFlag*>& others = {}) const;
 
-  /// Throws InputError if a file cannot be written.
-  void show(const Document& document, const std::vector<const OnceFlag*>& others = {}) const;
+  /// `quiet`: not on the terminal. Throws InputError if a file cannot be written.
+  void show(const Document& document, const std::vector<const OnceFlag*>& others = {}, bool quiet = false) const;
 
  private:
   std::vector<const OnceFlag*> given(const std::vector<const OnceFlag*>& others) const;

@@ -1,23 +1,19 @@
 // pdl-sim schedules: what each schedule is, needs and costs in closed form.
 //
-//   schedule        stages a GPU     micro-batches       idle time of a GPU      live activations
-//   ---------------------------------------------------------------------------------------------
+//   schedule        stages a GPU     micro-batches       idle time of a GPU      in-flight micro-batches
+//   ----------------------------------------------------------------------------------------------------
 //   interleaved     V, usually 2     a multiple of ...   (P-1) (F+B+W) / V       min(M, G + (2P-1-G)/V)
 //
 // Everything shown is of the table in sim/spec/schedule.cpp.
-#include <algorithm>
-#include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "sim/io/output_file.hpp"
-#include "sim/report/text_table.hpp"
 #include "sim/spec/run_spec.hpp"
 #include "sim/spec/schedule.hpp"
 #include "sim/tool/commands.hpp"
 #include "sim/tool/flags.hpp"
-#include "sim/tool/screen.hpp"
+#include "sim/tool/output_flags.hpp"
 
 namespace pdl {
 namespace {
@@ -37,59 +33,50 @@ std::string chunks_text(const Schedule& schedule) {
   return schedule.least_chunks == schedule.most_chunks ? usual : "V, usually " + usual;
 }
 
-/// A row of cells as the rows of its lines: `widths[c]` columns of cell c at most, 0: as it is.
-std::vector<std::vector<std::string>> wrapped(const std::vector<std::string>& cells,
-                                              const std::vector<std::size_t>& widths) {
-  std::vector<std::vector<std::string>> rows;
-  for (std::size_t c = 0; c < cells.size(); ++c) {
-    std::istringstream lines(widths[c] == 0 ? cells[c] : wrap(cells[c], widths[c]));
-    std::string line;
-    for (std::size_t r = 0; std::getline(lines, line); ++r) {
-      if (r == rows.size()) rows.emplace_back(cells.size());
-      rows[r][c] = line;
-    }
+Table costs_table() {
+  Table table{.name = "schedules",
+              .columns = {{"schedule", "schedule", "", "", Align::left},
+                          {"chunks", "stages a GPU", "", "", Align::left},
+                          {"microbatches", "micro-batches", "", "", Align::left, true},
+                          {"bubble", "idle time of a GPU", "", "of equal stages, without transfers", Align::left, true},
+                          {"in_flight_microbatches", "in-flight micro-batches", "",
+                           "the most on one GPU; one is what a P-th part of the model keeps for a micro-batch",
+                           Align::left, true}}};
+  for (const Schedule& s : schedules()) {
+    table.rows.push_back(
+        {std::string(s.name), chunks_text(s), microbatch_rule(s), std::string(s.bubble), std::string(s.memory)});
   }
-  return rows;
+  return table;
 }
 
-std::string table_text(const std::vector<std::string>& titles, const std::vector<std::size_t>& widths,
-                       std::vector<std::string> (*cells)(const Schedule&)) {
-  TextTable table;
-  for (const std::string& title : titles) table.columns.push_back({title, "", Align::left});
-  for (const Schedule& schedule : schedules()) {
-    for (auto& row : wrapped(cells(schedule), widths)) table.rows.push_back(std::move(row));
-  }
-  return to_text(table);
+Table sources_table() {
+  Table table{.name = "sources",
+              .columns = {{"schedule", "schedule", "", "", Align::left},
+                          {"operations", "sequence of operations", "", "", Align::left, true},
+                          {"source", "source", "", "", Align::left, true}}};
+  for (const Schedule& s : schedules())
+    table.rows.push_back({std::string(s.name), std::string(s.summary), std::string(s.source)});
+  return table;
 }
 
-std::string schedules_text(std::size_t width) {
-  // What is left beside the other columns.
-  const std::size_t wide = std::clamp<std::size_t>(width, 80, 120);
-  const std::string costs =
-      table_text({"schedule", "stages a GPU", "micro-batches", "idle time of a GPU", "live activations"},
-                 {0, 0, wide / 4, wide - wide / 4 - 56, 20}, [](const Schedule& s) {
-                   return std::vector<std::string>{std::string(s.name), chunks_text(s), microbatch_rule(s),
-                                                   std::string(s.bubble), std::string(s.memory)};
-                 });
-  const std::string orders = table_text(
-      {"schedule", "order of operations", "source"}, {0, (wide - 18) / 2, (wide - 18) / 2}, [](const Schedule& s) {
-        return std::vector<std::string>{std::string(s.name), std::string(s.summary), std::string(s.source)};
-      });
+Document schedules_document() {
   std::string one_thread;
   for (const Schedule& s : schedules()) {
     if (s.same_on_every_worker) one_thread += (one_thread.empty() ? "" : ", ") + std::string(s.name);
   }
-  return costs + "\n" +
-         wrap(
-             "P GPUs, M micro-batches, V stages a GPU (--chunks), G micro-batches a group (P where M is a multiple of "
-             "P); F, B, W: time of a forward, an input gradient and a weight gradient of one micro-batch on all stages "
-             "of a GPU (V times --tf, ...). Idle time: equal stages, no transfers. Live activations: the most on one "
-             "GPU, in activations of the P-th part of the model for one micro-batch.",
-             width) +
-         "\n" + orders + "\n" +
-         wrap("The same order on every GPU, so that --workers one can run it: " + one_thread + ".", width) +
-         wrap("--schedule FILE.csv takes an order in PyTorch's format; --schedule auto searches for the fastest one.",
-              width);
+  Document document{.title = "schedules"};
+  document.add(costs_table());
+  document.add(
+      Paragraph{"P GPUs, M micro-batches, V stages a GPU (--chunks), G micro-batches a group (P where M is a multiple "
+                "of P); F, B, "
+                "W: time of a forward, an input gradient and a weight gradient of one micro-batch on all stages of a "
+                "GPU (V times "
+                "--tf, ...)."});
+  document.add(sources_table());
+  document.add(Paragraph{"The same sequence on every GPU, so that --workers one can run it: " + one_thread + "."});
+  document.add(Paragraph{
+      "--schedule FILE.csv takes a schedule in PyTorch's format; --schedule auto searches for the fastest one."});
+  return document;
 }
 
 nlohmann::ordered_json schedules_json() {
@@ -118,12 +105,18 @@ void add_schedules(CLI::App& app) {
   CLI::App* command =
       app.add_subcommand("schedules", "the schedules there are: what each needs, its bubble, its memory");
   command->footer("Example: pdl-sim schedules");
-  auto json = std::make_shared<OnceFlag>(*command, "--json", "FILE|-",
-                                         "write the table as JSON; -: to standard output, without the table");
-  command->callback([json] {
-    const auto path = json->value();
-    if (path) write_json(*path, schedules_json());
-    if (path != "-") std::cout << schedules_text(screen_width());
+  struct Outputs {
+    explicit Outputs(CLI::App& app)
+        : json(app, "--json", "FILE|-", "write the table as JSON; -: to standard output, without the table"),
+          documents(app, {.json = false}) {}
+    OnceFlag json;
+    OutputFlags documents;
+  };
+  auto outputs = std::make_shared<Outputs>(*command);
+  command->callback([outputs] {
+    outputs->documents.check({&outputs->json});
+    if (const auto path = outputs->json.value()) write_json(*path, schedules_json());
+    outputs->documents.show(schedules_document(), {&outputs->json});
   });
 }
 

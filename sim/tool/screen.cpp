@@ -36,8 +36,8 @@ bool screen_has_color() {
   return isatty(STDOUT_FILENO) && !dumb && !std::getenv("NO_COLOR");
 }
 
-ViewStyle screen_style(bool with_gantt) {
-  ViewStyle style;
+RunStyle screen_style(bool with_gantt) {
+  RunStyle style;
   style.with_gantt = with_gantt;
   style.gantt.width = screen_width();
   style.gantt.color = screen_has_color();

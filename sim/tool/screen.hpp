@@ -1,7 +1,7 @@
 // What the terminal is like: its width, and whether it shows colours.
 #pragma once
 
-#include "sim/report/terminal.hpp"
+#include "sim/report/run_document.hpp"
 
 namespace pdl {
 
@@ -11,6 +11,6 @@ std::size_t screen_width();
 /// On a terminal that is not "dumb", unless NO_COLOR is set.
 bool screen_has_color();
 
-ViewStyle screen_style(bool with_gantt);
+RunStyle screen_style(bool with_gantt);
 
 }  // namespace pdl

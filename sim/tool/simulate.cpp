@@ -6,10 +6,14 @@
 #include "sim/io/output_file.hpp"
 #include "sim/io/words.hpp"
 #include "sim/predict/predict.hpp"
-#include "sim/report/terminal.hpp"
+#include "sim/predict/what_if.hpp"
+#include "sim/report/progress_bar.hpp"
+#include "sim/report/run_document.hpp"
+#include "sim/report/trace.hpp"
 #include "sim/run/run_json.hpp"
 #include "sim/tool/commands.hpp"
 #include "sim/tool/flags.hpp"
+#include "sim/tool/output_flags.hpp"
 #include "sim/tool/screen.hpp"
 
 namespace pdl {
@@ -17,8 +21,12 @@ namespace {
 
 struct SimulateFlags {
   std::unique_ptr<SettingFlags> settings;
-  std::unique_ptr<OnceFlag> profile, json, schedule_csv, memory;
-  std::unique_ptr<Switch> gantt, no_gantt;
+  std::unique_ptr<OnceFlag> profile, json, trace, schedule_csv, memory;
+  std::unique_ptr<Switch> explain, gantt, no_gantt;
+  std::unique_ptr<OutputFlags> outputs;
+
+  /// Outputs that are not of the document.
+  std::vector<const OnceFlag*> files() const { return {json.get(), trace.get(), schedule_csv.get()}; }
 };
 
 std::optional<std::int64_t> memory_limit(const SimulateFlags& flags) {
@@ -26,11 +34,23 @@ std::optional<std::int64_t> memory_limit(const SimulateFlags& flags) {
   return text ? std::optional(parse_bytes("--memory", *text)) : std::nullopt;
 }
 
-RunResult predict_as_asked(const SimulateFlags& flags) {
+struct Prediction {
+  std::shared_ptr<const RunResult> run;
+  std::optional<Explanation> explanation;
+};
+
+Prediction predict_as_asked(const SimulateFlags& flags) {
   const RunSpec spec = parse_run_spec(flags.settings->given());
   const auto costs =
       choose_costs(spec.synthetic.has_value(), flags.profile->value(), [&] { return std::vector{spec}; });
-  return predict(spec, costs ? &*costs : nullptr, {.memory_limit_bytes = memory_limit(flags)});
+  const CostProfile* profile = costs ? &*costs : nullptr;
+  ProgressBar bar;
+  bar.show(spec.schedule == kAutoSchedule ? "searching for a schedule" : "predicting");
+  Prediction prediction;
+  prediction.run =
+      std::make_shared<const RunResult>(predict(spec, profile, {.memory_limit_bytes = memory_limit(flags)}));
+  if (flags.explain->on()) prediction.explanation = explain_prediction(*prediction.run, profile);
+  return prediction;
 }
 
 /// The file that was read, blank cells where they were, or the order of the schedule.
@@ -42,21 +62,22 @@ void write_schedule(const RunSpec& spec, const std::string& path) {
 void simulate(const SimulateFlags& flags) {
   const bool gantt = flags.gantt->on(), no_gantt = flags.no_gantt->on();
   if (gantt && no_gantt) throw InputError("--gantt", "--no-gantt beside it", "one of the two");
-  const auto json = flags.json->value();
-  const RunResult run = predict_as_asked(flags);
-  const auto schedule_csv = flags.schedule_csv->value();
-  if (schedule_csv == "-" && json == "-")
-    throw InputError("--schedule-csv", "- beside --json -", "one of them to standard output");
-  if (json && json == schedule_csv)
-    throw InputError("--schedule-csv", *schedule_csv + ", the file of --json too", "a file of its own");
-  if (json) write_run(run, *json);
+  flags.outputs->check(flags.files());
+  const Prediction prediction = predict_as_asked(flags);
+  const RunResult& run = *prediction.run;
+  const Explanation* explanation = prediction.explanation ? &*prediction.explanation : nullptr;
+  const auto json = flags.json->value(), schedule_csv = flags.schedule_csv->value();
+  if (json) write_run(run, *json, explanation);
+  if (const auto trace = flags.trace->value()) write_trace(*trace, traced_runs(run));
   if (schedule_csv) write_schedule(run.spec, *schedule_csv);
   if (schedule_csv && steps_overlap(run.spec)) {
     std::cerr << "pdl-sim: the schedule's steps overlap, which a CSV file cannot say: read it with --overlap-steps 1\n";
   }
-  // Where the JSON takes the standard output, a chart that was asked for goes to the other one.
-  if (json != "-" && schedule_csv != "-") std::cout << terminal_view(run, screen_style(!no_gantt));
-  if (json == "-" && gantt) std::cerr << terminal_view(run, screen_style(true));
+  const Document document = run_document(prediction.run, screen_style(!no_gantt), explanation);
+  flags.outputs->show(document, flags.files());
+  // Where another output takes the standard output, a chart that was asked for goes to standard error.
+  if (gantt && !flags.outputs->terminal_is_free(flags.files()))
+    std::cerr << to_terminal(document, {.width = screen_width()});
 }
 
 }  // namespace
@@ -69,11 +90,17 @@ void add_simulate(CLI::App& app) {
                                               "measured what this needs; see `pdl-sim profiles`)");
   flags->json = std::make_unique<OnceFlag>(app, "--json", "FILE|-",
                                            "write the run as JSON; -: to standard output, without tables");
+  flags->trace = std::make_unique<OnceFlag>(
+      app, "--trace", "FILE|-", "write the step as a trace that Perfetto opens (ui.perfetto.dev): spans, memory");
   flags->schedule_csv =
       std::make_unique<OnceFlag>(app, "--schedule-csv", "FILE|-",
                                  "write the schedule in PyTorch's format, a row a GPU; --schedule FILE.csv reads it");
   flags->memory = std::make_unique<OnceFlag>(
       app, "--memory", "SIZE", "the most that a GPU may need, such as 40GiB (default: what the card has)");
+  flags->explain = std::make_unique<Switch>(app, "--explain",
+                                            "where the step goes: its parts, the critical path, and what it would "
+                                            "take without each cost");
+  flags->outputs = std::make_unique<OutputFlags>(app, OutputFlags::Kinds{.json = false});
   flags->gantt =
       std::make_unique<Switch>(app, "--gantt", "chart of the step (as usual; with --json -, to standard error)");
   flags->no_gantt = std::make_unique<Switch>(app, "--no-gantt", "tables only");

@@ -3,7 +3,6 @@
 #include "sim/study/sweep_values.hpp"
 
 #include <algorithm>
-#include <iostream>
 #include <memory>
 #include <thread>
 
@@ -12,11 +11,11 @@
 #include "sim/io/output_file.hpp"
 #include "sim/io/words.hpp"
 #include "sim/report/progress_bar.hpp"
-#include "sim/report/sweep_text.hpp"
+#include "sim/report/sweep_document.hpp"
 #include "sim/spec/settings.hpp"
 #include "sim/tool/commands.hpp"
 #include "sim/tool/flags.hpp"
-#include "sim/tool/screen.hpp"
+#include "sim/tool/output_flags.hpp"
 
 namespace pdl {
 namespace {
@@ -35,8 +34,10 @@ struct SweepFlags {
                 "where the GPUs vary: the global batch is held, or the batch of a GPU, and --batch is that of the "
                 "fewest GPUs (default strong)"),
         threads(app, "--threads", "N", "configurations at a time (default: one a core)"),
+        outputs(app, {.json = false, .csv = false}),
         settings(app, ",...") {}
   OnceFlag profile, memory, json, csv, scaling, threads;
+  OutputFlags outputs;
   SettingFlags settings;
 };
 
@@ -73,9 +74,8 @@ SweepOptions options_of(const SweepFlags& flags) {
 
 void sweep_as_asked(const SweepFlags& flags) {
   const auto json = flags.json.value(), csv = flags.csv.value();
-  if (json == "-" && csv == "-") throw InputError("--csv", "- beside --json -", "one of them in a file");
-  if (json && json != "-" && json == csv)
-    throw InputError("--csv", *csv + ", the file of --json too", "a file of its own");
+  const std::vector<const OnceFlag*> others = {&flags.json, &flags.csv};
+  flags.outputs.check(others);
   const std::vector<SettingValue> given = flags.settings.given();
   SweepOptions options = options_of(flags);
   const std::optional<CostProfile> costs = costs_of_sweep(given, options, flags.profile.value());
@@ -90,7 +90,7 @@ void sweep_as_asked(const SweepFlags& flags) {
   }
   if (json) write_json(*json, sweep_json(sweep));
   if (csv) write_output(*csv, [&](std::ostream& out) { out << sweep_csv(sweep); });
-  if (json != "-" && csv != "-") std::cout << sweep_text(sweep, screen_width());
+  flags.outputs.show(sweep_document(sweep), others);
   if (!sweep.fastest()) refuse_all(sweep);
 }
 

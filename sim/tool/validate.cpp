@@ -1,14 +1,15 @@
 // pdl-sim validate RUN.json...
 #include "sim/study/validate.hpp"
 
-#include <iostream>
 #include <memory>
 
 #include "sim/io/error.hpp"
 #include "sim/io/output_file.hpp"
-#include "sim/report/validation_text.hpp"
+#include "sim/report/progress_bar.hpp"
+#include "sim/report/validation_document.hpp"
 #include "sim/tool/commands.hpp"
 #include "sim/tool/flags.hpp"
+#include "sim/tool/output_flags.hpp"
 
 namespace pdl {
 namespace {
@@ -18,23 +19,28 @@ struct ValidateFlags {
       : profile(app, "--profile", "NAME|FILE",
                 "one profile for all runs (default: profile.json in the folder above each run's)"),
         json(app, "--json", "FILE|-", "write the table as JSON; -: to standard output, without the table"),
-        markdown(app, "--markdown", "the table as markdown") {
+        outputs(app, {.json = false}) {
     app.add_option("runs", runs, "runs measured by pdl-run")->type_name("RUN.json...");
   }
   std::vector<std::string> runs;
   OnceFlag profile, json;
-  Switch markdown;
+  OutputFlags outputs;
 };
+
+Validation validate_with_progress(const ValidateFlags& flags) {
+  ProgressBar bar;
+  return validate_runs(flags.runs, flags.profile.value(), [&](std::size_t done) {
+    bar.show(static_cast<double>(done) / static_cast<double>(flags.runs.size()),
+             std::to_string(done) + " of " + std::to_string(flags.runs.size()) + " runs");
+  });
+}
 
 void validate_as_asked(const ValidateFlags& flags) {
   if (flags.runs.empty()) throw InputError("validate", "no run", "one or more files: RUN.json...");
-  const auto json = flags.json.value();
-  const bool markdown = flags.markdown.on();
-  const Validation validation = validate_runs(flags.runs, flags.profile.value());
-  if (json) {
-    write_json(*json, validation_json(validation));
-  }
-  if (json != "-") std::cout << (markdown ? validation_markdown(validation) : validation_text(validation));
+  flags.outputs.check({&flags.json});
+  const Validation validation = validate_with_progress(flags);
+  if (const auto json = flags.json.value()) write_json(*json, validation_json(validation));
+  flags.outputs.show(validation_document(validation), {&flags.json});
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 
 #include "runtime/trace/span_recorder.hpp"
 #include "sim/io/error.hpp"
+#include "sim/run/measured_facts.hpp"
 #include "sim/run/run_json.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/specs.hpp"
@@ -88,6 +89,9 @@ TEST_CASE("Warm-up is dropped, the timeline is that of the middle recorded step"
   CHECK(run.extra["recording"]["overhead_fraction"].get<double>() == Approx(70.0 / 30 - 1).epsilon(0.2));
   CHECK(run.environment["command"] == "pdl-run --gpus 2");
   CHECK(run.peak_memory_bytes.empty());
+  const MeasuredFacts facts = measured_facts(run);
+  REQUIRE(facts.process_peak_memory_bytes.size() == 1);
+  CHECK(facts.process_peak_memory_bytes[0] > 10 << 20);  // LibTorch alone is more
   CHECK(run_from_json(to_json(run), "run").step_time.median_ms == Approx(run.step_time.median_ms));
 }
 

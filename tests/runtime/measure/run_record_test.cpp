@@ -21,6 +21,7 @@ RunRecord record_of(int worker) {
   record.recorded[0].tasks.clock_uncertainty_us = 1 + worker;
   record.losses = {0.25 + worker, 0.125};
   record.peak_memory_bytes = {1000 + worker};
+  record.process_peak_memory_bytes = {5000 + worker};
   record.cards = {"card " + std::to_string(worker)};
   record.gpus = {{{"power_w", 200.5 + worker}, {"sm_clock_mhz", 1500 + worker}}};
   return record;
@@ -36,6 +37,7 @@ TEST_CASE("Records of two processes are joined: tasks and devices of both, sums 
                            R"([{"power_w": 200.5, "sm_clock_mhz": 1500}, {"power_w": 201.5, "sm_clock_mhz": 1501}])"));
   CHECK(joined.cards == std::vector<std::string>{"card 0", "card 1"});
   CHECK(joined.peak_memory_bytes == std::vector<std::int64_t>{1000, 1001});
+  CHECK(joined.process_peak_memory_bytes == std::vector<std::int64_t>{5000, 5001});
   CHECK(joined.losses == std::vector<double>{1.5, 0.25});
   CHECK(joined.steps[0].begin_ns == 30);
   CHECK(joined.steps[0].end_ns == 140);

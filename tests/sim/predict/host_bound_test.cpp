@@ -3,7 +3,7 @@
 #include "sim/predict/host_bound.hpp"
 
 #include "sim/predict/predict.hpp"
-#include "sim/report/validation_text.hpp"
+#include "sim/report/validation_document.hpp"
 #include "sim/run/run_json.hpp"
 #include "sim/run/run_name.hpp"
 #include "sim/study/validate.hpp"
@@ -102,7 +102,7 @@ TEST_CASE("Sleeps are not the host's issue: they stay") {
   CHECK(priced.step_overhead_ns == 0);
 }
 
-TEST_CASE("Validation: runs that the host bounds have a table and a summary of their own") {
+TEST_CASE("Validation: host-bound runs have a table and a summary of their own") {
   const TemporaryFolder folder;
   const CostProfile profile = with_overhead(200'000);
   save_profile(profile, folder.write("tiny/profile.json", ""));
@@ -122,15 +122,23 @@ TEST_CASE("Validation: runs that the host bounds have a table and a summary of t
   CHECK(validation.step_time(false).mean == Approx(1.5));
   CHECK(validation.step_time(true).max == Approx(100));
   CHECK(validation.step_time().runs == 3);
-  const std::string text = validation_text(validation);
-  CHECK(text.find("bound by the host") > text.find("mlp32x64"));
-  CHECK(text.find("bound by the host") < text.find("mlp1x64"));
-  CHECK_THAT(text, ContainsSubstring("% of step  % of median"));
-  CHECK_THAT(text, ContainsSubstring(
-                       "+100.00          0.00         27         20.0"));  // host 27 %, p25 to p75 20 % of the median
-  CHECK_THAT(text, ContainsSubstring("all that GPUs bound       step time"));
-  CHECK_THAT(validation_markdown(validation),
-             ContainsSubstring("| all that the host bounds | step time | 1 | 100.00 | 100.00 | 100.00 |"));
+  const Document document = validation_document(validation);
+  const std::string text = to_terminal(document, {.width = 200});
+  CHECK(text.find("Host-bound runs") > text.find("mlp32x64"));
+  CHECK(text.find("Host-bound runs") < text.find("mlp1x64"));
+  CHECK_THAT(text, ContainsSubstring("memory error (%)  host share (%)  spread (%)"));
+  CHECK_THAT(text,
+             ContainsSubstring(
+                 "+100.00              0.00              27        20.0"));  // host 27 %, p25 to p75 20 % of the median
+  CHECK_THAT(text, ContainsSubstring("all GPU-bound runs   step time"));
+  CHECK_THAT(to_markdown(document),
+             ContainsSubstring("| all host-bound runs | step time | 1 | 100.00 | 100.00 | 100.00 |"));
+  const auto* chart = std::get_if<ChartFigure>(&document.blocks[3]);
+  REQUIRE(chart);
+  REQUIRE(chart->series.size() == 2);  // one strategy, and what is host-bound
+  CHECK(chart->series[0].name == "host-bound");
+  CHECK(chart->series[0].y == std::vector<double>{validation.runs[2].error_percent});
+  CHECK(chart->series[1].x.size() == 2);
   const nlohmann::ordered_json json = validation_json(validation);
   CHECK(json["gpu_bound_step_time_error"]["values"] == 2);
   CHECK(json["host_bound_step_time_error"]["values"] == 1);

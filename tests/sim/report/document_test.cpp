@@ -49,6 +49,33 @@ TEST_CASE("a table that fits no terminal has each of its columns all the same") 
   }
 }
 
+TEST_CASE("cells of sentences are broken into lines where that makes the table fit") {
+  const Table table{.name = "t",
+                    .columns = {{"name", "name", "", "", Align::left},
+                                {"what", "what it is", "", "", Align::left, true},
+                                {"why", "why", "", "", Align::left, true}},
+                    .rows = {{"gpipe", "all forwards, then all backwards", "simple"}, {"1f1b", "in turn", "-"}}};
+  CHECK(to_terminal(table, 50) ==
+        "name   what it is                        why\n"
+        "-----------------------------------------------\n"
+        "gpipe  all forwards, then all backwards  simple\n"
+        "1f1b   in turn                           -\n");
+  CHECK(to_terminal(table, 34) ==
+        "name   what it is           why\n"
+        "----------------------------------\n"
+        "gpipe  all forwards, then   simple\n"
+        "       all backwards\n"
+        "1f1b   in turn              -\n");
+}
+
+TEST_CASE("a minor warning is shown with all warnings only") {
+  Document document;
+  document.add(Warning{.text = "hardly anything", .minor = true});
+  document.add(Warning{.text = "much"});
+  CHECK(to_terminal(document, {}) == "warning: much\n");
+  CHECK(to_terminal(document, {.all_warnings = true}) == "warning: hardly anything\nwarning: much\n");
+}
+
 TEST_CASE("UTF-8 takes a column a character") {
   const Table table{.name = "t", .columns = {{"a", "Größe"}, {"b", "b"}}, .rows = {{"1", "2"}}};
   CHECK(to_terminal(table, 80) ==

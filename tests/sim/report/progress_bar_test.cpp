@@ -1,5 +1,6 @@
 #include "sim/report/progress_bar.hpp"
 
+#include <pty.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -33,6 +34,40 @@ TEST_CASE("the time that is left, if the rest goes as what is done") {
   CHECK(time_left(0, 0.01, seconds(9)) == "");  // too early to say
   CHECK(time_left(0, 0.5, seconds(0.9)) == "");
   CHECK(time_left(0, std::numeric_limits<double>::quiet_NaN(), seconds(9)) == "");
+}
+
+TEST_CASE("where how far it is is not known, the time that it has taken") {
+  CHECK(progress_line(std::chrono::milliseconds(12900), "reading a.json", 80) == "[ 12 s ]  reading a.json");
+  CHECK(progress_line(std::chrono::seconds(1), "much too long", 12) == "[ 1 s ]  muc");
+}
+
+TEST_CASE("on a terminal: nothing in the first half second, then the last that was shown, and nothing is left") {
+  int master = -1, terminal = -1;
+  if (openpty(&master, &terminal, nullptr, nullptr, nullptr) != 0) {
+    WARN("test skipped: no pseudo-terminal here");
+    return;
+  }
+  const int kept = dup(STDERR_FILENO);
+  dup2(terminal, STDERR_FILENO);
+  {
+    ProgressBar bar;
+    bar.show(0.5, "half");
+  }  // done at once
+  {
+    ProgressBar bar;
+    bar.show("reading a.json");
+    bar.show(0.5, "half");
+    std::this_thread::sleep_for(std::chrono::milliseconds(1000));
+  }
+  dup2(kept, STDERR_FILENO);
+  close(kept);
+  close(terminal);
+  std::string text;
+  char part[256];
+  for (ssize_t count = 0; (count = read(master, part, sizeof part)) > 0;)
+    text.append(part, static_cast<std::size_t>(count));
+  close(master);
+  CHECK(text == "\r[############............]  50 %  half\033[K\r\033[K");
 }
 
 TEST_CASE("without a terminal: a line now and then, also where nothing gets on") {

@@ -2,13 +2,17 @@
 #include "sim/study/sweep.hpp"
 
 #include "sim/io/error.hpp"
-#include "sim/report/sweep_text.hpp"
+#include "sim/report/sweep_document.hpp"
 #include "sim/study/sweep_values.hpp"
 #include "tests/support/catch.hpp"
 
 using namespace pdl;
 
 namespace {
+
+std::string shown(const Sweep& sweep, std::size_t width) {
+  return to_terminal(sweep_document(sweep), {.width = width, .all_warnings = true});
+}
 
 std::vector<SettingValue> words(const std::string& text) {
   std::istringstream in(text);
@@ -42,10 +46,13 @@ TEST_CASE("Strong scaling: the batch is held, each row against the fewest GPUs",
     CHECK(row.scaling->speedup == Approx(12.0 / 14));
     CHECK(row.scaling->efficiency == Approx(12.0 / 14 / (r == 1 ? 2 : 4)));
   }
-  const std::string text = sweep_text(sweep, 200);
-  CHECK_THAT(text, ContainsSubstring("throughput  speed-up  efficiency  exposed"));
-  CHECK_THAT(text, ContainsSubstring("  2     2     14.000        4571      0.86        42.9     14.3"));
-  CHECK_THAT(text, ContainsSubstring("scaling: strong: the global batch is held (64 samples), more GPUs share it"));
+  const std::string text = shown(sweep, 200);
+  CHECK_THAT(text, ContainsSubstring("throughput (samples/s)  speedup  efficiency (%)  exposed communication (%)"));
+  CHECK_THAT(
+      text,
+      ContainsSubstring(
+          "  2     2          14.000                    4571     0.86            42.9                       14.3"));
+  CHECK_THAT(text, ContainsSubstring("Strong scaling: the global batch is held (64 samples) and shared by more GPUs."));
 }
 
 TEST_CASE("Weak scaling: the batch of a GPU is held, speed-up is that of the throughput", "[data_parallel]") {
@@ -62,9 +69,10 @@ TEST_CASE("Weak scaling: the batch of a GPU is held, speed-up is that of the thr
   CHECK(sweep.rows[2].scaling->speedup == Approx(4));
   CHECK(sweep.rows[2].scaling->efficiency == Approx(1));
   CHECK(sweep.fastest() == 2);  // the most samples a second; the steps are equally long
-  const std::string text = sweep_text(sweep, 200);
-  CHECK_THAT(text, ContainsSubstring(
-                       "scaling: weak: the batch of a GPU is held (32 samples), the global batch grows with the GPUs"));
+  const std::string text = shown(sweep, 200);
+  CHECK_THAT(text,
+             ContainsSubstring(
+                 "Weak scaling: the batch of a GPU is held (32 samples) and the global batch grows with the GPUs."));
   CHECK_THAT(text, ContainsSubstring("row  batch  gpus  step time"));
   CHECK_THAT(text, ContainsSubstring("Most samples/s: gpus 8, "));
   CHECK(sweep_json(sweep)["scaling"] == "weak");
@@ -88,8 +96,8 @@ TEST_CASE("Rows are compared with the fewest GPUs of the same other settings", "
       }
     }
   }
-  CHECK_THAT(sweep_text(sweep, 200),
-             ContainsSubstring("the global batch is held, more GPUs"));  // of two batches none is named
+  CHECK_THAT(shown(sweep, 200),
+             ContainsSubstring("the global batch is held and shared by more GPUs"));  // of two batches none is named
 }
 
 TEST_CASE("A row that cannot run is no base: the fewest GPUs that can are", "[data_parallel]") {

@@ -1,13 +1,17 @@
 // Which rows of a sweep are compared with which, where the GPUs vary; what stands where there is nothing to compare
 // with.
 #include "sim/io/error.hpp"
-#include "sim/report/sweep_text.hpp"
+#include "sim/report/sweep_document.hpp"
 #include "sim/study/sweep.hpp"
 #include "tests/support/catch.hpp"
 
 using namespace pdl;
 
 namespace {
+
+std::string shown(const Sweep& sweep, std::size_t width) {
+  return to_terminal(sweep_document(sweep), {.width = width, .all_warnings = true});
+}
 
 /// Pipelines of 2: a step of one replica has no exchange of gradients, of more it has. "words" as on the command line.
 Sweep scaling(const std::string& words, std::optional<Scaling> asked = std::nullopt) {
@@ -61,7 +65,7 @@ TEST_CASE("longer pipelines follow from the GPUs where the replicas are held, wh
 TEST_CASE("one GPU is its own base, and several that have nothing to be compared with have no speed-up") {
   CHECK(speedups(scaling("strategy single,ddp gpus 1,2 microbatches 1")) == "1: 1.0000, 1: 1.0000, 2: 0.6000");
   const Sweep sweep = scaling("strategy ddp,dp gpus 2,128");  // ddp on 128 GPUs lacks samples
-  const std::string text = sweep_text(sweep, 1000);
+  const std::string text = shown(sweep, 1000);
   CHECK_THAT(text, ContainsSubstring("        -           -"));
   CHECK_THAT(text, ContainsSubstring("-: there is no other row with otherwise equal settings"));
   const nlohmann::ordered_json alone = sweep_json(sweep)["rows"][0];
@@ -69,7 +73,7 @@ TEST_CASE("one GPU is its own base, and several that have nothing to be compared
     REQUIRE(alone.contains(key));
     CHECK(alone[key].is_null());
   }
-  CHECK(sweep_text(scaling("strategy ddp gpus 1,2"), 1000).find("-: there is no other row") == std::string::npos);
+  CHECK(shown(scaling("strategy ddp gpus 1,2"), 1000).find("-: there is no other row") == std::string::npos);
 }
 
 TEST_CASE("a micro-batch is the unit of work of synthetic costs: rows with more of them do other work") {
@@ -83,9 +87,9 @@ TEST_CASE("a micro-batch is the unit of work of synthetic costs: rows with more 
 TEST_CASE("costs of a micro-batch do not shrink with its share of a held batch: it is said") {
   const std::string said = "more GPUs do not make them shorter";
   const Sweep strong = scaling("strategy ddp gpus 1,2");
-  CHECK_THAT(sweep_text(strong, 1000),
-             ContainsSubstring("warning (row 1, row 2): synthetic costs are those of a stage and micro-batch"));
+  CHECK_THAT(shown(strong, 1000),
+             ContainsSubstring("warning (rows 1, 2): synthetic costs are those of a stage and micro-batch"));
   CHECK_THAT(sweep_json(strong)["rows"][1]["warnings"].dump(), ContainsSubstring(said));
-  CHECK(sweep_text(scaling("strategy ddp gpus 1,2", Scaling::weak), 1000).find(said) == std::string::npos);
-  CHECK(sweep_text(scaling("strategy ddp gpus 2"), 1000).find(said) == std::string::npos);
+  CHECK(shown(scaling("strategy ddp gpus 1,2", Scaling::weak), 1000).find(said) == std::string::npos);
+  CHECK(shown(scaling("strategy ddp gpus 2"), 1000).find(said) == std::string::npos);
 }

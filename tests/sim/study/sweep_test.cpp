@@ -3,13 +3,17 @@
 #include "sim/study/sweep_values.hpp"
 
 #include "sim/io/error.hpp"
-#include "sim/report/sweep_text.hpp"
+#include "sim/report/sweep_document.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/tiny_profile.hpp"
 
 using namespace pdl;
 
 namespace {
+
+std::string shown(const Sweep& sweep, std::size_t width) {
+  return to_terminal(sweep_document(sweep), {.width = width, .all_warnings = true});
+}
 
 std::string values(const std::string& name, const std::string& text) {
   std::string all;
@@ -133,7 +137,7 @@ TEST_CASE("rows whose steps differ in samples are compared by samples a second, 
   const Sweep batches = textbook("batch 64,256 microbatches 4 gpus 4");
   CHECK_FALSE(batches.same_samples());
   CHECK(batches.fastest() == 1);  // the same step, four times the samples
-  const std::string text = sweep_text(batches, 120);
+  const std::string text = shown(batches, 120);
   CHECK_THAT(text, ContainsSubstring("throughput"));
   CHECK_THAT(text, ContainsSubstring("Most samples/s: batch 256"));
   // The winner has the same step as the other, or a longer one: it is not the fastest.
@@ -141,7 +145,7 @@ TEST_CASE("rows whose steps differ in samples are compared by samples a second, 
   CHECK_THAT(text, !ContainsSubstring("fastest"));
   const Sweep rounds = textbook("accum 1,4 batch 64 microbatches 4 gpus 4");
   CHECK_FALSE(rounds.same_samples());
-  CHECK_THAT(sweep_text(rounds, 120), !ContainsSubstring("Fastest"));
+  CHECK_THAT(shown(rounds, 120), !ContainsSubstring("Fastest"));
   CHECK(textbook("schedule gpipe,1f1b batch 64 microbatches 4 gpus 4").same_samples());
 }
 
@@ -152,7 +156,7 @@ TEST_CASE("what cannot run is a row with its reason") {
   CHECK(sweep.rows[0].exit_code == kExitInput);
   CHECK_THAT(sweep.rows[0].refusal, ContainsSubstring("9 micro-batches on 4 GPUs, 2 groups with schedule interleaved"));
   CHECK(sweep.fastest() == 1);
-  const std::string text = sweep_text(sweep, 100);
+  const std::string text = shown(sweep, 100);
   CHECK_THAT(text, ContainsSubstring("refused\n"));
   CHECK_THAT(text, ContainsSubstring("row 1: --microbatches: found 9 micro-batches"));
   CHECK_THAT(sweep_csv(sweep), ContainsSubstring("0,\"--microbatches: found 9 micro-batches"));
@@ -163,14 +167,14 @@ TEST_CASE("rows whose steps overlap are said to") {
   const Sweep sweep = textbook("schedule zb-h1,zb-h2 gpus 4 tw 1");
   CHECK_FALSE(sweep.rows[0].result->steps_overlap);
   CHECK(sweep.rows[1].result->steps_overlap);
-  CHECK_THAT(sweep_text(sweep, 200), ContainsSubstring("row 2: steps overlap, without a barrier at the optimizer"));
+  CHECK_THAT(shown(sweep, 200), ContainsSubstring("row 2: steps overlap, without a barrier at the optimizer"));
   CHECK_FALSE(textbook("schedule zb-h2 overlap-steps 0 gpus 4 tw 1").rows[0].result->steps_overlap);
 }
 
 TEST_CASE("every word whose value differs has a column, given or not") {
   const Sweep sweep = textbook("strategy single,ddp,mp gpus 1 dim 64 depth 4 batch 256");
-  const std::string text = sweep_text(sweep, 300);
-  CHECK_THAT(text, ContainsSubstring("row  strategy  transport  p2p         workers  step time"));
+  const std::string text = shown(sweep, 300);
+  CHECK_THAT(text, ContainsSubstring("row  strategy  transport  p2p         workers  step time (ms)"));
   CHECK_THAT(text, ContainsSubstring("  1  single    copy       eager       thread "));
   CHECK_THAT(text, ContainsSubstring("  2  ddp       nccl       rendezvous  process"));
   CHECK_THAT(text, ContainsSubstring("  3  mp        copy       eager       one    "));
@@ -178,14 +182,13 @@ TEST_CASE("every word whose value differs has a column, given or not") {
              ContainsSubstring("depth,dim,batch,gpus,strategy,tf,tb,transport,p2p,workers,step_time_ms"));
   CHECK_THAT(sweep_csv(sweep), ContainsSubstring("4,64,256,1,ddp,1,2,nccl,rendezvous,process,"));
   // Micro-batches that follow from the GPUs.
-  CHECK_THAT(sweep_text(textbook("gpus 1,2 depth 4 schedule gpipe"), 300),
+  CHECK_THAT(shown(textbook("gpus 1,2 depth 4 schedule gpipe"), 300),
              ContainsSubstring("row  microbatches  gpus  step time"));
   // Replicas follow from the GPUs; one pipeline has one.
-  CHECK_THAT(sweep_text(textbook("pp 2 gpus 2,4 dim 64 batch 256"), 300),
-             ContainsSubstring("row  gpus  dp  step time"));
-  CHECK_THAT(sweep_text(textbook("pp 2 gpus 2,4 dim 64 batch 256"), 300), ContainsSubstring("\n  1     2   1 "));
+  CHECK_THAT(shown(textbook("pp 2 gpus 2,4 dim 64 batch 256"), 300), ContainsSubstring("row  gpus  dp  step time"));
+  CHECK_THAT(shown(textbook("pp 2 gpus 2,4 dim 64 batch 256"), 300), ContainsSubstring("\n  1     2   1 "));
   // What all have alike has none.
-  CHECK_THAT(sweep_text(textbook("gpus 4 schedule gpipe,1f1b"), 300), ContainsSubstring("row  schedule  step time"));
+  CHECK_THAT(shown(textbook("gpus 4 schedule gpipe,1f1b"), 300), ContainsSubstring("row  schedule  step time"));
 }
 
 TEST_CASE("a schedule is that of pipelines, whatever was given beside other strategies") {
@@ -194,16 +197,19 @@ TEST_CASE("a schedule is that of pipelines, whatever was given beside other stra
   const std::string csv = sweep_csv(sweep);
   CHECK_THAT(csv, ContainsSubstring("\n64,1,2,ddp,-,1,2,") && ContainsSubstring("\n64,1,2,mp,-,1,2,") &&
                       ContainsSubstring("\n64,1,2,pp,naive,1,2,"));
-  CHECK_THAT(sweep_text(sweep, 300), ContainsSubstring("  1  ddp       -              -  nccl "));
+  CHECK_THAT(shown(sweep, 300), ContainsSubstring("  1  ddp       -              -  nccl "));
   CHECK_FALSE(sweep_json(sweep)["rows"][0]["config"].contains("schedule"));
   CHECK(sweep_json(sweep)["rows"][3]["config"]["schedule"] == "gpipe");
-  CHECK_THAT(sweep_text(textbook("strategy mp gpus 2,4 schedule naive"), 300), !ContainsSubstring("naive"));
+  CHECK_THAT(shown(textbook("strategy mp gpus 2,4 schedule naive"), 300), !ContainsSubstring("naive"));
 }
 
 TEST_CASE("the verdict says how many rows it is not about") {
   const auto verdict = [](const Sweep& sweep) {
-    const std::string text = sweep_text(sweep, 1000);
-    return text.substr(text.rfind("\n\n") + 2);
+    std::string last;
+    for (const Block& block : sweep_document(sweep).blocks) {
+      if (const auto* paragraph = std::get_if<Paragraph>(&block)) last = paragraph->text;
+    }
+    return last;
   };
   CHECK(verdict(textbook("schedule interleaved,1f1b,gpipe microbatches 11 gpus 4"))
             .starts_with("Of 3 rows, 1 could not be predicted (why: row 1 above); the verdict is about the other 2. "
@@ -223,7 +229,7 @@ TEST_CASE("a word is left out of the rows in which it has no meaning, and refuse
   const Sweep buckets = textbook("strategy ddp,dp gpus 2 batch 64 bucket-mb 1,25");
   REQUIRE(buckets.rows.size() == 3);  // dp has no buckets: one row
   for (const SweepRow& row : buckets.rows) CHECK(row.result);
-  CHECK_THAT(sweep_text(buckets, 300), ContainsSubstring("  3  dp        copy       eager       thread           -"));
+  CHECK_THAT(shown(buckets, 300), ContainsSubstring("  3  dp        copy       eager       thread           -"));
   CHECK(textbook("strategy ddp,pp gpus 2 batch 64 schedule gpipe,1f1b").rows.size() == 3);
   CHECK(textbook("dtype fp32,amp-fp16 loss-scale 1024 gpus 2 strategy ddp").rows[0].result);
   CHECK_THROWS_WITH(textbook("strategy dp gpus 2 bucket-mb 1,25"),
@@ -269,7 +275,7 @@ TEST_CASE("more memory than the limit is shown and cannot win") {
   SweepOptions options;
   options.memory_limit_bytes = gpipe - 1;
   CHECK(textbook(settings, options).fastest() == 1);
-  CHECK_THAT(sweep_text(textbook(settings, options), 100), ContainsSubstring("above 0."));
+  CHECK_THAT(shown(textbook(settings, options), 100), ContainsSubstring("above 0."));
   options.memory_limit_bytes = gpipe;
   CHECK(textbook(settings, options).fastest() == 0);
   options.memory_limit_bytes = one_f_one_b - 1;
@@ -303,18 +309,37 @@ TEST_CASE("a number of threads changes nothing") {
 }
 
 TEST_CASE("the table and the sentence that names the winners") {
-  const std::string text = sweep_text(textbook("gpus 4 depth 4 dim 64 batch 256 schedule naive,gpipe,1f1b"), 110);
-  CHECK(text.substr(text.find("row  "), text.find("bound: ") - text.find("row  ")) ==
-        "row  schedule  step time   bound  bubble  peak memory         live  their size\n"
-        "                      ms      ms       %          MiB  activations         MiB\n"
-        "--------------------------------------------------------------------------------------------\n"
-        "  1  naive        96.000  96.000    75.0         0.15            1        0.02  least memory\n"
-        "  2  gpipe        33.000  33.000    27.3         0.29            8        0.12  fastest\n"
-        "  3  1f1b         33.000  33.000    27.3         0.16            4        0.06\n");
-  CHECK(
-      text.substr(text.find("\nFastest")) ==
-      "\nFastest: schedule gpipe, 33.000 ms a step, as much as the next (schedule 1f1b, 33.000 ms) and 65.6 % less "
-      "than\n"
-      "the slowest (schedule naive); least memory: schedule naive, 0.15 MiB on its fullest GPU, 48.3 % less than the\n"
-      "fastest.\n");
+  const Sweep sweep = textbook("gpus 4 depth 4 dim 64 batch 256 schedule naive,gpipe,1f1b");
+  const Document document = sweep_document(sweep);
+  const Table* table = nullptr;
+  std::vector<std::string> paragraphs;
+  std::vector<ChartFigure> charts;
+  for (const Block& block : document.blocks) {
+    if (const auto* of = std::get_if<Table>(&block)) table = of;
+    if (const auto* of = std::get_if<Paragraph>(&block)) paragraphs.push_back(of->text);
+    if (const auto* of = std::get_if<ChartFigure>(&block)) charts.push_back(*of);
+  }
+  REQUIRE(table);
+  CHECK(to_terminal(*table, 140) ==
+        "row  schedule  step time (ms)  ideal step time (ms)  bubble (%)  peak memory (MiB)  in-flight micro-batches  "
+        "activation memory (MiB)\n" +
+            std::string(146, '-') + "\n");
+  CHECK(paragraphs.back() ==
+        "Fastest: schedule gpipe, 33.000 ms a step, as much as the next (schedule 1f1b, 33.000 ms) and 65.6 % less "
+        "than the slowest (schedule naive); least memory: schedule naive, 0.15 MiB of peak memory, 48.3 % less than "
+        "the fastest.");
+  REQUIRE(charts.size() == 1);
+  CHECK(charts[0].x_labels == std::vector<std::string>{"1", "2", "3"});
+  CHECK(charts[0].series[0].y == std::vector<double>{96, 33, 33});
+  CHECK(charts[0].series[0].labels[2] == "schedule 1f1b");
+}
+
+TEST_CASE("a sweep over GPUs has a chart of the speedup beside the ideal one") {
+  const Document document = sweep_document(textbook("strategy ddp gpus 1,2,4 batch 64"));
+  const auto* chart = std::get_if<ChartFigure>(&document.blocks[document.blocks.size() - 2]);
+  REQUIRE(chart);
+  REQUIRE(chart->series.size() == 2);
+  CHECK(chart->series[0].x == std::vector<double>{1, 2, 4});
+  CHECK(chart->series[1].y == std::vector<double>{1, 2, 4});
+  CHECK(chart->series[1].reference);
 }

@@ -5,7 +5,7 @@
 
 #include "sim/io/error.hpp"
 #include "sim/predict/predict.hpp"
-#include "sim/report/validation_text.hpp"
+#include "sim/report/validation_document.hpp"
 #include "sim/run/run_json.hpp"
 #include "sim/run/run_name.hpp"
 #include "tests/support/catch.hpp"
@@ -43,7 +43,9 @@ TEST_CASE("errors against measured medians, worst first") {
       write_measured(folder, "tiny", common + "--microbatches 4 --schedule gpipe", 1.0),
       write_measured(folder, "tiny", common + "--microbatches 4 --schedule 1f1b", 0.8),
       write_measured(folder, "tiny", common + "--microbatches 1 --strategy mp", 1.1)};
-  const Validation validation = validate_runs(paths, std::nullopt);
+  std::vector<std::size_t> progress;
+  const Validation validation = validate_runs(paths, std::nullopt, [&](std::size_t done) { progress.push_back(done); });
+  CHECK(progress == std::vector<std::size_t>{0, 1, 2});
   REQUIRE(validation.runs.size() == 3);
   CHECK(validation.runs[0].path == paths[1]);
   CHECK(validation.runs[0].error_percent == Approx(25));
@@ -57,8 +59,8 @@ TEST_CASE("errors against measured medians, worst first") {
   CHECK(validation.step_time().max == Approx(25));
   CHECK(validation.memory().runs == 6);
   CHECK(validation_json(validation)["step_time_error"]["max_percent"] == validation.step_time().max);
-  check_golden("validate.txt", validation_text(validation));
-  check_golden("validate.md", validation_markdown(validation));
+  check_golden("validate.txt", to_terminal(validation_document(validation), {.width = 80}));
+  check_golden("validate.md", to_markdown(validation_document(validation)));
 }
 
 TEST_CASE("two runs that are called the same have their folders in their names") {
@@ -94,7 +96,7 @@ TEST_CASE("each machine has its own profile, one may be given for all") {
   CHECK(own.runs[0].profile_name == "slow");
   CHECK(own.runs[0].error_percent == Approx(100 * (547.0 / 554 - 1)));
   CHECK(own.runs[1].profile_name == "tiny");
-  CHECK_THAT(validation_text(own), ContainsSubstring("profile slow"));
+  CHECK_THAT(to_terminal(validation_document(own), {}), ContainsSubstring("profile slow"));
   const Validation given = validate_runs({a, b}, folder / "one/profile.json");
   CHECK(given.step_time().max == Approx(0).margin(1e-9));
 }

@@ -1,0 +1,52 @@
+// One run for people: what was asked, a table of the GPUs, the totals, a chart of the step. The same for predicted and
+// measured runs. On a terminal one screen for up to 32 GPUs.
+//
+//   mlp 8 x 8192, batch 2048 in 1 micro-batch, fp32, sgd; pp 1f1b on 8 GPUs, ...
+//   synthetic costs: forward 1 ms, backward 2 ms, transfer 0 ms, for each stage and micro-batch
+//
+//   GPU  layers  range  busy (ms)  communication (ms)  idle (ms)  bubble (%)  peak memory (GiB)
+//   -------------------------------------------------------------------------------------------
+//     0       1  0          3.000               0.000     21.000        87.5                  -
+//
+//   step time: 24.000 ms, predicted
+//   throughput: 85,333.3 samples/s
+//
+// Not here: where the step goes (explain_document.hpp), which a run is shown with if it is given.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "sim/report/document.hpp"
+#include "sim/report/gantt.hpp"
+#include "sim/run/explain.hpp"
+#include "sim/run/metrics.hpp"
+#include "sim/run/run_result.hpp"
+
+namespace pdl {
+
+struct RunStyle {
+  bool with_gantt = true;  // on a terminal; a page always has the timeline
+  GanttStyle gantt{};
+};
+
+/// `explanation`: nullptr leaves it out.
+Document run_document(const std::shared_ptr<const RunResult>& run, const RunStyle& style,
+                      const Explanation* explanation = nullptr);
+
+/// Columns of what a GPU does in a step, in milliseconds: busy, communication, idle, with their meanings; and the bubble
+/// or the idle share.
+std::vector<TableColumn> time_columns(bool bubble);
+std::vector<TableCell> time_cells(const GpuMetrics& gpu, bool bubble);
+
+/// Of a GPU; "-" where it is not known. Small models are shown in MiB: `mib`.
+TableColumn memory_column(bool mib);
+TableCell memory_cell(const RunResult& run, std::size_t gpu, bool mib);
+
+/// All of its GPUs need less than a GiB, and it is known.
+bool memory_in_mib(const RunResult& run);
+
+/// "predicted", "measured".
+const char* kind_of_run(const RunResult& run);
+
+}  // namespace pdl

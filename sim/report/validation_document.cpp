@@ -1,0 +1,145 @@
+#include "sim/report/validation_document.hpp"
+
+#include <algorithm>
+#include <map>
+
+#include "sim/io/number_text.hpp"
+#include "sim/predict/host_bound.hpp"
+#include "sim/report/warnings.hpp"
+
+namespace pdl {
+namespace {
+
+bool several_profiles(const Validation& validation) {
+  return std::any_of(validation.runs.begin(), validation.runs.end(),
+                     [&](const ValidatedRun& run) { return run.profile_name != validation.runs.front().profile_name; });
+}
+
+bool any_host_bound(const Validation& validation) {
+  return std::any_of(validation.runs.begin(), validation.runs.end(),
+                     [](const ValidatedRun& run) { return run.host_bound(); });
+}
+
+TableCell cell_of(const std::optional<double>& value, int digits) {
+  return value ? TableCell(fixed(*value, digits), *value) : TableCell("-");
+}
+
+TableCell error_cell(const std::optional<double>& percent) {
+  return percent ? TableCell(signed_fixed(*percent, 2), *percent) : TableCell("-");
+}
+
+std::vector<TableCell> cells_of_run(const ValidatedRun& run, bool host_bound, bool with_profile) {
+  const StepTime& time = run.measured.step_time;
+  std::vector<TableCell> cells = {run.name,
+                                  cell_of(time.median_ms, 3),
+                                  cell_of(time.p25_ms, 3),
+                                  cell_of(time.p75_ms, 3),
+                                  cell_of(run.predicted.step_time.median_ms, 3),
+                                  error_cell(run.error_percent),
+                                  error_cell(run.worst_memory_error_percent())};
+  if (host_bound) {
+    cells.push_back(cell_of(100 * run.host_share, 0));
+    const bool spread = time.p25_ms && time.p75_ms;
+    cells.push_back(
+        cell_of(spread ? std::optional(100 * (*time.p75_ms - *time.p25_ms) / time.median_ms) : std::nullopt, 1));
+  }
+  if (with_profile) cells.insert(cells.begin() + 1, run.profile_name);
+  return cells;
+}
+
+/// Of the runs that are host-bound, or of the others.
+Table run_table(const Validation& validation, bool host_bound) {
+  Table table{.name = host_bound ? "host_bound_runs" : "runs",
+              .columns = {{"run", "run", "", "", Align::left},
+                          {"measured_ms", "measured", "ms", "the median step"},
+                          {"measured_p25_ms", "p25", "ms", ""},
+                          {"measured_p75_ms", "p75", "ms", "a quarter of the measured steps took longer, for p25 less"},
+                          {"predicted_ms", "predicted", "ms", ""},
+                          {"error_percent", "error", "%", "(predicted - measured) / measured"},
+                          {"memory_error_percent", "memory error", "%",
+                           "of the peak memory, of the GPU of the run where it is largest"}}};
+  if (host_bound) {
+    table.title = "Host-bound runs: if the host took no time, the predicted step would be more than " +
+                  percent(kHostBoundShare) + " shorter";
+    table.columns.push_back(
+        {"host_percent", "host share", "%", "how much shorter the predicted step would be if the host took no time"});
+    table.columns.push_back({"spread_percent", "spread", "%", "(p75 - p25) / median"});
+  }
+  const bool with_profile = several_profiles(validation);
+  if (with_profile) table.columns.insert(table.columns.begin() + 1, {"profile", "profile", "", "", Align::left});
+  for (const ValidatedRun& run : validation.runs) {
+    if (run.host_bound() == host_bound) table.rows.push_back(cells_of_run(run, host_bound, with_profile));
+  }
+  return table;
+}
+
+std::vector<TableCell> summary_cells(const std::string& group, const std::string& what, const ErrorSummary& summary) {
+  return {group,
+          what,
+          {std::to_string(summary.runs), static_cast<double>(summary.runs)},
+          cell_of(summary.mean, 2),
+          cell_of(summary.median, 2),
+          cell_of(summary.max, 2)};
+}
+
+Table summary_table(const Validation& validation) {
+  Table table{.name = "errors",
+              .title = "Absolute errors",
+              .columns = {{"group", "group", "", "", Align::left},
+                          {"of", "error of", "", "", Align::left},
+                          {"values", "values"},
+                          {"mean_percent", "mean", "%"},
+                          {"median_percent", "median", "%"},
+                          {"max_percent", "maximum", "%"}}};
+  for (const ErrorsOfGroup& group : validation.step_time_by_group())
+    table.rows.push_back(summary_cells(group.group, "step time", group.errors));
+  if (any_host_bound(validation)) {
+    table.rows.push_back(summary_cells("all GPU-bound runs", "step time", validation.step_time(false)));
+    table.rows.push_back(summary_cells("all host-bound runs", "step time", validation.step_time(true)));
+  } else {
+    table.rows.push_back(summary_cells("all runs", "step time", validation.step_time()));
+  }
+  if (validation.memory().runs > 0) table.rows.push_back(summary_cells("all GPUs", "peak memory", validation.memory()));
+  return table;
+}
+
+/// A series a group; host-bound runs are one of their own.
+ChartFigure error_figure(const Validation& validation) {
+  ChartFigure figure{.title = "Error of the predicted step time",
+                     .kind = ChartKind::scatter,
+                     .x_title = "measured step time (ms)",
+                     .y_title = "error (%)",
+                     .x_logarithmic = true};
+  std::map<std::string, ChartSeries> series;
+  for (const ValidatedRun& run : validation.runs) {
+    ChartSeries& of_group = series[run.host_bound() ? "host-bound" : run.group];
+    of_group.x.push_back(run.measured.step_time.median_ms);
+    of_group.y.push_back(run.error_percent);
+    of_group.labels.push_back(run.name);
+  }
+  for (auto& [name, of_group] : series) {
+    of_group.name = name;
+    figure.series.push_back(std::move(of_group));
+  }
+  return figure;
+}
+
+}  // namespace
+
+Document validation_document(const Validation& validation) {
+  Document document{.title = "validation"};
+  if (Table others = run_table(validation, false); !others.rows.empty()) document.add(std::move(others));
+  if (any_host_bound(validation)) document.add(run_table(validation, true));
+  document.add(summary_table(validation));
+  document.add(error_figure(validation));
+  WarningList predicted("run"), measured("measured run");
+  for (const ValidatedRun& run : validation.runs) {
+    predicted.add(run.name, run.predicted.warnings, run.predicted.warning_shares);
+    measured.add(run.name, run.measured.warnings);
+  }
+  predicted.add_to(document);
+  measured.add_to(document);
+  return document;
+}
+
+}  // namespace pdl

@@ -1,0 +1,266 @@
+#include "sim/run/explain.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+#include "sim/run/metrics.hpp"
+#include "sim/run/waiting_for.hpp"
+
+namespace pdl {
+namespace {
+
+constexpr std::array<const char*, kStepParts> kStepPartKeys = {"useful",    "fill_and_drain", "imbalance",
+                                                               "transfers", "collectives",    "host",
+                                                               "optimizer", "recomputation",  "contention"};
+
+bool computes(TaskKind kind) {
+  return !is_communication(kind) && kind != TaskKind::sleep;
+}
+
+/// What a span's own running time is, on its GPU.
+StepPart part_of_span(TaskKind kind) {
+  if (is_useful(kind)) return StepPart::useful;
+  if (kind == TaskKind::recompute) return StepPart::recomputation;
+  if (is_transfer(kind)) return StepPart::transfers;
+  if (is_collective(kind)) return StepPart::collectives;
+  return kind == TaskKind::sleep ? StepPart::host : StepPart::optimizer;
+}
+
+/// A time between two moments in which one span ran (-1: none, the host).
+struct Piece {
+  std::int32_t span = -1;
+  std::int64_t start_ns = 0, end_ns = 0;
+};
+
+/// Follows back what spans waited for.
+class Chain {
+ public:
+  Chain(const std::vector<Span>& spans, std::vector<std::int32_t> before) : spans_(spans), before_(std::move(before)) {}
+
+  /// What ran from `from_ns` until span `last` began, or with `inclusive` until `until_ns`, which `last` ended before:
+  /// pieces from the last to the first, which fill the time.
+  std::vector<Piece> pieces(std::int64_t from_ns, std::int64_t until_ns, std::int32_t last, bool inclusive) const {
+    std::vector<Piece> found;
+    std::int64_t now_ns = until_ns;
+    const auto add = [&](std::int32_t span, std::int64_t start_ns) {
+      start_ns = std::clamp(start_ns, from_ns, now_ns);
+      if (start_ns < now_ns) found.push_back({span, start_ns, now_ns});
+      now_ns = start_ns;
+    };
+    const auto run_through = [&](std::int32_t span) {
+      add(-1, of(span).end_ns);
+      add(span, began_to_run_ns(span));
+    };
+    if (inclusive) run_through(last);
+    while (now_ns > from_ns) {
+      const std::int32_t next = before_[static_cast<std::size_t>(last)];
+      if (next < 0) {
+        add(-1, from_ns);
+      } else if (is_partner(last, next)) {
+        add(-1, of(next).start_ns);  // measured clocks may differ
+      } else {
+        run_through(next);
+      }
+      last = next;
+    }
+    return found;
+  }
+
+ private:
+  const Span& of(std::int32_t span) const { return spans_[static_cast<std::size_t>(span)]; }
+
+  /// Of its group the one that was ready last: it began later, and nothing that has to end before `span` can.
+  bool is_partner(std::int32_t span, std::int32_t next) const {
+    return is_communication(of(span).kind) && is_communication(of(next).kind) && of(next).start_ns > of(span).start_ns;
+  }
+
+  /// A send, receive or collective runs once all of its group are ready.
+  std::int64_t began_to_run_ns(std::int32_t span) const {
+    const std::int32_t next = before_[static_cast<std::size_t>(span)];
+    const bool waited = next >= 0 && is_partner(span, next);
+    return std::min(waited ? of(next).start_ns : of(span).start_ns, of(span).end_ns);
+  }
+
+  const std::vector<Span>& spans_;
+  std::vector<std::int32_t> before_;
+};
+
+/// So much of a compute span, its parts.
+void add_compute(TimeByPart& time, StepPart part, std::int64_t length_ns, const TimeOfTask* task) {
+  const std::int64_t alone_ns = task ? std::min(length_ns, task->alone_ns) : length_ns;
+  const std::int64_t contention_ns = task ? std::min(length_ns - alone_ns, task->contention_ns) : 0;
+  time[part] += alone_ns;
+  time[StepPart::contention] += contention_ns;
+  time[StepPart::host] += length_ns - alone_ns - contention_ns;
+}
+
+class Explainer {
+ public:
+  Explainer(const RunResult& run, std::vector<std::int32_t> before, std::span<const TimeOfTask> tasks)
+      : run_(run), spans_(run.timeline.spans), tasks_(tasks), chain_(spans_, std::move(before)) {}
+
+  Explanation explained() {
+    Explanation result;
+    result.step_ns = step_ns(run_);
+    result.times_alone_known = !tasks_.empty();
+    result.gpus.resize(static_cast<std::size_t>(run_.spec.gpus));
+    std::vector<std::vector<std::int32_t>> computing(result.gpus.size());
+    for (std::size_t i = 0; i < spans_.size(); ++i) {
+      if (computes(spans_[i].kind) && spans_[i].end_ns > spans_[i].start_ns)
+        computing.at(static_cast<std::size_t>(spans_[i].worker)).push_back(static_cast<std::int32_t>(i));
+      if (last_ < 0 || spans_[i].end_ns > of(last_).end_ns) last_ = static_cast<std::int32_t>(i);
+    }
+    for (std::size_t g = 0; g < computing.size(); ++g) {
+      std::stable_sort(computing[g].begin(), computing[g].end(),
+                       [&](std::int32_t a, std::int32_t b) { return of(a).start_ns < of(b).start_ns; });
+      explain_gpu(computing[g], result.step_ns, result.gpus[g]);
+    }
+    tell_imbalance(result.gpus);
+    trace_critical_path(result);
+    return result;
+  }
+
+ private:
+  const Span& of(std::int32_t span) const { return spans_[static_cast<std::size_t>(span)]; }
+  const TimeOfTask* task(std::int32_t span) const {
+    return tasks_.empty() ? nullptr : &tasks_[static_cast<std::size_t>(span)];
+  }
+
+  /// Each moment belongs to the compute span that began first of those that run, or to the gap between two.
+  void explain_gpu(const std::vector<std::int32_t>& computing, std::int64_t step_ns, TimeByPart& time) const {
+    const bool own_start = steps_overlap(run_.spec);
+    std::int64_t done_ns = own_start && !computing.empty() ? of(computing.front()).start_ns : 0;
+    const std::int64_t end_ns = done_ns + step_ns;
+    for (const std::int32_t span : computing) {
+      const Span& own = of(span);
+      if (own.start_ns > done_ns) {
+        add_gap(time, done_ns, own.start_ns, span, false);
+        done_ns = own.start_ns;
+      }
+      if (own.end_ns <= done_ns) continue;
+      add_compute(time, part_of_span(own.kind), own.end_ns - done_ns, task(span));
+      done_ns = own.end_ns;
+    }
+    if (own_start) {
+      time[StepPart::fill_and_drain] += end_ns - done_ns;
+    } else {
+      add_gap(time, done_ns, end_ns, last_, true);
+    }
+  }
+
+  void add_gap(TimeByPart& time, std::int64_t from_ns, std::int64_t until_ns, std::int32_t last, bool inclusive) const {
+    for (const Piece& piece : chain_.pieces(from_ns, until_ns, last, inclusive)) {
+      const StepPart part = piece.span < 0                  ? StepPart::host
+                            : computes(of(piece.span).kind) ? StepPart::fill_and_drain
+                                                            : part_of_span(of(piece.span).kind);
+      time[part] += piece.end_ns - piece.start_ns;
+    }
+  }
+
+  static void tell_imbalance(std::vector<TimeByPart>& gpus) {
+    const auto work_ns = [](const TimeByPart& time) {
+      return time[StepPart::useful] + time[StepPart::optimizer] + time[StepPart::recomputation];
+    };
+    std::int64_t most_ns = 0;
+    for (const TimeByPart& time : gpus) most_ns = std::max(most_ns, work_ns(time));
+    for (TimeByPart& time : gpus) {
+      const std::int64_t moved_ns = std::min(time[StepPart::fill_and_drain], most_ns - work_ns(time));
+      time[StepPart::fill_and_drain] -= moved_ns;
+      time[StepPart::imbalance] += moved_ns;
+    }
+  }
+
+  void trace_critical_path(Explanation& result) const {
+    std::vector<Piece> pieces = chain_.pieces(0, run_.timeline.step_ns, last_, true);
+    std::reverse(pieces.begin(), pieces.end());
+    const std::vector<bool> several = holds_several_stages(run_);
+    std::int32_t gpu = 0;
+    std::string first_name;
+    for (const Piece& piece : pieces) {
+      const Span* span = piece.span < 0 ? nullptr : &of(piece.span);
+      const StepPart part = span ? part_of_span(span->kind) : StepPart::host;
+      if (span) gpu = span->worker;
+      const std::int64_t length_ns = piece.end_ns - piece.start_ns;
+      if (span && computes(span->kind)) {
+        add_compute(result.critical_path_by_part, part, length_ns, task(piece.span));
+      } else {
+        result.critical_path_by_part[part] += length_ns;
+      }
+      const std::string name = span ? span_name(run_, *span, several[static_cast<std::size_t>(gpu)]) : "host";
+      std::vector<PathSegment>& path = result.critical_path;
+      if (!path.empty() && path.back().part == part && path.back().gpu == gpu &&
+          (path.back().tasks > 0) == (span != nullptr)) {
+        PathSegment& segment = path.back();
+        segment.end_ns = piece.end_ns;
+        segment.tasks += span ? 1 : 0;
+        segment.name = first_name == name ? name : first_name + " to " + name;
+      } else {
+        path.push_back({part, gpu, name, piece.start_ns, piece.end_ns, span ? 1 : 0});
+        first_name = name;
+      }
+    }
+  }
+
+  const RunResult& run_;
+  const std::vector<Span>& spans_;
+  std::span<const TimeOfTask> tasks_;
+  Chain chain_;
+  std::int32_t last_ = -1;  // to end
+};
+
+double milliseconds_of_ns(std::int64_t ns) {
+  return static_cast<double>(ns) / 1e6;
+}
+
+nlohmann::ordered_json parts_to_json(const TimeByPart& time) {
+  nlohmann::ordered_json out;
+  for (std::size_t p = 0; p < kStepParts; ++p)
+    out[std::string(kStepPartKeys[p]) + "_ms"] = milliseconds_of_ns(time.ns[p]);
+  return out;
+}
+
+}  // namespace
+
+const char* to_string(StepPart part) {
+  return kStepPartKeys[static_cast<std::size_t>(part)];
+}
+
+std::int64_t TimeByPart::sum_ns() const {
+  return std::accumulate(ns.begin(), ns.end(), std::int64_t{0});
+}
+
+std::optional<Explanation> explain(const RunResult& run, std::span<const TimeOfTask> tasks) {
+  std::vector<std::int32_t> before = last_before(run);
+  if (before.empty()) return std::nullopt;
+  return Explainer(run, std::move(before), tasks).explained();
+}
+
+double mean_ms(const Explanation& explanation, StepPart part) {
+  double sum_ns = 0;
+  for (const TimeByPart& time : explanation.gpus) sum_ns += static_cast<double>(time[part]);
+  return sum_ns / static_cast<double>(explanation.gpus.size()) / 1e6;
+}
+
+nlohmann::ordered_json to_json(const Explanation& explanation) {
+  using nlohmann::ordered_json;
+  ordered_json out = {{"step_ms", milliseconds_of_ns(explanation.step_ns)}};
+  for (std::size_t p = 0; p < kStepParts; ++p)
+    out["mean"][std::string(kStepPartKeys[p]) + "_ms"] = mean_ms(explanation, static_cast<StepPart>(p));
+  for (const TimeByPart& time : explanation.gpus) out["gpus"].push_back(parts_to_json(time));
+  out["critical_path"]["parts"] = parts_to_json(explanation.critical_path_by_part);
+  out["critical_path"]["segments"] = ordered_json::array();
+  for (const PathSegment& segment : explanation.critical_path) {
+    out["critical_path"]["segments"].push_back({{"part", to_string(segment.part)},
+                                                {"gpu", segment.gpu},
+                                                {"name", segment.name},
+                                                {"tasks", segment.tasks},
+                                                {"start_ms", milliseconds_of_ns(segment.start_ns)},
+                                                {"end_ms", milliseconds_of_ns(segment.end_ns)}});
+  }
+  out["without"] = ordered_json::array();
+  for (const StepWithout& without : explanation.without)
+    out["without"].push_back({{"what", without.what}, {"step_time_ms", without.step_time_ms}});
+  return out;
+}
+
+}  // namespace pdl

@@ -1,0 +1,83 @@
+#include "sim/cost/notice_shares.hpp"
+
+#include "tests/support/catch.hpp"
+
+using namespace pdl;
+
+namespace {
+
+/// Two GPUs; works 0 (90 ms) on both, 1 (10 ms) on GPU 0, 2 (2 ms) twice on GPU 1.
+TaskGraph graph() {
+  TaskGraph graph;
+  graph.workers = 2;
+  graph.works.resize(3);
+  const auto add = [&](std::uint32_t work, std::int32_t worker) {
+    Task task;
+    task.work = work;
+    task.worker = worker;
+    graph.tasks.push_back(task);
+  };
+  add(0, 0);
+  add(0, 1);
+  add(1, 0);
+  add(2, 1);
+  add(2, 1);
+  return graph;
+}
+
+std::vector<TaskCost> costs() {
+  return {device_only(90'000'000), device_only(10'000'000), device_only(2'000'000)};
+}
+
+}  // namespace
+
+TEST_CASE("the share of a notice is that of the GPU where most of the work rests on it") {
+  Notices notices;
+  notices.say("about the step as a whole");
+  notices.begin_work(1);
+  notices.extrapolated("dim", 200, 50, 100);
+  notices.begin_work(2);
+  notices.extrapolated("dim", 400, 50, 100);
+  notices.say("of the last work");
+  notices.end_works();
+  notices.say_host_substitute("p", "host calls", "others", 9'400'000);
+  const auto shares = notice_shares(notices.list(), graph(), costs());
+  REQUIRE(notices.texts() == std::vector<std::string>{"extrapolated: dim 400 beyond 50..100 measured",
+                                                      "about the step as a whole", "of the last work",
+                                                      "not in profile p: host calls; others used instead"});
+  CHECK(*shares[0] == Approx(0.10));  // GPU 0: 10 of 100 ms; GPU 1: 4 of 94
+  CHECK_FALSE(shares[1]);
+  CHECK(*shares[2] == Approx(4.0 / 94));
+  CHECK(*shares[3] == Approx(0.10));  // GPU 1: 9.4 of 94 ms
+}
+
+TEST_CASE("a price that is kept has its notices said again of each work that has it") {
+  Notices notices;
+  notices.begin_work(0);
+  notices.say("before");
+  const std::size_t mark = notices.mark();
+  notices.extrapolated("rows", 7, 10, 20);
+  notices.extrapolated("rows", 6, 10, 20);
+  const std::vector<std::size_t> said = notices.since(mark);
+  CHECK(said.size() == 1);
+  notices.begin_work(2);
+  notices.say_again(said);
+  const std::vector<Notice> list = notices.list();
+  REQUIRE(list.size() == 2);
+  CHECK(list[0].works == std::vector<std::size_t>{0, 2});
+  CHECK(list[1].works == std::vector<std::size_t>{0});
+}
+
+TEST_CASE("of substitutes of one kind the first is said, with the number of the others") {
+  Notices notices;
+  notices.begin_work(0);
+  notices.say_substitute("transfers", "p", "0 -> 1", "the median");
+  notices.say_substitute("transfers", "p", "0 -> 1", "the median");
+  CHECK(notices.texts().front() == "not in profile p: 0 -> 1; the median used instead");
+  notices.say_substitute("transfers", "p", "1 -> 2", "the median");
+  notices.say_substitute("transfers", "p", "2 -> 3", "the median");
+  notices.say_substitute("loss", "p", "loss", "another");
+  CHECK(notices.texts() ==
+        std::vector<std::string>{"not in profile p: 0 -> 1 and 2 more of this kind; the median used instead",
+                                 "not in profile p: loss; another used instead"});
+}

@@ -1,0 +1,113 @@
+#include "sim/report/run_document.hpp"
+
+#include <algorithm>
+#include <memory>
+#include <variant>
+
+#include "sim/predict/predict.hpp"
+#include "sim/run/describe_run.hpp"
+#include "tests/support/catch.hpp"
+#include "tests/support/drawn_run.hpp"
+#include "tests/support/golden.hpp"
+#include "tests/support/tiny_profile.hpp"
+
+using namespace pdl;
+
+namespace {
+
+std::string view_of(const RunResult& run, const RunStyle& style = {}, const Explanation* explanation = nullptr) {
+  return to_terminal(run_document(std::make_shared<const RunResult>(run), style, explanation),
+                     {.width = style.gantt.width});
+}
+
+}  // namespace
+
+TEST_CASE("five GPUs with GPipe fit in one screen") {
+  RunResult run = predict(spec("--gpus 5 --depth 20 --schedule gpipe --tf 1 --tb 2 --tcomm 0.3"), nullptr);
+  run.peak_memory_bytes = {5LL << 30, 4LL << 30, 3LL << 30, 2LL << 30, 1LL << 29};
+  const std::string view = view_of(run);
+  check_golden("view_gpipe_5_gpus.txt", view);
+  CHECK(std::count(view.begin(), view.end(), '\n') <= 31);
+}
+
+TEST_CASE("a prediction from a profile says which, and what it had to assume") {
+  const CostProfile profile = tiny_profile();
+  RunResult run = predict(spec("--gpus 3 --depth 7 --dim 64 --batch 100 --microbatches 3 --schedule 1f1b"), &profile);
+  run.peak_memory_bytes = {300'000, 200'000, 100'000};
+  check_golden("view_tiny_profile.txt", view_of(run));
+}
+
+TEST_CASE("a measured run shows its spread") {
+  RunResult run =
+      drawn_run(2, {{0, "aabb....BBBAAAo"}, {0, "..>>..........."}, {1, "...aabbBBBAAA.o"}, {1, "..........<<..."}});
+  run.measured = true;
+  run.step_time = {15.1, 15.05, 15.25, 30};
+  run.environment = {{"card", "Tiny GPU"}, {"count", 2}, {"date", "2026-01-02"}};
+  run.warnings = {"clocks were not locked"};
+  check_golden("view_measured.txt", view_of(run));
+}
+
+TEST_CASE("a prediction from a profile that the user did not name says why that one") {
+  CostProfile profile = tiny_profile();
+  const RunSpec asked = spec("--gpus 2 --depth 4 --dim 64 --batch 64 --microbatches 2");
+  CHECK(view_of(predict(asked, &profile)).find("by default") == std::string::npos);
+  profile.chosen_as = "the largest host in data/";
+  const RunResult run = predict(asked, &profile);
+  CHECK(describe_source(run).starts_with("costs: profile tiny ("));
+  CHECK(describe_source(run).ends_with("); by default: the largest host in data/ (choose with --profile)"));
+  CHECK_THAT(view_of(run), ContainsSubstring("by default: the largest"));
+}
+
+TEST_CASE("a pipeline has a bubble, outside pipelines the idle share is shown, and named so") {
+  const std::string times = " --depth 4 --dim 64 --batch 64 --tf 4 --tb 8 --tcomm 8";
+  // 26 ms: each computes 12 and communicates 8; rank 1 sleeps 6, in which it is idle, and rank 0 waits for it as long.
+  const std::string ddp = view_of(predict(spec("--strategy ddp --gpus 2 --straggler 1:6" + times), nullptr));
+  CHECK_THAT(ddp, ContainsSubstring("idle: 23.1 % of the time of all GPUs is neither computation nor communication\n"));
+  CHECK(ddp.find("bubble") == std::string::npos);
+  const std::string one = view_of(predict(spec("--gpus 1" + times), nullptr));
+  CHECK_THAT(one, ContainsSubstring("idle: 0.0 %"));
+  CHECK(one.find("bubble") == std::string::npos);
+  const std::string pipeline = view_of(predict(spec("--gpus 2 --microbatches 1" + times), nullptr));
+  CHECK_THAT(pipeline, ContainsSubstring("bubble"));
+  CHECK(pipeline.find("idle: 0") == std::string::npos);
+}
+
+TEST_CASE("without the chart the table stays, and a page has the timeline anyway") {
+  RunStyle style;
+  const RunResult run = drawn_run(1, {{0, "aA"}});
+  CHECK_THAT(view_of(run, style), ContainsSubstring("GPU 0 |"));
+  style.with_gantt = false;
+  const std::string without = view_of(run, style);
+  CHECK(without.find("GPU 0 |") == std::string::npos);
+  CHECK_THAT(without, ContainsSubstring("busy (ms)"));
+  const Document document = run_document(std::make_shared<const RunResult>(run), style);
+  CHECK(std::any_of(document.blocks.begin(), document.blocks.end(),
+                    [](const Block& block) { return std::holds_alternative<TimelineFigure>(block); }));
+}
+
+TEST_CASE("CSV has the table of the GPUs, all of them, numbers in full") {
+  RunResult run = drawn_run(2, {{0, "aa..AAAo"}, {1, "..aAA..o"}});
+  run.peak_memory_bytes = {1048577, 3};
+  const Document document = run_document(std::make_shared<const RunResult>(run), {.gantt = {.most_rows = 1}});
+  CHECK(to_csv(document) ==
+        "gpu,layers,layer_range,busy_ms,communication_ms,idle_ms,bubble_percent,peak_memory_bytes\n"
+        "0,1,0,6,0,2,37.5,1048577\n"
+        "1,1,1,4,0,4,62.5,3\n");
+  CHECK_THAT(to_terminal(document, {.width = 80}), ContainsSubstring("... 1 rows are not shown (--csv has all) ..."));
+}
+
+TEST_CASE("a run on the CPU says that it is host-bound, and what its processes need") {
+  RunResult run = drawn_run(2, {{0, "aa..AAAo"}, {1, "..aAA..o"}});
+  run.measured = true;
+  run.environment = {{"card", "Tiny processor"}, {"count", 8}, {"date", "2026-01-02"}, {"device", "cpu"}};
+  run.extra = {{"process_peak_memory_bytes", {3 << 20}}};
+  const std::string one = view_of(run);
+  CHECK_THAT(one, ContainsSubstring("peak memory: 3.00 MiB resident in the process with all workers, LibTorch itself"));
+  CHECK_THAT(one, ContainsSubstring("Steps on the CPU are host-bound"));
+  run.extra = {{"process_peak_memory_bytes", {3 << 20, 5 << 20}}};
+  const std::string two = view_of(run);
+  CHECK_THAT(two,
+             ContainsSubstring("peak memory: 5.00 MiB resident in the largest of the 2 processes, LibTorch itself"));
+  CHECK_THAT(two, ContainsSubstring("of the process"));
+  CHECK(view_of(drawn_run(1, {{0, "aA"}})).find("host-bound") == std::string::npos);
+}
