@@ -30,12 +30,12 @@ def heads(markdown):
     lines = markdown.splitlines()
     for above, line in zip(lines, lines[1:]):
         if re.fullmatch(r"\|(:?-+:?\|)+", line):
-            for cell in above.strip("|").split("|"):
-                yield re.sub(r"\s*\([^)]*\)$", "", cell.strip())
+            for cell in re.split(r"(?<!\\)\|", above.strip("|")):
+                yield re.sub(r"\s*\([^)]*\)$", "", cell.strip().replace("\\|", "|"))
 
 
 def main():
-    assert list(heads("| a (ms) | b |\n|---:|:---|\n| 1 | 2 |\n")) == ["a", "b"]
+    assert list(heads("| a (ms) | b \\| c |\n|---:|:---|\n| 1 | 2 |\n")) == ["a", "b | c"]
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pdl-sim", required=True, type=os.path.abspath)
     pdl_sim = parser.parse_args().pdl_sim
