@@ -293,8 +293,9 @@ RunResult run_from_json(const nlohmann::json& document, const std::string& place
   run.stages = read_stages(root.at("stages"), run.spec);
   run.replica_rows = read_replica_rows(root, run.spec);
   const bool plain = run.replica_rows.size() == 1 && run.spec.accum == 1;
-  run.microbatch_rows = read_rows(root.at("microbatch_rows"), run.replica_rows.front() * run.spec.accum, 1,
-                                  plain ? "the batch" : "those of the first replica in all rounds");
+  run.microbatch_rows =
+      read_rows(root.at("microbatch_rows"), run.replica_rows.front() * run.spec.accum, 1,
+                plain ? "the batch" : "those of the first replica in all gradient accumulation steps");
   run.transfer_bytes = read_bytes(root.at("transfers"));
   run.collective_bytes = read_bytes(root.at("collectives"));
   run.peak_memory_bytes = read_memory(root.at("gpus"), run.spec);
