@@ -181,7 +181,7 @@ TEST_CASE("words that are not known are refused with the nearest one") {
       {"compare a.json b.json", "a.json: found no such file"},
       {"validate", "pdl-sim: validate: found no run"},
       {"validate none.json", "none.json: found no such file"},
-      {"validate --markdown --markdown x", "--markdown: found given 2 times"},
+      {"validate --markdown a --markdown b x", "--markdown: found given 2 times"},
       {"scenario", "pdl-sim: scenario: found no file"},
       {"scenario none.json", "none.json: found no such file"},
       {"scenario --all a.json", "--all: found a.json beside it"},
