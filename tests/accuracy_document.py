@@ -15,6 +15,7 @@ import argparse
 import glob
 import json
 import os
+import re
 import statistics
 import subprocess
 import sys
@@ -22,6 +23,7 @@ import sys
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 ACCURACY = "<!-- accuracy: written by tests/accuracy_document.py -->", "<!-- /accuracy -->"
 OUTPUT = "<!-- output: written by tests/accuracy_document.py -->", "<!-- /output -->"
+WRITES = re.compile(r"--(html|trace|json|csv|markdown|schedule-csv)\b|>")
 
 HEAD = """# Accuracy
 
@@ -303,6 +305,8 @@ def with_outputs(pdl_sim, name, text):
         command = done.rstrip().rsplit("\n", 1)[-1].split("#")[0].split()
         if command[:1] != ["build/sim/pdl-sim"]:
             raise SystemExit(f"{name}: above '{OUTPUT[0]}': '{' '.join(command)}', expected a command of build/sim/pdl-sim")
+        if WRITES.search(" ".join(command)):
+            raise SystemExit(f"{name}: above '{OUTPUT[0]}': '{' '.join(command)}', expected a command that writes no file")
         shown = said(pdl_sim, *command[1:]).splitlines()
         done += OUTPUT[0] + "\n\n" + "".join(f"    {line}".rstrip() + "\n" for line in shown) + "\n" + OUTPUT[1]
         done += part.split(OUTPUT[1], 1)[1]
