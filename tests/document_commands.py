@@ -10,6 +10,7 @@ A block is a paragraph indented by four spaces, or fenced. Each is one of
   text       a drawing, a file's contents: JSON, or named in TEXT; what tests/accuracy_document.py writes between its marks
 and anything else is a fault of the document, so is a block that mixes both. A command is left out only by LEFT_OUT, or
 because it reads a file of a line that was; it is skipped where this machine lacks what NEEDS asks for. Both are printed.
+Links to files and pictures of the project lead to files that are there.
 
 Exit code: 0 fine, 1 not, 77 (skipped) if all lines were.
 """
@@ -111,6 +112,14 @@ def commands_of(document, text):
                 yield f"{document}:{start + offset}", line.strip() if PROGRAM.match(line) else None
 
 
+def broken_links(path):
+    """(number of the line, target) of each link and picture of a document that leads to no file; fragments are not looked at."""
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        for target in re.findall(r"\]\(([^)#\s]+)", line):
+            if "://" not in target and not (path.parent / target).exists():
+                yield number, target
+
+
 class Run:
     """The lines of all documents, in one copy of the tree."""
 
@@ -194,6 +203,9 @@ def main():
         for path in [folder / "README.md", *sorted((folder / "docs").glob("*.md"))]:
             for place, command in commands_of(path.relative_to(folder).as_posix(), path.read_text(encoding="utf-8")):
                 run.line(place, command)
+            for number, target in broken_links(path):
+                run.failed += 1
+                print(f"{path.relative_to(folder)}:{number}: a link to '{target}', expected a file")
     print(f"{run.ran} commands ran, {run.failed} faults")
     if run.failed:
         return 1

@@ -90,6 +90,17 @@ class DocumentCommandsTest(unittest.TestCase):
         for path in [root / "README.md", *sorted((root / "docs").glob("*.md"))]:
             for place, command in document_commands.commands_of(path.relative_to(root).as_posix(), path.read_text(encoding="utf-8")):
                 self.assertIsNotNone(command, place)
+            self.assertEqual(list(document_commands.broken_links(path)), [], path)
+
+    def test_links_that_lead_nowhere(self):
+        with tempfile.TemporaryDirectory() as folder:
+            document = pathlib.Path(folder) / "a.md"
+            document.write_text("[here](a.md#head) and [there](https://example.org/x)\n\n![no](b.png) [no](c/d.md)\n", encoding="utf-8")
+            self.assertEqual(list(document_commands.broken_links(document)), [(3, "b.png"), (3, "c/d.md")])
+
+    def test_the_readme_is_read_in_one_sitting(self):
+        lines = (document_commands.ROOT / "README.md").read_text(encoding="utf-8").splitlines()
+        self.assertLess(len(lines), 150)
 
 
 if __name__ == "__main__":
