@@ -32,7 +32,7 @@ std::string describe_source(const RunResult& run) {
   const nlohmann::json& environment = run.environment;
   const bool profiled = !run.measured && environment.is_object() && environment.contains("profile");
   const nlohmann::json& source = profiled ? environment["profile"] : environment;
-  const std::string host = text_at(source, "count", "?") + " x " + text_at(source, "card", "unknown card");
+  const std::string host = text_at(source, "count", "?") + " x " + text_at(source, "card", "unknown GPU");
   const std::string date = text_at(source, "date", "at an unknown date");
   if (!profiled) return "measured on " + host + ", " + date;
   const std::string chosen_as = text_at(source, "chosen_as", "");

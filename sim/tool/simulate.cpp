@@ -95,8 +95,8 @@ void add_simulate(CLI::App& app) {
   flags->schedule_csv =
       std::make_unique<OnceFlag>(app, "--schedule-csv", "FILE|-",
                                  "write the schedule in PyTorch's format, a row a GPU; --schedule FILE.csv reads it");
-  flags->memory = std::make_unique<OnceFlag>(
-      app, "--memory", "SIZE", "the most that a GPU may need, such as 40GiB (default: what the card has)");
+  flags->memory = std::make_unique<OnceFlag>(app, "--memory", "SIZE",
+                                             "the most that a GPU may need, such as 40GiB (default: what the GPU has)");
   flags->explain = std::make_unique<Switch>(app, "--explain",
                                             "where the step goes: its parts, the critical path, and what it would "
                                             "take without each cost");
