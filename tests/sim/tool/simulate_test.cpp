@@ -18,11 +18,7 @@ Process sim(const std::string& arguments, const TemporaryFolder& folder) {
 
 }  // namespace
 
-<<<<<<< HEAD
-TEST_CASE("explain: in the text, in the JSON, and in neither without it") {
-=======
 TEST_CASE("with --explain: in the text, in the JSON, and in neither without it") {
->>>>>>> part-b
   const TemporaryFolder folder;
   const Process explained = sim(kRun + "--explain --json run.json", folder);
   CHECK(explained.exit_code == 0);
