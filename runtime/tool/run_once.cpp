@@ -146,7 +146,7 @@ class RunProgress {
  public:
   explicit RunProgress(const RuntimeOptions& options) : options_(options) {
     if (options.rank <= 0) bar_.emplace();
-    if (bar_) bar_->show(0, "layers are made, matrix products timed, workers connected");
+    if (bar_) bar_->show("layers are made, matrix products timed, workers connected");
   }
 
   StepsDone steps_done() {

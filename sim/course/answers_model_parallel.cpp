@@ -85,10 +85,11 @@ std::string hw3_1_where_data_moves(const Tables& tables) {
   }
   if (places.empty()) return "Nowhere: one GPU holds all layers.";
   const ForwardTransfers forward = forward_transfers(run.result);
-  return "At .to(layer_device) in front of " + listed(places) + ", " + count_of(forward.count, "time") +
-         " in a forward pass, " + decimal_bytes(forward.bytes) +
-         "; the gradient moves back as often in the backward pass. " + "The GPUs take turns: " + turns_text(run) +
-         " of " + ms(step_ms(series, row)) + " (" + source_of(series) + ").";
+  return "At .to(layer_device) in front of " + listed(places) + ", " +
+         (forward.count == 1 ? "once" : count_of(forward.count, "time")) + " in a forward pass, " +
+         decimal_bytes(forward.bytes) + "; the gradient moves back as often in the backward pass. " +
+         "The GPUs take turns: " + turns_text(run) + " of " + ms(step_ms(series, row)) + " (" + source_of(series) +
+         ").";
 }
 
 std::string hw3_2_experiment(const Tables& tables) {
@@ -131,8 +132,7 @@ std::string hw3_3_rule(const Tables& tables) {
   const auto& rows = tables.front().rows;
   const bool holds = std::all_of(rows.begin(), rows.end(), has_map_of_rule);
   return "With q = DEPTH div GPUs and r = DEPTH mod GPUs, layer i is on GPU i div (q + 1) if i < r (q + 1), else on "
-         "GPU "
-         "r + (i - r (q + 1)) div q: the first r GPUs hold one layer more. It gives the map of " +
+         "GPU r + (i - r (q + 1)) div q: the first r GPUs hold one layer more. It gives the map of " +
          std::string(holds ? "all " : "NOT all ") + std::to_string(rows.size()) + " rows.";
 }
 
@@ -144,9 +144,9 @@ std::string hw3_4_experiment(const Tables& tables) {
   for (const ScenarioRow* row : series.rows) {
     const std::int64_t bytes = largest_memory(run_of(series, *row));
     items.push_back(gpus_of(*row) + " " + ms(step_ms(series, *row)) +
-                    (bytes > 0 ? " and " + memory_like(bytes, most) + " on the fullest GPU" : ""));
+                    (bytes > 0 ? " and " + memory_like(bytes, most) : ""));
   }
-  return listed(items) + " (" + source_of(series) + ").";
+  return listed(items) + "; the memory is that of the fullest GPU (" + source_of(series) + ").";
 }
 
 std::string hw3_4_are_all_used(const Tables& tables) {
@@ -156,8 +156,7 @@ std::string hw3_4_are_all_used(const Tables& tables) {
   const EvaluatedRun& run = run_of(series, many);
   const std::int64_t here = largest_memory(run), there = largest_memory(run_of(series, few));
   const bool all = concurrency(run.result).most == many.spec.gpus;
-  return std::string(all ? "At times all: " : "No: ") + "on " + gpus_of(many) + " " + turns_text(run) + ". " +
-         faster_text(series, few, many) +
+  return std::string(all ? "At times all: " : "No: ") + turns_text(run) + ". " + faster_text(series, few, many) +
          (here > 0 && there > here ? "; what more GPUs save is memory, " + memory_like(here, there) + " instead of " +
                                          memory_like(there, there) + " on the fullest GPU"
                                    : "") +
@@ -186,8 +185,7 @@ std::string hw3_5_growth(const Tables& tables) {
   const RunMetrics& metrics = row.predicted.metrics;
   return std::string(one_less ? "With GPUs - 1" : "NOT with GPUs - 1") +
          ": each boundary between two GPUs is crossed once forward and once back, by the whole activation (batch x DIM "
-         "x "
-         "4 bytes in fp32); on " +
+         "x 4 bytes in fp32); on " +
          gpus_of(row) + " that is " + count_of(metrics.transfer_count, "transfer") + " and " +
          decimal_bytes(metrics.transfer_bytes) + " a step (counted in the plan).";
 }

@@ -45,17 +45,16 @@ std::string wait_of_first_gpu(const EvaluatedRun& run) {
 
 /// What scenarios/python/p9_option_c.py --without-condition does; tests/course_python.py runs it.
 constexpr const char* kWithoutCondition =
-    "At i = 0 losses[i - 1] is losses[-1], the last element of the list: the loss of micro-batch 0 itself. Its "
-    "backward runs "
-    "at once and again at i = 1, and scenarios/python/p9_option_c.py --without-condition stops after F0 B0 F1 with "
-    "\"RuntimeError: Trying to backward through the graph a second time\"; with --retain-graph it runs F0 B0 F1 B0 F2 "
-    "B1 F3 B2 "
-    "B3, and the gradient is wrong by 41 % of its length, as micro-batch 0 counts twice (run on a CPU).";
+    "It fails: after F0 B0 F1 with \"RuntimeError: Trying to backward through the graph a second time\" "
+    "(scenarios/python/p9_option_c.py --without-condition), as at i = 0 losses[i - 1] is losses[-1], the last element "
+    "of the list, which is the loss of micro-batch 0 itself: its backward runs at once, and again at i = 1. With "
+    "--retain-graph it runs F0 B0 F1 B0 F2 B1 F3 B2 B3, and the gradient is wrong by 41 % of its length, as "
+    "micro-batch 0 counts twice (run on a CPU).";
 
 std::string why_delayed(const Compared& own) {
   return "So that the forward of i is issued before the backward of i - 1, and " +
          count_of(most_live(own.c->predicted.result), "micro-batch", "es") +
-         " can be in flight: with i it would be option A, whose step takes " + own.time(own.a) + " instead of " +
+         " can be in flight: with i it would be Option A, whose step takes " + own.time(own.a) + " instead of " +
          own.time(own.c) + " (" + own.place() + ").";
 }
 
@@ -74,8 +73,7 @@ std::string hw4_2_code(const Tables& tables) {
   const auto own = compared(tables, false);
   if (!own) return "";
   return "scenarios/python/p9_option_c.py: the target goes to the GPU of the last layer, the forward runs and its loss "
-         "is "
-         "stored, if i > 0 the backward of i - 1 follows, and after the loop the last backward. Order with " +
+         "is stored, if i > 0 the backward of i - 1 follows, and after the loop the last backward. Order with " +
          microbatches_text(*own->c) + ": " + order_text(own->run(own->c)) + " (" + source_of(own->series) + ").";
 }
 
@@ -122,18 +120,18 @@ std::string hw4_4_first_overlap(const Tables& tables) {
            " beside " + first->forward + " (" + own->place() + ").";
   return "Never (" + own->place() + "): B0 begins after " + ms_of(first_backward_ns(own->run(own->c))) + " of " +
          ms_of(own->run(own->c).metrics.step_ns) +
-         ", and F2 is behind it in the queue of every GPU. In the code B0 would first be beside F2, with a worker a "
-         "GPU.";
+         ", and F2 is behind it in the queue of every GPU. In 1F1B with a worker a GPU B0 runs beside F1, which the "
+         "next GPU runs.";
 }
 
 std::string hw4_4_why_more_efficient(const Tables& tables) {
   const auto own = compared(tables);
   if (!own) return "";
-  return "The premise: the last GPU runs a backward while the first ones run later forwards. Issued by one thread it "
-         "is not "
-         "what is measured: a step of option C is " +
+  return "Issued by one thread it is not: a step of Option C " +
          against(step_ms(own->series, *own->c), step_ms(own->series, *own->b)) + " GPipe's (" + own->time(own->c) +
-         " against " + own->time(own->b) + "; " + own->place() + ").";
+         " against " + own->time(own->b) + "; " + own->place() +
+         "). The premise is that the last GPU runs a backward while the first ones run later forwards, which needs a "
+         "worker a GPU.";
 }
 
 std::string p9_3_experiment(const Tables& tables) {
@@ -170,10 +168,9 @@ std::string p9_3_why_efficient(const Tables& tables) {
   const auto own = compared(tables);
   if (!own) return "";
   const double c_ms = step_ms(own->series, *own->c), b_ms = step_ms(own->series, *own->b);
-  return "A step of option C is " + against(c_ms, b_ms) + " GPipe's and " +
-         against(c_ms, step_ms(own->series, *own->a)) + " option A's: GPU 0 waits " +
-         wait_of_first_gpu(own->run(own->c)) + " between its tasks, with GPipe " + wait_of_first_gpu(own->run(own->b)) +
-         ", as F_i waits there for B_(i-2) to come back (" + own->place() + ").";
+  return "A step of Option C " + against(c_ms, b_ms) + " GPipe's and " + against(c_ms, step_ms(own->series, *own->a)) +
+         " Option A's: GPU 0 waits " + wait_of_first_gpu(own->run(own->c)) + " between its tasks, with GPipe " +
+         wait_of_first_gpu(own->run(own->b)) + ", as F_i waits there for B_(i-2) to come back (" + own->place() + ").";
 }
 
 std::string p9_5_why_delayed(const Tables& tables) {

@@ -78,7 +78,7 @@ double gain_of(const Series& series, const std::string& schedule) {
 /// "with 8 micro-batches option B (GPipe) is 1.12 times as fast as with 2"
 std::string gain_text(const Series& series, const std::string& schedule) {
   const Rows rows = rows_of_schedule(series, schedule);
-  return "with " + microbatches_text(*rows.back()) + " " + option_name(schedule) + " is " +
+  return option_name(schedule) + " with " + microbatches_text(*rows.back()) + " " +
          against(step_ms(series, *rows.back()), step_ms(series, *rows.front())) + " with " +
          std::to_string(microbatches_of(*rows.front()));
 }
@@ -117,7 +117,7 @@ std::string p9_2_experiment(const Tables& tables) {
 std::string p9_2_what_changed(const Tables& tables) {
   const auto own = quoted(tables, kAB);
   if (!own) return "";
-  return "Option A runs " + order_text(own->run(0)) + ", option B " + order_text(own->run(1)) +
+  return "Option A runs " + order_text(own->run(0)) + ", Option B " + order_text(own->run(1)) +
          ": all forwards, then all " + "backwards, so " + at_once_text(own->run(1)) + " instead of " +
          fixed(concurrency(own->run(0).result).average, 2) + " (" + own->place() + ").";
 }
@@ -129,8 +129,8 @@ std::string p9_2_why_separated(const Tables& tables) {
     return ms_of(own->run(schedule).metrics.gpus.front().idle_between_ns);
   };
   return "Because a forward then waits for no backward, which has to come back through all GPUs: GPU 0 waits " +
-         wait(1) + " between its tasks instead of " + wait(0) + ", and the step is " +
-         against(own->ms_of_step(1), own->ms_of_step(0)) + " option A's (" + own->place() + ").";
+         wait(1) + " between its tasks instead of " + wait(0) + ", and the step " +
+         against(own->ms_of_step(1), own->ms_of_step(0)) + " Option A's (" + own->place() + ").";
 }
 
 std::string p9_2_are_bubbles_removed(const Tables& tables) {
@@ -142,8 +142,7 @@ std::string p9_2_are_bubbles_removed(const Tables& tables) {
                     std::to_string(microbatches_of(*row)) + " (closed form " + percent(ideal_bubble(*row)) + ")");
   return "No, they shrink with more micro-batches: " + listed(items) + " (" + pipeline_place(*series) +
          "). The closed form is (P - 1) / (M + P - 1), the fill and the drain; the rest is the optimizer, transfers "
-         "and "
-         "unequal stages.";
+         "and unequal stages.";
 }
 
 std::string p9_4_experiment(const Tables& tables) {
@@ -161,8 +160,7 @@ std::string p9_4_do_more_help(const Tables& tables) {
   if (examples.empty()) return "In these rows yes.";
   return "No: " + examples.front() +
          ". Smaller micro-batches use a GPU less well and each costs the host and the transfers its time; only the "
-         "bubble of "
-         "option B shrinks.";
+         "bubble of Option B shrinks.";
 }
 
 std::string p9_4_which_benefits(const Tables& tables) {
@@ -172,7 +170,7 @@ std::string p9_4_which_benefits(const Tables& tables) {
     std::vector<std::string> options = kABC;
     std::stable_sort(options.begin(), options.end(),
                      [&](auto& a, auto& b) { return gain_of(series, a) > gain_of(series, b); });
-    text += (text.empty() ? option_name(options[0]) + " benefits most. " : " ") + gain_text(series, options[0]) + ", " +
+    text += (text.empty() ? option_name(options[0]) + " benefits most: " : " ") + gain_text(series, options[0]) + ", " +
             gain_text(series, options[1]) + " and " + gain_text(series, options[2]) + " (" + pipeline_place(series) +
             ").";
   }
@@ -204,7 +202,7 @@ std::string p9_final_what_reduces_bubbles(const Tables& tables) {
     return percent(run_of(*series, *row).metrics.bubble_fraction) + " with " + std::to_string(microbatches_of(*row));
   };
   return "At equal micro-batches it does not: 1F1B and GPipe both have (P - 1) / (M + P - 1); 1F1B keeps at most P "
-         "micro-batches in flight, so it can afford more of them, and these reduce the bubble (option B: " +
+         "micro-batches in flight, so it can afford more of them, and these reduce the bubble (Option B: " +
          bubble(rows.front()) + ", " + bubble(rows.back()) + "; " + pipeline_place(*series) +
          "). Beyond that, several stages a GPU (interleaved 1F1B) and split backwards (zero-bubble) do.";
 }
@@ -216,8 +214,7 @@ std::string p9_final_which_for_large(const Tables& tables) {
   for (const std::string& schedule : kABC)
     items.push_back(option_name(schedule) + " " + ms(step_ms(*series, *rows_of_schedule(*series, schedule).back())));
   return "1F1B with a worker a GPU: the time of GPipe with the activations of at most P micro-batches. Of the three "
-         "that one "
-         "thread issues, with " +
+         "that one thread issues, with " +
          microbatches_text(*rows_of_schedule(*series, "gpipe").back()) + ": " + listed(items) + " (" +
          pipeline_place(*series) + ").";
 }

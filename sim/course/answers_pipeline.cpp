@@ -10,8 +10,7 @@
 namespace pdl {
 namespace {
 
-/// Without the three options in a row: those there are, with the most micro-batches that all of them have.
-constexpr std::size_t kOperationsShown = 6;
+constexpr std::size_t kOperationsShown = 8;  // of four micro-batches all
 
 bool by_one_thread(const Series& series) {
   return series.rows.front()->spec.workers == Workers::one;
@@ -61,13 +60,12 @@ std::string hw4_1_options(const Tables& tables) {
       const ScenarioRow& row = *row_with(series, schedule, count);
       const EvaluatedRun& run = run_of(series, row);
       text += (text.empty() ? "" : "; ") + option_name(schedule) + " runs " + order_text(run, kOperationsShown) +
-              " in " + ms(step_ms(series, row)) + ", its GPUs compute " + busy_range(run) + " of the step and " +
-              percent(1 - run.metrics.bubble_fraction) + " of their time is forward or backward work";
+              " in " + ms(step_ms(series, row)) + ", computing " + busy_range(run) +
+              " of the step on each GPU, efficiency " + percent(1 - run.metrics.bubble_fraction);
     }
     return text + " (" + pipeline_place(series) + ", " + microbatches_text(*row_with(series, "gpipe", count)) +
-           "). nvidia-smi's utilisation counts any kernel: with copies between GPUs it shows this compute share, with "
-           "NCCL "
-           "also the kernels that wait for another GPU.";
+           "). Efficiency is 1 - the bubble. nvidia-smi's utilisation counts any kernel: with copies between GPUs it "
+           "shows this compute share, with NCCL also the kernels that wait for another GPU.";
   }
   return "";
 }
@@ -77,11 +75,10 @@ std::string hw4_1_bubble(const Tables& tables) {
   if (!own) return "";
   const ScenarioRow& row = *own->gpipe;
   return "The time in which GPUs of a pipeline have no forward or backward to run: at the start, until the first "
-         "micro-batch "
-         "arrives, and at the end, while the last one goes back. With P = " +
+         "micro-batch arrives, and at the end, while the last one goes back; the GPUs are paid for and do nothing. "
+         "With P = " +
          std::to_string(row.spec.gpus) + " GPUs and M = " + std::to_string(microbatches_of(row)) +
-         " micro-batches of GPipe it is " + bubble_text(own->series, row) + " of the GPUs' time (" +
-         pipeline_place(own->series) + ").";
+         " micro-batches, GPipe's is " + bubble_text(own->series, row) + " (" + pipeline_place(own->series) + ").";
 }
 
 std::string hw4_1_why_1f1b(const Tables& tables) {

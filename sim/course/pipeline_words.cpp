@@ -97,9 +97,9 @@ std::string pipeline_place(const Series& series) {
 }
 
 std::string option_name(const std::string& schedule) {
-  if (schedule == "naive") return "option A (naive)";
-  if (schedule == "gpipe") return "option B (GPipe)";
-  if (schedule == "option-c") return "option C";
+  if (schedule == "naive") return "Option A (naive)";
+  if (schedule == "gpipe") return "Option B (GPipe)";
+  if (schedule == "option-c") return "Option C";
   return schedule == "1f1b" ? "1F1B" : schedule;
 }
 
@@ -114,9 +114,9 @@ std::string times_text(const Series& series, const Rows& rows) {
 }
 
 std::string against(double time_ms, double than_ms) {
-  if (std::abs(time_ms / than_ms - 1) < kTellable) return "as long as";
-  return time_ms < than_ms ? fixed(than_ms / time_ms, 2) + " times as fast as"
-                           : fixed(time_ms / than_ms, 2) + " times as long as";
+  if (std::abs(time_ms / than_ms - 1) < kTellable) return "takes as long as";
+  return time_ms < than_ms ? "is " + fixed(than_ms / time_ms, 2) + " times as fast as"
+                           : "takes " + fixed(time_ms / than_ms, 2) + " times as long as";
 }
 
 std::string order_text(const EvaluatedRun& run, std::size_t most) {
@@ -140,9 +140,9 @@ std::string bubble_text(const Series& series, const ScenarioRow& row) {
     transfers += static_cast<double>(gpu.comm_ns);
   }
   const double all = static_cast<double>(metrics.step_ns) * static_cast<double>(metrics.gpus.size());
-  return percent(metrics.bubble_fraction) + " (idle " + percent(idle / all) + ", optimizer and loss " +
-         percent(other / all) + ", transfers " + percent(transfers / all) +
-         ") where (P - 1) / (M + P - 1) = " + percent(ideal_bubble(row));
+  return percent(metrics.bubble_fraction) + " of the GPUs' time (idle " + percent(idle / all) +
+         ", optimizer and loss " + percent(other / all) + ", transfers " + percent(transfers / all) +
+         "), where the closed form (P - 1) / (M + P - 1) is " + percent(ideal_bubble(row));
 }
 
 std::optional<FirstOverlap> first_overlap(const EvaluatedRun& run) {

@@ -4,7 +4,8 @@
 //   const auto series = pipelines(tables, {"naive", "gpipe"});      // those to compare, the one to quote first
 //   const ScenarioRow* row = row_with(*series, "gpipe", 4);
 //   bubble_text(*series, *row)
-//   -> "45.4 % (idle 41.1 %, optimizer 3.6 %, transfers 0.7 %) where (P - 1) / (M + P - 1) = 42.9 %"
+//   -> "45.4 % of the GPUs' time (idle 41.1 %, optimizer and loss 3.6 %, transfers 0.7 %), where the closed form
+//      (P - 1) / (M + P - 1) is 42.9 %"
 //
 // Shares are of the time of all GPUs of a pipeline. Not here: what the answers are about (answers_*.cpp).
 #pragma once
@@ -37,11 +38,11 @@ Rows rows_of_schedule(const Series& series, const std::string& schedule);
 
 /// "8 layers of 8192, batch 2048 on 2 GPUs, measured on h200x2"
 std::string pipeline_place(const Series& series);
-/// "option B (GPipe)": the sheets' name of a schedule, where they have one.
+/// "Option B (GPipe)": the sheets' name of a schedule, where they have one.
 std::string option_name(const std::string& schedule);
 /// "2, 4 and 8 micro-batches: 98.86, 85.31 and 87.17 ms"
 std::string times_text(const Series& series, const Rows& rows);
-/// "2.16 times as fast as", "1.63 times as long as", "as long as": to be followed by the other.
+/// "is 2.16 times as fast as", "takes 1.63 times as long as", "takes as long as": between the one and the other.
 std::string against(double time_ms, double than_ms);
 
 /// "F0 F1 B0 F2 ...", all of it or the first operations: of GPU 0.

@@ -193,7 +193,7 @@ std::string legend(const RunResult& run, Stages stages, bool named, std::size_t 
   if (has(TaskKind::backward)) items.push_back(drawn_as("B0", "<") + " backward");
   if (has(TaskKind::backward_input)) items.push_back(drawn_as("I0", "<") + " backward, input gradient");
   if (has(TaskKind::backward_weight)) items.push_back(drawn_as("W0", "w") + " weight gradient");
-  if (has(TaskKind::recompute)) items.push_back(drawn_as("R0", "r") + " forward again");
+  if (has(TaskKind::recompute)) items.push_back(drawn_as("R0", "r") + " forward run again");
   if (has(TaskKind::optimizer)) items.push_back("o optimizer");
   if (has(TaskKind::loss)) items.push_back("l loss");
   if (has(TaskKind::bucket_copy_in) || has(TaskKind::bucket_copy_out)) items.push_back("c gradients copied");

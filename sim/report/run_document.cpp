@@ -102,7 +102,7 @@ void add_totals(Document& document, const RunResult& run, const RunMetrics& metr
 
 std::vector<TableColumn> time_columns(bool bubble) {
   return {{"busy_ms", "busy", "ms",
-           "at a compute task, from its first kernel to its last (waits for a slow host are inside)"},
+           "at a compute task, from its first kernel to its last, waits for a slow host included"},
           {"communication_ms", "communication", "ms", "a transfer or collective runs, and no compute task"},
           {"idle_ms", "idle", "ms", "neither; busy, communication and idle time add up to the step"},
           bubble ? TableColumn{"bubble_percent", "bubble", "%", "share of the step without forward or backward work"}

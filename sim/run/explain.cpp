@@ -188,6 +188,10 @@ class Explainer {
       }
       const std::string name = span ? span_name(run_, *span, several[static_cast<std::size_t>(gpu)]) : "host";
       std::vector<PathSegment>& path = result.critical_path;
+      if (!span && !path.empty() && length_ns <= at_once_ns(run_)) {
+        path.back().end_ns = piece.end_ns;
+        continue;
+      }
       if (!path.empty() && path.back().part == part && path.back().gpu == gpu &&
           (path.back().tasks > 0) == (span != nullptr)) {
         PathSegment& segment = path.back();

@@ -84,10 +84,12 @@ struct StepWithout {
 struct Explanation {
   std::int64_t step_ns = 0;
   std::vector<TimeByPart> gpus;
-  bool times_alone_known = false;          // else contention is inside useful compute
-  std::vector<PathSegment> critical_path;  // from 0 to the end of the timeline, in order, without gaps
-  TimeByPart critical_path_by_part;        // no fill and drain, no imbalance: the path waits for nobody
-  std::vector<StepWithout> without;        // empty: not predicted
+  bool times_alone_known = false;  // else contention is inside useful compute
+  /// From 0 to the end of the timeline, in order, without gaps. Waits for the host that count as no time
+  /// (waiting_for.hpp) are inside the segment before them.
+  std::vector<PathSegment> critical_path;
+  TimeByPart critical_path_by_part;  // no fill and drain, no imbalance: the path waits for nobody
+  std::vector<StepWithout> without;  // empty: not predicted
 };
 
 /// `tasks`: one a span, or empty. Nothing where the timeline has other tasks than the plan of its spec, so that nobody

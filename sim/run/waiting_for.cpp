@@ -3,6 +3,7 @@
 #include <optional>
 #include <unordered_map>
 
+#include "sim/run/measured_facts.hpp"
 #include "sim/run/plan_of_run.hpp"
 
 namespace pdl {
@@ -11,11 +12,11 @@ namespace {
 /// Collects, span by span, the last to end of what it waited for.
 class LastBefore {
  public:
-  LastBefore(const std::vector<Span>& spans, const TaskGraph& graph)
-      : spans_(spans), graph_(graph), before_(spans.size(), -1) {}
+  LastBefore(const RunResult& run, const TaskGraph& graph)
+      : run_(run), spans_(run.timeline.spans), graph_(graph), before_(spans_.size(), -1) {}
 
   std::vector<std::int32_t> found() && {
-    add_streams_and_sleeps();
+    add_streams_and_hosts();
     for (TaskId task = 0; task < graph_.tasks.size(); ++task) {
       for (auto [edge, end] = boost::out_edges(task, graph_.edges); edge != end; ++edge)
         add(boost::target(*edge, graph_.edges), task);
@@ -27,12 +28,12 @@ class LastBefore {
  private:
   void add(TaskId after, TaskId before) {
     std::int32_t& last = before_[after];
-    if (last < 0 || spans_[before].end_ns > spans_[static_cast<std::size_t>(last)].end_ns)
-      last = static_cast<std::int32_t>(before);
+    if (last < 0 || spans_[before].end_ns > end_ns(last)) last = static_cast<std::int32_t>(before);
   }
 
   /// First, so that of equal ends the one on the stream stays.
-  void add_streams_and_sleeps() {
+  void add_streams_and_hosts() {
+    const bool host_computes = is_on_cpu(run_);
     std::unordered_map<std::uint32_t, TaskId> last_of_stream;
     std::vector<TaskId> last_of_host(graph_.hosts, kNone);
     for (TaskId task = 0; task < graph_.tasks.size(); ++task) {
@@ -43,26 +44,41 @@ class LastBefore {
         found->second = task;
       }
       TaskId& of_host = last_of_host[own.host];
-      if (of_host != kNone && graph_.tasks[of_host].kind == TaskKind::sleep) add(task, of_host);
+      if (of_host != kNone && (host_computes || graph_.tasks[of_host].kind == TaskKind::sleep)) add(task, of_host);
       of_host = task;
     }
   }
 
   void add_groups() {
-    std::vector<TaskId> last_ready(graph_.groups, kNone);
-    for (TaskId task = 0; task < graph_.tasks.size(); ++task) {
-      const std::uint32_t group = graph_.tasks[task].group;
-      if (group == kNone) continue;
-      TaskId& last = last_ready[group];
-      if (last == kNone || spans_[task].start_ns > spans_[last].start_ns) last = task;
-    }
-    for (TaskId task = 0; task < graph_.tasks.size(); ++task) {
-      const std::uint32_t group = graph_.tasks[task].group;
-      if (group == kNone || spans_[task].start_ns == spans_[last_ready[group]].start_ns) continue;
-      before_[task] = static_cast<std::int32_t>(last_ready[group]);
-    }
+    struct Group {
+      TaskId last = kNone;                 // to be ready
+      std::int32_t held_together_by = -1;  // those that were ready at once with it
+    };
+    std::vector<Group> groups(graph_.groups);
+    const auto for_each_member = [&](auto&& visit) {
+      for (TaskId task = 0; task < graph_.tasks.size(); ++task) {
+        if (graph_.tasks[task].group != kNone) visit(task, groups[graph_.tasks[task].group]);
+      }
+    };
+    for_each_member([&](TaskId task, Group& group) {
+      if (group.last == kNone || spans_[task].start_ns > spans_[group.last].start_ns) group.last = task;
+    });
+    const auto ready_with_last = [&](TaskId task, const Group& group) {
+      return spans_[task].start_ns + at_once_ns(run_) >= spans_[group.last].start_ns;
+    };
+    for_each_member([&](TaskId task, Group& group) {
+      if (!ready_with_last(task, group) || before_[task] < 0) return;
+      std::int32_t& held = group.held_together_by;
+      if (held < 0 || end_ns(before_[task]) > end_ns(held)) held = before_[task];
+    });
+    for_each_member([&](TaskId task, Group& group) {
+      before_[task] = ready_with_last(task, group) ? group.held_together_by : static_cast<std::int32_t>(group.last);
+    });
   }
 
+  std::int64_t end_ns(std::int32_t span) const { return spans_[static_cast<std::size_t>(span)].end_ns; }
+
+  const RunResult& run_;
   const std::vector<Span>& spans_;
   const TaskGraph& graph_;
   std::vector<std::int32_t> before_;
@@ -70,19 +86,23 @@ class LastBefore {
 
 }  // namespace
 
+std::int64_t at_once_ns(const RunResult& run) {
+  return run.measured ? 20'000 : 0;
+}
+
 std::vector<std::int32_t> last_before(const RunResult& run) {
   const std::optional<Plan> plan = plan_of_run(run);
   if (!plan) return {};
-  return LastBefore(run.timeline.spans, plan->graph).found();
+  return LastBefore(run, plan->graph).found();
 }
 
 std::vector<std::int32_t> waited_for(const RunResult& run) {
   const std::vector<Span>& spans = run.timeline.spans;
-  const std::int64_t at_once_ns = run.measured ? kMeasuredStartNs : 0;
+  const std::int64_t late_ns = at_once_ns(run);
   std::vector<std::int32_t> before = last_before(run);
   for (std::size_t i = 0; i < before.size(); ++i) {
     if (before[i] < 0) continue;
-    if (spans[i].start_ns > spans[static_cast<std::size_t>(before[i])].end_ns + at_once_ns) before[i] = -1;
+    if (spans[i].start_ns > spans[static_cast<std::size_t>(before[i])].end_ns + late_ns) before[i] = -1;
   }
   return before;
 }

@@ -8,9 +8,11 @@
 //
 // A timeline does not say what depends on what; its plan does, which follows from the run's spec. So the same question
 // is answered for predicted and measured steps. Of what a task had to wait for, the last to end counts: the tasks that
-// it depends on, the task before it on its stream, a sleep of its host just before it (--delay-ms, --straggler); at the
-// same time the one on its stream. A send, receive or collective that was ready before the others of its group waited
-// for the one that was ready last, whose own reason is what held all of them back.
+// it depends on, the task before it on its stream, a sleep of its host just before it (--delay-ms, --straggler), on the
+// CPU whatever its host did just before it, as the host computes there; at the same time the one on its stream. A send,
+// receive or collective that was ready before the others of its group waited for the one that was ready last, whose own
+// reason is what held all of them back; those that were ready together waited for the last to end of what any of them
+// had to wait for.
 //
 // Not here: what else a host did, thread blocks that wait for a multiprocessor (that is inside the task's span).
 #pragma once
@@ -27,10 +29,11 @@ namespace pdl {
 /// timeline, as in runs of older programs.
 std::vector<std::int32_t> last_before(const RunResult& run);
 
-/// The same, but -1 too where the span began later than that: then it waited for its host to issue it. In a measured run
-/// what follows within kMeasuredStartNs counts as at once: events and launches take some microseconds, and so may the
-/// clocks of two GPUs differ.
-inline constexpr std::int64_t kMeasuredStartNs = 20'000;
+/// Within how much time two moments of a run count as one: 0 in a prediction, 20 us in a measured run, where events and
+/// launches take some microseconds, and the clocks of two GPUs may differ as much.
+std::int64_t at_once_ns(const RunResult& run);
+
+/// The same, but -1 too where the span did not begin at once after that: then it waited for its host to issue it.
 std::vector<std::int32_t> waited_for(const RunResult& run);
 
 }  // namespace pdl

@@ -287,6 +287,7 @@
       this.chart = echarts.init(this.plot, null, {renderer: 'canvas'});
       this.listen();
       this.draw();
+      this.firstDrawn = performance.now();  // milliseconds since the page was asked for
     }
 
     // -- words
@@ -538,12 +539,14 @@
       }
     }
 
+    // What is shorter than a pixel is a line if it stands alone, else a part of its column of pixels.
     addSpans(canvas) {
       const {row, scale, x0, y, height} = canvas;
       for (let i = firstAbove(row.end, this.view[0]); i < row.n && row.start[i] <= this.view[1]; ++i) {
         const x = x0 + row.start[i] * scale, width = (row.end[i] - row.start[i]) * scale;
         const family = this.kinds[row.kind[i]].family, shade = this.shades.get(family), lit = this.isLit(row, i);
-        if (width < 1 && !(lit && this.matches)) {
+        const alone = (i === 0 || (row.start[i] - row.end[i - 1]) * scale > 1) && (i + 1 === row.n || (row.start[i + 1] - row.end[i]) * scale > 1);
+        if (width < 1 && !alone && !(lit && this.matches)) {
           this.addToColumns(canvas, x, width, family, lit);
           continue;
         }

@@ -78,6 +78,36 @@ TEST_CASE("a task that began later than all it depends on waited for its host") 
   CHECK(waited_for(run).at(6) == -1);
 }
 
+TEST_CASE("a send and its receive that begin within the clocks' error wait for what held either") {
+  RunResult run = textbook(
+      "--dim 4 --batch 1 --depth 2 --gpus 2 --microbatches 1 --schedule gpipe --tf 1 --tb 2 --tcomm 1 --p2p "
+      "rendezvous");
+  const auto named = [&](const std::string& name) {
+    for (std::size_t i = 0; i < run.timeline.spans.size(); ++i) {
+      if (named_span(run, static_cast<std::int32_t>(i)) == name) return i;
+    }
+    FAIL(name);
+    return std::size_t{0};
+  };
+  //   GPU 1's receive was ready at 0 and waited for the send, which waited for F0
+  CHECK(named_span(run, waited_for(run).at(named("1 receive F0"))) == "0 send F0");
+  run.measured = true;
+  run.timeline.spans[named("1 receive F0")].start_ns = run.timeline.spans[named("0 send F0")].start_ns + 46;
+  CHECK(named_span(run, waited_for(run).at(named("1 receive F0"))) == "0 F0");
+  CHECK(named_span(run, waited_for(run).at(named("0 send F0"))) == "0 F0");
+}
+
+TEST_CASE("on the CPU a task waits for whatever its host did before it") {
+  RunResult run = textbook("--dim 4 --batch 2 --depth 2 --gpus 2 --strategy mp --tf 1 --tb 2");
+  const std::size_t last = run.timeline.spans.size() - 1;
+  CHECK(named_span(run, static_cast<std::int32_t>(last)) == "1 optimizer");
+  run.timeline.spans[last].start_ns = run.timeline.spans[last - 1].end_ns;  // one thread: after that of GPU 0
+  run.timeline.spans[last].end_ns = run.timeline.spans[last].start_ns;
+  CHECK(last_before(run).at(last) != static_cast<std::int32_t>(last) - 1);
+  run.environment = {{"profile", {{"device", "cpu"}}}};
+  CHECK(last_before(run).at(last) == static_cast<std::int32_t>(last) - 1);
+}
+
 TEST_CASE("of spans that are not those of the plan nothing is said") {
   RunResult run = textbook("--dim 4 --batch 2 --depth 2 --gpus 2 --microbatches 2 --schedule gpipe --tf 1 --tb 2");
   run.timeline.spans.at(3).microbatch = 7;

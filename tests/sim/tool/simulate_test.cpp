@@ -1,0 +1,89 @@
+// The outputs of a single prediction, and of two compared: --explain, --html, --markdown, --csv.
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "tests/support/catch.hpp"
+#include "tests/support/process.hpp"
+
+using namespace pdl;
+
+namespace {
+
+const std::string kRun = "--gpus 2 --depth 2 --microbatches 2 --schedule gpipe --tf 1 --tb 2 --tcomm 1 ";
+
+Process sim(const std::string& arguments, const TemporaryFolder& folder) {
+  return run_program("pdl-sim", arguments, folder);
+}
+
+}  // namespace
+
+TEST_CASE("--explain: in the text, in the JSON, and in neither without it") {
+  const TemporaryFolder folder;
+  const Process explained = sim(kRun + "--explain --json run.json", folder);
+  CHECK(explained.exit_code == 0);
+  CHECK_THAT(explained.out, ContainsSubstring("Without transfers the step would take 9.000 ms instead of 11.000 ms"));
+  CHECK_THAT(explained.out, ContainsSubstring("The critical path"));
+  const nlohmann::json explain = nlohmann::json::parse(read_text(folder / "run.json"))["explain"];
+  CHECK(explain["mean"]["useful_ms"] == 6);
+  CHECK(explain["without"][0]["what"] == "transfers");
+  CHECK(explain["without"][0]["step_time_ms"] == 9);
+  const Process plain = sim(kRun + "--json plain.json", folder);
+  CHECK(plain.out.find("critical path") == std::string::npos);
+  CHECK_FALSE(nlohmann::json::parse(read_text(folder / "plain.json")).contains("explain"));
+}
+
+TEST_CASE("a run as a page, Markdown and CSV, beside the text") {
+  const TemporaryFolder folder;
+  const Process run = sim(kRun + "--html a.html --markdown a.md --csv a.csv", folder);
+  CHECK(run.exit_code == 0);
+  CHECK_THAT(run.out, ContainsSubstring("step time: 11.000 ms, predicted"));
+  CHECK(read_text(folder / "a.html").starts_with("<!doctype html>"));
+  CHECK_THAT(read_text(folder / "a.md"), ContainsSubstring("| GPU | layers | range | busy (ms) |"));
+  CHECK(read_text(folder / "a.csv").starts_with("gpu,layers,layer_range,busy_ms,"));
+  const Process alone = sim(kRun + "--csv -", folder);
+  CHECK(alone.out == read_text(folder / "a.csv"));
+}
+
+TEST_CASE("two outputs at one place are refused before anything is written") {
+  const TemporaryFolder folder;
+  for (const auto& [flags, message] :
+       {std::pair{"--json - --csv -", "--csv: found - beside --json -"},
+        std::pair{"--json x --html x", "--html: found x, the file of --json too"},
+        std::pair{"--schedule-csv x --markdown x", "--markdown: found x, the file of --schedule-csv too"}}) {
+    const Process run = sim(kRun + flags, folder);
+    INFO(flags << "\n" << run.err);
+    CHECK(run.exit_code == 2);
+    CHECK(run.out.empty());
+    CHECK_THAT(run.err, ContainsSubstring(message));
+    CHECK_FALSE(std::filesystem::exists(folder / "x"));
+  }
+}
+
+TEST_CASE("compare: where both steps go, as text, JSON and a page") {
+  const TemporaryFolder folder;
+  CHECK(sim(kRun + "--json a.json", folder).exit_code == 0);
+  CHECK(sim(kRun + "--tcomm 0 --json b.json", folder).exit_code == 2);  // twice
+  CHECK(sim("--gpus 2 --depth 2 --microbatches 2 --schedule gpipe --tf 1 --tb 2 --json b.json", folder).exit_code == 0);
+  const Process run = sim("compare a.json b.json --explain --json c.json --html c.html --csv c.csv", folder);
+  CHECK(run.exit_code == 0);
+  CHECK_THAT(run.out, ContainsSubstring("Where the steps go"));
+  const nlohmann::json compared = nlohmann::json::parse(read_text(folder / "c.json"));
+  CHECK(compared["explain"]["a"]["mean"]["transfers_ms"] == 1);
+  CHECK(compared["explain"]["b"]["mean"]["transfers_ms"] == 0);
+  CHECK_THAT(read_text(folder / "c.csv"), ContainsSubstring("transfers exposed,1,0,1,"));
+  CHECK(read_text(folder / "c.html").starts_with("<!doctype html>"));
+}
+
+TEST_CASE("compare does not explain spans that are not those of the plan") {
+  const TemporaryFolder folder;
+  CHECK(sim(kRun + "--json a.json", folder).exit_code == 0);
+  nlohmann::ordered_json edited = nlohmann::ordered_json::parse(read_text(folder / "a.json"));
+  edited["spans"].erase(0);
+  folder.write("edited.json", edited.dump());
+  CHECK(sim("compare a.json edited.json", folder).exit_code == 0);
+  const Process run = sim("compare a.json edited.json --explain", folder);
+  CHECK(run.exit_code == 2);
+  CHECK(run.out.empty());
+  CHECK_THAT(run.err, ContainsSubstring("edited.json: found spans that are not those of the plan of its settings"));
+}
