@@ -1,6 +1,7 @@
 #include "sim/io/printable_text.hpp"
 
 #include "sim/report/document.hpp"
+#include "sim/report/wrap.hpp"
 #include "tests/support/catch.hpp"
 
 using namespace pdl;
