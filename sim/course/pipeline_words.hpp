@@ -1,5 +1,5 @@
-// Words for rows that differ in their schedule and their micro-batches: orders, bubbles and what they consist of, overlap
-// of forward and backward, losses.
+// Words for rows that differ in their schedule and their micro-batches: orders, bubbles and what they consist of,
+// overlap of forward and backward, losses.
 //
 //   const auto series = pipelines(tables, {"naive", "gpipe"});      // those to compare, the one to quote first
 //   const ScenarioRow* row = row_with(*series, "gpipe", 4);
