@@ -112,11 +112,12 @@ void add_prediction(nb::module_& m) {
   nb::class_<Prediction>(m, "Prediction", "One predicted training step. Units are in the names.")
       .def_prop_ro(
           "settings", [](const Prediction& p) { return dict_of(p.settings); },
-          "Every setting that means something, defaults filled in: the words of the command line.")
+          "Every setting that means something, defaults filled in: the options of the command line.")
       .def_ro("profile", &Prediction::profile, "Name of the profile; empty where the settings give the costs.")
       .def_ro("step_time_ms", &Prediction::step_time_ms, "Time of one optimizer step; milliseconds.")
       .def_ro("bound_ms", &Prediction::bound_ms,
-              "The same order with its compute costs alone, no transfers, no host, no optimizer; milliseconds.")
+              "The ideal step time: the same schedule with its computation alone, no transfers, no host, no optimizer; "
+              "milliseconds.")
       .def_ro("throughput_samples_per_s", &Prediction::throughput_samples_per_s,
               "Samples of a step / its time; samples per second.")
       .def_ro("bubble_fraction", &Prediction::bubble_fraction,
@@ -199,7 +200,7 @@ void add_profile(nb::module_& m) {
 
 void add_setting(nb::module_& m) {
   using pdl::KnownSetting;
-  nb::class_<KnownSetting>(m, "KnownSetting", "A word that settings may have.")
+  nb::class_<KnownSetting>(m, "KnownSetting", "A setting that pdl knows.")
       .def_ro("name", &KnownSetting::name, "Of the command line: 'bucket-mb' is the keyword bucket_mb.")
       .def_ro("values", &KnownSetting::values, "What it takes: 'N', 'sgd|adam'.")
       .def_ro("help", &KnownSetting::help, "What it means, with its unit and default.")
@@ -233,7 +234,7 @@ NB_MODULE(_pdl, m) {
           "threads: int) -> list[tuple[list[tuple[str, str]], dict[str, typing.Any]]]"),
       "Settings and numbers of every combination.");
   m.def("profiles", &pdl::known_profiles, "The profiles there are, by name.");
-  m.def("settings", &pdl::known_settings, "The words that settings may have.");
+  m.def("settings", &pdl::known_settings, "The settings that pdl knows.");
   m.def("version", &pdl::version, "The version of the simulator.");
   m.def("set_files_folder", &pdl::set_files_folder, "folder"_a, "Where data/ and scenarios/ are.");
 }

@@ -12,6 +12,7 @@ import argparse
 import glob
 import json
 import os
+import statistics
 import subprocess
 import sys
 
@@ -29,13 +30,13 @@ Written by `tests/accuracy_document.py`; a test fails when it no longer says wha
 
 Every run under `data/*/runs` against its prediction from the profile of the same machine, worst first. A profile is
 fitted from probes alone (`data/*/samples.json`): none of these runs, and no figure of them, is in it. Runs under
-`data/*/runs_on_host_*` are of other hosts with the same cards.
+`data/*/runs_on_host_*` are of other hosts with the same GPUs.
 
 """
 
 HOST_BOUND = """
 
-Bound by the host, which issues the work: with a host as slow as the slowest twentieth of its calls in the probes, more than 10 % of
+Host-bound: with a host as slow as the slowest twentieth of its calls in the probes, more than 10 % of
 the predicted step is the host's (it would be that much shorter if issuing took no time). Beside the error are that share, and
 how far the measured steps spread (p25 to p75).
 
@@ -44,7 +45,7 @@ how far the measured steps spread (p25 to p75).
 NOTES = """
 ## What is behind the larger errors
 
-* 8192 x 8 in 16 micro-batches, two chunks a GPU (dualpipe-v, zb-v, interleaved-zb; 3.8 to 4.7 % too short): the cards draw
+* 8192 x 8 in 16 micro-batches, two chunks a GPU (dualpipe-v, zb-v, interleaved-zb; 3.8 to 4.7 % too short): the GPUs draw
   674 to 698 W of 700 W, with clocks of 1875 to 1980 MHz where the probes had 1980. In dualpipe-v and interleaved-zb one GPU's
   tasks are 3.0 to 4.2 % longer (1.3 ms a step) and the others wait for it; in zb-v two GPUs take 0.7 ms more. The power limit
   is the likely cause, not a proven one: clocks are one sample a run, and zb-h2 at the same power and clocks is 1.3 % too
@@ -52,7 +53,7 @@ NOTES = """
 * Whole backwards of layers 4096 wide on 4 x H100 in 4 and 8 micro-batches (1f1b, gpipe, naive, option-c): their weight
   gradients run on a second stream beside the input gradients, and take 2.7 to 4.4 % less time in a step than in the probe. In
   2 and 16 micro-batches they agree to 1 %, as do input and weight gradients that run alone (zb-h1). Why is not known.
-* zb-h2: its step is the time of the GPU that is at it longest, taken from the spans of 5 recorded steps, which had a barrier
+* zb-h2: its step is the maximum over the GPUs of the time from first task to last, taken from the spans of 5 recorded steps, which had a barrier
   between them; it was not run without one.
 * One-thread programs (`_one`) are predicted up to 1.3 % too short, mostly at both ends of the step, which the probes do
   not see: the first work of a step that the host issues takes some 220 us longer than later ones, setting gradients to
@@ -71,17 +72,17 @@ NOTES = """
 * DataParallel, 1024 x 2: half as long as it is, or less. Its threads issue at the same time and hinder each other: a forward of two
   layers is issued in 160 us where one thread alone takes 20, and the threads end up to 270 us apart. No probe has several
   threads that issue at once.
-* Data parallel, 4096 x 6 on 4 GPUs, one round of 64 to 256 samples, 5 to 10 % too short: the same, though less than 10 % by
+* Data parallel, 4096 x 6 on 4 GPUs, one step of 64 to 256 samples, 5 to 10 % too short: the same, though less than 10 % by
   the rule above.
 * The first forward after the host has waited for a step is longer than later ones: by 90 us after 3 ms to 360 us after 127
   ms. The first part of a backward after a sleep of 10 or 100 ms is longer by .6 to 1.0 ms. Predictions add both where the
   profile has the probe for it (`pauses`); these profiles were measured before there was one, so it is most of what rows with
   `delay` and of one GPU are too short.
 * Other hosts: nothing says which machine a run was on but its day and its cores, so that these are three other machines than
-  that of the profile is likely, not shown. Their processors differ in speed, so rows that the host bounds cannot be expected to be
-  right. 4096 x 6 of 32 samples on 2 GPUs is among those that GPUs bound, by .1 %: its spread (p25..p75) says otherwise.
+  that of the profile is likely, not shown. Their processors differ in speed, so host-bound rows cannot be expected to be
+  right. 4096 x 6 of 32 samples on 2 GPUs is among the GPU-bound ones, by .1 %: its spread (p25..p75) says otherwise.
 * TF32, 8192 x 8, batch 2048 on 1 and 2 GPUs of other hosts, 6 to 13 % too long: in the probe, where tensor cores run alone until the
-  card is at its power limit, forwards have clocks of 1485 to 1680 MHz and backwards of 1710 to 1935; in these steps the card
+  GPU is at its power limit, forwards have clocks of 1485 to 1680 MHz and backwards of 1710 to 1935; in these steps the GPU
   had 1875 to 1965 MHz where it was looked at, at 430 to 630 W. Probably copies and the optimizer, which take less power, leave
   the rest more. The prediction knows no power. With AMP the same is 2 to 5 %.
 * All-reduces beside kernels that use the memory: their slowdown comes from one probe, all-reduces beside copies, whose answer
@@ -89,11 +90,11 @@ NOTES = """
 * Layers of few rows beside an all-reduce: a forward of 128 thread blocks takes 1.4, 1.8 or 1.9 times its time alone by the
   kernel that does it (the probe says so); the prediction has 2 for each, as if all used the whole of a multiprocessor.
 * The recorded step, whose spans and bubble are shown, differs by up to 1.7 % from the median step on pipelines (zb-h2 more:
-  another quantity), and by up to 87 % where the host bounds a data-parallel step: recording is work for the host.
+  another quantity), and by up to 87 % for a host-bound data-parallel step: recording is work for the host.
 * Environments of data-parallel runs give the power of one GPU for all.
 * Losses move little in these runs (a random target, learning rate 0.01): that training is right is shown by the tests,
   which compare parameters with those of plain training on one device.
-* `pp-auto_*` on 4 x H100: the orders were found with this profile and ran later, on a host of the same cards that may be
+* `pp-auto_*` on 4 x H100: the schedules were found with this profile and ran later, on a host of the same GPUs that may be
   another one.
 * Not covered by these runs, and worse: `--transport nccl`, whose kernels share the multiprocessors with the GEMMs. The
   engine does not model that yet (docs/design.md).
@@ -104,7 +105,7 @@ OTHER_HOST = """
 ### {title} (`data/{folder}`)
 
 Measured {date}, driver {driver}, NCCL {nccl}; predicted from the profile above, calibrated {calibrated} on another host with
-the same cards, whose processors may be faster or slower.
+the same GPUs, whose processors may be faster or slower.
 
 {summary}
 
@@ -122,12 +123,13 @@ def said(*words):
 
 
 def validated(pdl_sim, runs):
-    summary, *tables = said(pdl_sim, "validate", *runs, "--markdown").strip().split("\n\n")
+    blocks = said(pdl_sim, "validate", *runs, "--markdown", "-").strip().split("\n\n")
+    *tables, summary = [block for block in blocks if block.startswith("|")]
     return summary, (HOST_BOUND.join(tables) if len(tables) > 1 else tables[0]).strip()
 
 
 def other_hosts(pdl_sim, folder, calibrated):
-    """Runs of hosts that have no profile of their own: title, summary and section of each."""
+    """The section of each host that has runs and no profile of its own."""
     for number, path in enumerate(sorted(glob.glob(os.path.join(ROOT, "data", folder, "runs_on_host_*"))), start=1):
         runs = []
         for name in sorted(glob.glob(os.path.join(path, "*.json"))):
@@ -141,7 +143,7 @@ def other_hosts(pdl_sim, folder, calibrated):
                                     date=environment["date"][:10], driver=environment["driver"], nccl=environment["nccl"],
                                     summary=summary, table=table)
         peers = peer_table(os.path.join(folder, f"host_{number}_peers_*.json"))
-        yield title, summary, section + (PEERS_HEAD + peers if peers else "")
+        yield section + (PEERS_HEAD + peers if peers else "")
 
 
 def machine_tables(pdl_sim):
@@ -158,7 +160,7 @@ def machine_tables(pdl_sim):
         yield os.path.basename(folder), title, facts, summary, table
 
 
-PEERS_HEAD = "\n### Step times beside PyTorch, same cards, same call (tests/peers)\n\n"
+PEERS_HEAD = "\n### Step times beside PyTorch, same GPUs, same call (tests/peers)\n\n"
 
 
 def peer_table(pattern):
@@ -181,12 +183,12 @@ def peer_table(pattern):
 BOUND_HEAD = """
 ### Above the schedule itself
 
-The bound of a schedule is its order with the compute times of the profile alone: no transfers, no host, no optimizer.
-What a measured step takes more, in per cent of the bound, and where it goes: the optimizer of the slowest GPU; transfers
-that nothing hides, host and launches (the prediction without the optimizer, less the bound); and what the prediction does
+The ideal step time of a schedule is that with the compute times of the profile alone: no transfers, no host, no optimizer.
+What a measured step takes more, in per cent of it, and where it goes: the optimizer of the slowest GPU; transfers
+that nothing hides, host and launches (the prediction without the optimizer, less the ideal step time); and what the prediction does
 not know (measured less predicted; negative: the step was faster).
 
-| run | bound (ms) | measured (ms) | above (%) | optimizer (%) | transfers, host (%) | not predicted (%) |
+| run | ideal step time (ms) | measured (ms) | above (%) | optimizer (%) | transfers, host (%) | not predicted (%) |
 |:---|---:|---:|---:|---:|---:|---:|
 """
 
@@ -218,20 +220,47 @@ def bound_table(pdl_sim, folder):
     return BOUND_HEAD + "\n".join(line for _, line in sorted(lines, reverse=True)) + "\n" if lines else ""
 
 
-def documents(pdl_sim):
-    accuracy, readme = HEAD, ""
+ERRORS_HEAD = """
+| runs | count | mean (%) | median (%) | maximum (%) |
+|:---|---:|---:|---:|---:|
+"""
+
+
+def error_line(name, errors):
+    sizes = [abs(error) for error in errors]
+    return f"| {name} | {len(sizes)} | {statistics.mean(sizes):.2f} | {statistics.median(sizes):.2f} | {max(sizes):.2f} |"
+
+
+def readme_table(pdl_sim):
+    """A line a machine, one for the other hosts, one for what is host-bound anywhere."""
+    lines, others, host_bound = [], [], []
+    for folder in sorted(glob.glob(os.path.join(ROOT, "data", "*"))):
+        own = []
+        for runs in sorted(glob.glob(os.path.join(folder, "runs*"))):
+            listed = json.loads(said(pdl_sim, "validate", *sorted(glob.glob(os.path.join(runs, "*.json"))), "--json", "-"))["runs"]
+            host_bound += [run["error_percent"] for run in listed if run["host_bound"]]
+            gpu_bound = [run["error_percent"] for run in listed if not run["host_bound"]]
+            (own if os.path.basename(runs) == "runs" else others).extend(gpu_bound)
+        if own:
+            with open(os.path.join(folder, "profile.json"), encoding="utf-8") as file:
+                environment = json.load(file)["environment"]
+            lines.append(error_line(f"{environment['count']} x {environment['card']}", own))
+    lines.append(error_line("other hosts with the same GPUs", others))
+    lines.append(error_line("host-bound runs, all hosts", host_bound))
+    return ERRORS_HEAD + "\n".join(lines) + "\n"
+
+
+def accuracy_text(pdl_sim):
+    accuracy = HEAD
     for folder, title, facts, summary, table in machine_tables(pdl_sim):
         accuracy += f"\n## {title} (`data/{folder}`)\n\n{facts}\n\n{summary}\n\n{table}\n"
         accuracy += bound_table(pdl_sim, folder)
-        readme += f"\n{title} ({facts}):\n\n{summary}\n"
         peers = peer_table(os.path.join(folder, "peers_*.json"))
         accuracy += PEERS_HEAD + peers if peers else ""
         calibrated = facts.split("calibrated ")[1]
-        for other_title, other_summary, section in other_hosts(pdl_sim, folder, calibrated):
+        for section in other_hosts(pdl_sim, folder, calibrated):
             accuracy += section
-            totals = [line for i, line in enumerate(other_summary.splitlines()) if i < 2 or line.startswith("| all ")]
-            readme += f"\n{other_title}, from the profile above:\n\n" + "\n".join(totals) + "\n"
-    return accuracy + NOTES, readme
+    return accuracy + NOTES
 
 
 def example(pdl_sim, words):
@@ -249,14 +278,17 @@ def main():
     parser.add_argument("--pdl-sim", required=True, type=os.path.abspath)
     parser.add_argument("--check", action="store_true")
     arguments = parser.parse_args()
-    accuracy, readme_table = documents(arguments.pdl_sim)
-    readme_path, accuracy_path = os.path.join(ROOT, "README.md"), os.path.join(ROOT, "docs", "accuracy.md")
-    with open(readme_path, encoding="utf-8") as file:
-        readme = file.read()
-    readme = replaced(readme, ACCURACY, readme_table)
-    readme = replaced(readme, EXAMPLE, example(arguments.pdl_sim, EXAMPLE_WORDS))
-    readme = replaced(readme, SWEEP, example(arguments.pdl_sim, SWEEP_WORDS))
-    wanted = {readme_path: readme, accuracy_path: accuracy}
+    pdl_sim = arguments.pdl_sim
+    marked = {"README.md": [(ACCURACY, readme_table(pdl_sim)), (EXAMPLE, example(pdl_sim, EXAMPLE_WORDS))],
+              "docs/recipes.md": [(SWEEP, example(pdl_sim, SWEEP_WORDS))]}
+    wanted = {os.path.join(ROOT, "docs", "accuracy.md"): accuracy_text(pdl_sim)}
+    for name, parts in marked.items():
+        path = os.path.join(ROOT, name)
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+        for marks, inside in parts:
+            text = replaced(text, marks, inside)
+        wanted[path] = text
     stale = []
     for path, text in wanted.items():
         old = open(path, encoding="utf-8").read() if os.path.exists(path) else ""

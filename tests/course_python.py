@@ -238,6 +238,14 @@ class OptionC(unittest.TestCase):
         self.assertEqual(order_of(output)[0].strip(), "F0 B0 F1 B0 F2 B1 F3 B2 B3")
         self.assertGreater(int(re.search(r"the gradient is wrong by (\d+) %", output).group(1)), 10)
 
+    def test_the_answer_to_hw4_3_quotes_what_the_program_does(self):
+        path = pathlib.Path(ROOT, "sim", "course", "answers_option_c.cpp")
+        answer = re.sub(r'"\s*\n\s*"', "", path.read_text(encoding="utf-8"))  # literals over several lines
+        self.assertIn('after F0 B0 F1 with \\"RuntimeError: Trying to backward through the graph a second time', answer)
+        quoted = int(re.search(r"F0 B0 F1 B0 F2 B1 F3 B2 B3, and the gradient is wrong by (\d+) %", answer).group(1))
+        output = run("p9_option_c", "--dim", "64", "--depth", "8", "--batch", "64", "--without-condition", "--retain-graph")
+        self.assertAlmostEqual(int(re.search(r"wrong by (\d+) %", output).group(1)), quoted, delta=1)
+
 
 def why_skipped():
     try:

@@ -36,6 +36,8 @@ TEXT = [
     ("docs/design.md", "flags or scenario.json"),
     ("docs/design.md", "--gpus 6 --dp 2"),
     ("docs/formats-run.md", "a.json: "),
+    ("docs/traces.md", "select category"),
+    ("docs/traces.md", "source <("),
     ("docs/formats-run.md", "pp-1f1b_gpus4"),
     ("docs/predictions_eight_gpus.md", "row  strategy"),
     ("docs/predictions_eight_gpus.md", "replicas: copies"),

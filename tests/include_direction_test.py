@@ -133,9 +133,9 @@ class Lines(unittest.TestCase):
 
     def test_a_file_is_not_its_room(self):
         self.assertEqual(
-            ['runtime/tool/a.cpp:1: includes "sim/tool/screen.hpp", but runtime/tool may include only itself and '
+            ['runtime/tool/a.cpp:1: includes "sim/tool/commands.hpp", but runtime/tool may include only itself and '
              + include_direction.ALLOWED["runtime/tool"]],
-            problems_of({"sim/tool/screen.hpp": "", "runtime/tool/a.cpp": '#include "sim/tool/screen.hpp"\n'}))
+            problems_of({"sim/tool/commands.hpp": "", "runtime/tool/a.cpp": '#include "sim/tool/commands.hpp"\n'}))
 
     def test_without_torch(self):
         for room in ("sim/plan", "calibrate/fit"):

@@ -29,7 +29,7 @@ const std::vector<Row>& rows() {
 /// MI355X:
 /// 157e12 and 2.5e15; 8 TB/s; 900 GB/s).
 CardLimits beyond_any_card() {
-  return {"any card",
+  return {"any GPU",
           {{Dtype::fp32, 5e14}, {Dtype::tf32, 1e16}, {Dtype::amp_fp16, 1e16}, {Dtype::amp_bf16, 1e16}},
           4e13,
           4e12,
@@ -59,7 +59,7 @@ std::optional<CardLimits> limits_of(const Environment& environment) {
     if (row.bf16 > 0) limits.flops_per_s[Dtype::amp_bf16] = row.bf16;
     return limits;
   }
-  CardLimits limits{environment.card.empty() ? "this card" : environment.card, environment.peak_flops_per_s, 0, 0};
+  CardLimits limits{environment.card.empty() ? "this GPU" : environment.card, environment.peak_flops_per_s, 0, 0};
   if (limits.flops_per_s.empty() && environment.device == "cuda") return beyond_any_card();
   return limits.flops_per_s.empty() ? std::nullopt : std::optional(limits);
 }

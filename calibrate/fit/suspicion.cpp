@@ -77,7 +77,7 @@ std::optional<Rate> rate(const MeasuredKey& key, double time_ns, const CardLimit
   }
   if (key.probe == Probe::collective && key.transport != "gloo" && key.ranks > 1 && limits.link_bytes_per_s > 0) {
     return Rate{size * least_share(key.operation, key.ranks) / seconds, limits.link_bytes_per_s,
-                "B/s into or out of a card", "what the links of " + limits.card + " carry one way"};
+                "B/s into or out of a GPU", "what the links of " + limits.card + " carry one way"};
   }
   // A step of SGD reads weights and gradients and writes weights, 4 bytes each; an unscale reads and writes gradients.
   const double bytes = key.optimizer == "unscale" ? 8 * size : 12 * size;
@@ -208,8 +208,8 @@ std::vector<std::string> suspicions(const CostProfile& profile) {
   std::vector<std::string> texts = flat_times(profile);
   if (const auto limits = limits_of(profile.host_description); limits && !limits->known) {
     const std::string& card = profile.host_description.card;
-    texts.push_back("speeds were held only against what no card reaches: nothing is known of " +
-                    (card.empty() ? "a card without a name" : card) +
+    texts.push_back("speeds were held only against what no GPU reaches: nothing is known of " +
+                    (card.empty() ? "a GPU without a name" : card) +
                     " (peak_flops_per_s in the environment of the samples would say it)");
   }
   for (std::string& text : shorter_than_kernels(profile)) texts.push_back(std::move(text));

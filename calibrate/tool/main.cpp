@@ -25,8 +25,8 @@
 #include "sim/io/number_text.hpp"
 #include "sim/io/printable_text.hpp"
 #include "sim/io/words.hpp"
+#include "sim/report/document.hpp"
 #include "sim/report/progress_bar.hpp"
-#include "sim/report/text_table.hpp"
 #include "sim/tool/program_texts.hpp"
 
 namespace pdl {
@@ -76,7 +76,7 @@ void add_flags(CLI::App& app, CommandLine& line) {
       ->type_name("N");
   app.add_option("--hosts", line.nccl_tests_options.hosts, "on how many hosts these ranks were, where they do not say")
       ->type_name("H");
-  app.add_option("--name", line.name, "name of the profile [the folder of a profile.json, or card and count]")
+  app.add_option("--name", line.name, "name of the profile [the folder of a profile.json, or GPU and count]")
       ->type_name("NAME");
   app.add_option("--device", line.probe.device, "what to measure [cuda]")->type_name("cuda|cpu");
   app.add_option("--gpus", line.probe.gpus, "GPUs, or workers on CPU [all GPUs; 2 workers on CPU]")->type_name("N");
@@ -127,7 +127,7 @@ Dtype dtype_of(const std::string& word) {
     for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
   }
   const std::string nearest = nearest_word(word.substr(0, word.find('=')), known);
-  throw InputError("command line", "an unknown word " + word, nearest.empty() ? list_words(known) : nearest);
+  throw InputError("command line", "an unknown option " + word, nearest.empty() ? list_words(known) : nearest);
 }
 
 void check_nccl_tests(const CLI::App& app, const CommandLine& line) {
@@ -267,48 +267,54 @@ Samples read_samples(const CommandLine& line) {
   return samples;
 }
 
-std::string range_text(const FitSummaryRow& row) {
-  if (row.largest == 0) return "";
-  return row.least == row.largest ? grouped(row.least) : grouped(row.least) + " - " + grouped(row.largest);
+TableCell count_cell(std::int64_t count) {
+  return {grouped(count), static_cast<double>(count)};
 }
 
-std::string percent_or_dash(const std::optional<double>& fraction) {
-  return fraction ? fixed(100 * *fraction, 1) : "-";
+TableCell percent_cell(const std::optional<double>& fraction) {
+  return fraction ? TableCell(fixed(100 * *fraction, 1), 100 * *fraction) : TableCell("-");
+}
+
+Table summary_table(const CostProfile& profile) {
+  Table table{.name = "curves",
+              .columns = {{"measured", "measured", "", "", Align::left},
+                          {"curves", "curves"},
+                          {"points", "points"},
+                          {"values", "values"},
+                          {"least_size", "least size"},
+                          {"largest_size", "largest size"},
+                          {"spread_percent", "spread", "%", "(p75 - p25) / median, the median over the points"},
+                          {"deviation_percent", "deviation from a line", "%",
+                           "how far the straight line latency + size / rate is from a curve at most, the median over "
+                           "the curves; predictions use the curve, not the line"},
+                          {"left_out", "points left out"}}};
+  for (const FitSummaryRow& row : summarize_profile(profile)) {
+    table.rows.push_back({row.what, count_cell(static_cast<std::int64_t>(row.curves)),
+                          count_cell(static_cast<std::int64_t>(row.points)), count_cell(row.measurements),
+                          row.largest == 0 ? TableCell("-") : count_cell(row.least),
+                          row.largest == 0 ? TableCell("-") : count_cell(row.largest), percent_cell(row.spread),
+                          percent_cell(row.line_residual), count_cell(static_cast<std::int64_t>(row.left_out))});
+  }
+  return table;
 }
 
 void print_summary(const CostProfile& profile, std::ostream& out) {
   const Environment& host = profile.host_description;
-  out << "profile " << profile.name << ": " << (host.card.empty() ? "card not named" : host.card) << " x "
-      << (host.count > 0 ? std::to_string(host.count) : "?") << "\n\n";
-  TextTable table{{{"measured", "", Align::left},
-                   {"curves", ""},
-                   {"points", ""},
-                   {"values", ""},
-                   {"sizes", ""},
-                   {"spread", "%"},
-                   {"line off", "%"},
-                   {"left out", "points"}},
-                  {}};
-  for (const FitSummaryRow& row : summarize_profile(profile)) {
-    table.rows.push_back({row.what, grouped(static_cast<std::int64_t>(row.curves)),
-                          grouped(static_cast<std::int64_t>(row.points)), grouped(row.measurements), range_text(row),
-                          percent_or_dash(row.spread), percent_or_dash(row.line_residual),
-                          grouped(static_cast<std::int64_t>(row.left_out))});
-  }
-  out << to_text(table) << "\n"
-      << wrap(
-             "spread: p75 - p25 over the median, median of the points. line off: how far a straight line, latency + "
-             "size / rate, is from a curve at worst, median of the curves; predictions use the curve, not the line.",
-             100);
+  Document document{.title = "profile " + profile.name};
+  document.add(Paragraph{"profile " + profile.name + ": " + (host.card.empty() ? "GPU not named" : host.card) + " x " +
+                         (host.count > 0 ? std::to_string(host.count) : "?")});
+  document.add(summary_table(profile));
   for (const MeasuredCurve& measured : profile.curves) {
     for (const LeftOutPoint& point : measured.curve.left_out) {
       MeasuredKey key = measured.key;
       key.size = point.size;
-      out << wrap("left out: " + describe(key) + ", " + fixed(point.time_ns / 1e3, 2) + " us: " + point.reason, 100, 2);
+      document.add(
+          Paragraph{"left out: " + describe(key) + ", " + fixed(point.time_ns / 1e3, 2) + " us: " + point.reason, 2});
     }
   }
-  for (const std::string& note : profile.notes) out << wrap("note: " + note, 100, 2);
-  for (const std::string& warning : profile.warnings) out << wrap("warning: " + warning, 100, 2);
+  for (const std::string& note : profile.notes) document.add(Paragraph{"note: " + note, 2});
+  for (const std::string& warning : profile.warnings) document.add(Warning{warning});
+  out << to_terminal(document, {.width = 100, .all_warnings = true});
 }
 
 void run_command_line(int argc, char** argv) {

@@ -154,7 +154,7 @@ std::vector<std::string> warnings_of(const RunRecord& record, const Rendezvous* 
   std::vector<std::string> warnings;
   for (std::size_t w = 1; w < record.cards.size(); ++w) {
     if (record.cards[w] == record.cards[0]) continue;
-    warnings.push_back("mixed cards: GPU 0 is a " + record.cards[0] + ", GPU " + std::to_string(w) + " a " +
+    warnings.push_back("mixed GPUs: GPU 0 is a " + record.cards[0] + ", GPU " + std::to_string(w) + " a " +
                        record.cards[w] + "; a step takes as long as the slowest");
   }
   if (rendezvous && rendezvous->hosts() > 1) {

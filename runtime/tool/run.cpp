@@ -17,6 +17,7 @@
 #include "sim/io/error.hpp"
 #include "sim/io/printable_text.hpp"
 #include "sim/report/run_document.hpp"
+#include "sim/report/trace.hpp"
 #include "sim/run/explain.hpp"
 #include "sim/run/run_json.hpp"
 #include "sim/tool/flags.hpp"
@@ -32,16 +33,19 @@ struct RunFlags {
   explicit RunFlags(CLI::App& app)
       : runtime(app),
         json(app, "--json", "FILE|-", "write the run as JSON; -: to standard output, without the table"),
+        trace(app, "--trace", "FILE|-", "write the recorded step as a trace that Perfetto opens (ui.perfetto.dev)"),
         outputs(app, {.json = false}),
         explain(app, "--explain", "where the recorded step goes: its parts and the critical path"),
         quiet(app, "--quiet", "no table of the run on standard output"),
         check(app, "--check", "afterwards train the same model plainly on one device and compare the parameters"),
         settings(app) {}
 
+  /// Outputs that are not of the document.
+  std::vector<const OnceFlag*> files() const { return {&json, &trace}; }
   bool has(const std::string& name) const { return find_setting(settings.given(), name) != nullptr; }
 
   RuntimeFlags runtime;
-  OnceFlag json;
+  OnceFlag json, trace;
   OutputFlags outputs;
   Switch explain;
   Switch quiet;
@@ -67,7 +71,7 @@ RunSpec complete_spec(std::vector<SettingValue> values, DeviceKind device, std::
 /// What was typed, for the record. Where the result goes and how it is shown is no part of what was measured.
 std::string command_text(const std::vector<std::string>& arguments) {
   const auto is_output = [](const std::string& argument, const std::string& end) {
-    for (const char* flag : {"--json", "--csv", "--markdown", "--html"}) {
+    for (const char* flag : {"--json", "--trace", "--csv", "--markdown", "--html"}) {
       if (end.empty() ? argument == flag : argument.starts_with(flag + end)) return true;
     }
     return false;
@@ -107,8 +111,9 @@ void show(RunResult measured, const RunFlags& flags) {
   const std::optional<Explanation> explanation = flags.explain.on() ? explain(*run) : std::nullopt;
   const Explanation* shown = explanation ? &*explanation : nullptr;
   if (const auto json = flags.json.value()) write_run(*run, *json, shown);
+  if (const auto trace = flags.trace.value()) write_trace(*trace, traced_runs(*run));
   if (flags.explain.on() && !shown) throw std::logic_error("a measured run whose spans are not those of its plan");
-  flags.outputs.show(run_document(run, screen_style(false), shown), {&flags.json}, flags.quiet.on());
+  flags.outputs.show(run_document(run, screen_style(false), shown), flags.files(), flags.quiet.on());
 }
 
 /// On how many hosts the workers are: as many as was said, or, where nothing was, as many as there are.
@@ -190,7 +195,7 @@ int run_command(const RunFlags& flags, const std::vector<std::string>& arguments
   options.seed = static_cast<std::uint64_t>(spec.seed);
   options.learning_rate = spec.learning_rate;
   const bool check = flags.check.on();
-  flags.outputs.check({&flags.json});
+  flags.outputs.check(flags.files());
   const Plan plan = make_plan(spec);
   const std::string command = command_text(arguments);
   if (const auto process = own_rank(spec, port)) return run_worker(plan, options, *process, flags, command);

@@ -16,10 +16,6 @@ bool is_host_bound(const ScenarioRow& row) {
                      [](const std::string& warning) { return warning.starts_with(kHostBoundWarning); });
 }
 
-Side side_of_shares(const ScenarioRow& row) {
-  return row.measured && !unusual_recording(row.measured->result) ? Side::measured : Side::predicted;
-}
-
 std::string recording_text(const EvaluatedRun& run) {
   const auto more = unusual_recording(run.result);
   if (!more) return "";
@@ -35,10 +31,6 @@ double step_ms(const ScenarioRow& row, Side side) {
 }
 std::string name(Side side) {
   return side == Side::measured ? "measured" : "predicted";
-}
-std::string kind_text(const Rows& rows, Side side) {
-  return name(side) +
-         (std::any_of(rows.begin(), rows.end(), [](auto* row) { return is_host_bound(*row); }) ? ", host-bound" : "");
 }
 
 std::string ms(double value) {
@@ -94,45 +86,6 @@ std::int64_t largest_memory(const EvaluatedRun& run) {
 
 std::string memory_like(std::int64_t bytes, std::int64_t largest) {
   return largest < 1 << 30 ? mib(bytes) + " MiB" : gib(bytes) + " GiB";
-}
-
-std::vector<Rows> rows_by_batch(const ScenarioTable& table) {
-  std::vector<Rows> groups;
-  for (const ScenarioRow& row : table.rows) {
-    add_to_group(groups, row, [&](const ScenarioRow& other) {
-      return other.spec.model_name == row.spec.model_name && other.spec.depth == row.spec.depth &&
-             other.spec.dim == row.spec.dim && other.spec.batch == row.spec.batch;
-    });
-  }
-  return groups;
-}
-
-std::vector<Rows> rows_by_model(const ScenarioTable& table) {
-  std::vector<Rows> groups;
-  std::vector<std::size_t> baselines;
-  for (std::size_t r = 0; r < table.rows.size(); ++r) {
-    const std::size_t base = baseline_row(table, r);
-    const auto found = std::find(baselines.begin(), baselines.end(), base);
-    if (found == baselines.end()) {
-      baselines.push_back(base);
-      groups.push_back({&table.rows[r]});
-    } else {
-      groups[static_cast<std::size_t>(found - baselines.begin())].push_back(&table.rows[r]);
-    }
-  }
-  return groups;
-}
-
-std::vector<Rows> rows_by_model_and_gpus(const ScenarioTable& table) {
-  std::vector<Rows> groups;
-  for (const Rows& rows : rows_by_model(table)) {
-    std::vector<Rows> own;
-    for (const ScenarioRow* row : rows) {
-      add_to_group(own, *row, [&](const ScenarioRow& other) { return other.spec.gpus == row->spec.gpus; });
-    }
-    groups.insert(groups.end(), own.begin(), own.end());
-  }
-  return groups;
 }
 
 std::string at_once_text(const EvaluatedRun& run) {

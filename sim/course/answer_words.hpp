@@ -1,58 +1,35 @@
-// The words that answers are made of: times, counts, comparisons; and which rows a sentence compares.
+// The words that answers are made of: times, counts, comparisons.
 //
 //   time_against(51.2, 50.0)            "2.4 % more time"
 //   count_of(1, "GPU"), count_of(4, "GPU")    "1 GPU", "4 GPUs"
 //
-// What is compared in a sentence is of one kind, measured or predicted, and the sentence says which. A table that is
-// answered for is measured in all rows or in none (answers.hpp).
+// Not here: which rows a sentence compares (series.hpp).
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
 #include <string>
-#include <type_traits>
 #include <vector>
 
 #include "sim/study/scenario_table.hpp"
 
 namespace pdl {
 
-using Sentences = std::vector<std::string>;
 using Rows = std::vector<const ScenarioRow*>;
 
-/// Which of the two numbers of a row a sentence uses. What is compared is of one kind: measured only if every row is.
+/// Which of the two numbers of a row a sentence uses.
 enum class Side { predicted, measured };
-
-/// Of rows, or of pointers to them.
-template <typename Range>
-Side side_of(const Range& rows) {
-  const auto measured = [](const auto& row) {
-    if constexpr (std::is_pointer_v<std::decay_t<decltype(row)>>) {
-      return row->measured.has_value();
-    } else {
-      return row.measured.has_value();
-    }
-  };
-  return std::all_of(rows.begin(), rows.end(), measured) ? Side::measured : Side::predicted;
-}
 
 /// The host that issues the step bounds it, as its prediction says (predict()): its times are noise of
 /// the host, and tasks have waits for the host inside.
 bool is_host_bound(const ScenarioRow& row);
 
-/// Where shares of a step are taken from: the measured run, unless its recorded step was unlike the others
-/// (unusual_recording()).
-Side side_of_shares(const ScenarioRow& row);
 /// "; of a recorded step 86.5 % longer than the median step", or nothing.
 std::string recording_text(const EvaluatedRun& run);
 
 const EvaluatedRun& of(const ScenarioRow& row, Side side);
 double step_ms(const ScenarioRow& row, Side side);
 std::string name(Side side);
-/// "measured"; "measured, host-bound" where one of the rows is: such times are the host's as much as what the sentence
-/// is about.
-std::string kind_text(const Rows& rows, Side side);
-
 std::string ms(double value);
 std::string ms_of(std::int64_t ns);
 /// "1 GPU", "1,024 GPUs".
@@ -94,19 +71,11 @@ void add_to_group(std::vector<Rows>& groups, const ScenarioRow& row, Like like) 
   }
 }
 
-/// Rows with the same model and batch, whatever their accumulation steps, delays and numbers; in the order of the table.
-std::vector<Rows> rows_by_batch(const ScenarioTable& table);
-/// Rows with the same baseline_row(), in the order of the table.
-std::vector<Rows> rows_by_model(const ScenarioTable& table);
-
-/// The same, rows on other numbers of GPUs apart.
-std::vector<Rows> rows_by_model_and_gpus(const ScenarioTable& table);
-
 /// "at most 2 of 4 GPUs compute at once, 1.50 on average".
 std::string at_once_text(const EvaluatedRun& run);
 /// "8 layers of 64, batch 256"; "models/a.json (8 layers), batch 256".
 std::string model_text(const RunSpec& spec);
-/// All that rows of rows_by_model() have in common: "8 layers of 64, batch 256, 4 accumulation steps, a delay of 10 ms".
+/// With accumulation and delay: "8 layers of 64, batch 256, 4 accumulation steps, a delay of 10 ms".
 std::string work_text(const RunSpec& spec);
 
 /// "2, 4, 8 and 16".

@@ -5,8 +5,9 @@
 #include <cmath>
 
 #include "sim/course/answer_words.hpp"
+#include "sim/course/pipeline_words.hpp"
+#include "sim/course/scaling_words.hpp"
 #include "sim/io/number_text.hpp"
-#include "sim/io/words.hpp"
 #include "sim/run/communication.hpp"
 #include "sim/run/concurrency.hpp"
 #include "sim/run/describe_run.hpp"
@@ -20,144 +21,173 @@ std::int64_t gpu_by_rule(std::int64_t layer, std::int64_t depth, std::int64_t gp
   return layer < boundary ? layer / (each + 1) : more + (layer - boundary) / each;
 }
 
-std::string busy_sentence(const ScenarioTable& table) {
-  bool all_busy = true;
-  std::string text;
-  for (const ScenarioRow& row : table.rows) {
-    const Side side = row.measured ? Side::measured : Side::predicted;
-    const Concurrency at_once = concurrency(of(row, side).result);
-    all_busy = all_busy && at_once.most == row.spec.gpus;
-    text += (text.empty() ? "on " : "; on ") + gpus_of(row) + " each is busy " + busy_range(of(row, side)) +
-            " of the step, at most " + count_of(at_once.most, "GPU") + " at once, " + fixed(at_once.average, 2) +
-            " on average (" + name(side) + (is_host_bound(row) ? "; bound by the host, whose waits are inside" : "") +
-            recording_text(of(row, side)) + ")";
+bool has_map_of_rule(const ScenarioRow& row) {
+  for (const Stage& stage : row.predicted.result.stages) {
+    for (std::int32_t i = stage.first_layer; i < stage.first_layer + stage.layer_count; ++i) {
+      if (gpu_by_rule(i, row.spec.depth, row.spec.gpus) != only_worker(stage)) return false;
+    }
   }
-  return std::string("Are all GPUs busy? ") + (all_busy ? "At times all of them: " : "No: ") + text + ".";
+  return true;
+}
+
+/// All rows, those with least of the varied setting first.
+template <typename Key>
+Series sorted_rows(const Tables& tables, const std::string& varied, Key key) {
+  Series series = whole_series(tables, {varied}).front();
+  std::stable_sort(series.rows.begin(), series.rows.end(), [&](auto* a, auto* b) { return key(*a) < key(*b); });
+  return series;
+}
+
+Series by_gpus(const Tables& tables) {
+  return sorted_rows(tables, "gpus", [](const ScenarioRow& row) { return row.spec.gpus; });
+}
+Series by_depth(const Tables& tables) {
+  return sorted_rows(tables, "depth", [](const ScenarioRow& row) { return row.spec.depth; });
+}
+
+std::string layer_word(const std::string& range) {
+  return (range.find_first_of("-,") == std::string::npos ? "layer " : "layers ") + range;
+}
+
+/// "at most 1 of 5 GPUs computes at once, and each is busy 18.8 to 20.5 % of the step"
+std::string turns_text(const EvaluatedRun& run) {
+  return at_once_text(run) + ", and each is busy " + busy_range(run) + " of the step";
+}
+
+std::string faster_text(const Series& series, const ScenarioRow& few, const ScenarioRow& many) {
+  const double few_ms = step_ms(series, few), many_ms = step_ms(series, many);
+  const std::string times =
+      ms(many_ms) + " on " + gpus_of(many) + ", " + ms(few_ms) + " on " + std::to_string(few.spec.gpus);
+  if (std::abs(many_ms / few_ms - 1) < kTellable) return "It does not get faster, " + times;
+  return (many_ms < few_ms ? "It gets faster, " : "It gets slower, ") + times;
 }
 
 }  // namespace
 
-Sentences current_behaviour(const ScenarioTable& table) {
-  Sentences out;
-  for (const ScenarioRow& row : table.rows) {
-    const Side side = row.measured ? Side::measured : Side::predicted;
-    const EvaluatedRun& run = of(row, side);
-    std::string holds, waits;
-    const std::vector<std::string> layers = layers_of_gpus(run.result);
-    for (std::size_t g = 0; g < layers.size(); ++g) {
-      const std::string gpu = (g == 0 ? "GPU " : ", GPU ") + std::to_string(g);
-      holds += gpu + " holds " + layers[g];
-      waits += gpu + " " + ms_of(run.metrics.gpus[g].idle_ns);
-    }
-    out.push_back("Layers: " + holds + ", of " + std::to_string(row.spec.depth) + " in all.");
-    const ForwardTransfers forward = forward_transfers(run.result);
-    out.push_back("The activations move " + count_of(forward.count, "time") +
-                  " in the forward pass, from the last layer of a GPU to the "
-                  "next GPU (" +
-                  decimal_bytes(forward.bytes) + "); their gradients move " +
-                  count_of(run.metrics.transfer_count - forward.count, "time") +
-                  " in the backward pass, the other way (" + decimal_bytes(run.metrics.transfer_bytes - forward.bytes) +
-                  ").");
-    out.push_back("Idle in a step of " + ms(step_ms(row, side)) + ": " + waits + " (" + name(side) + "); " +
-                  at_once_text(run) + ".");
-  }
-  return out;
+std::string hw3_1_layers(const Tables& tables) {
+  const ScenarioRow& row = tables.front().rows.front();
+  std::vector<std::string> items;
+  const std::vector<std::string> ranges = layer_ranges_of_gpus(row.predicted.result);
+  for (std::size_t g = 0; g < ranges.size(); ++g)
+    items.push_back("GPU " + std::to_string(g) + " holds " + layer_word(ranges[g]));
+  return listed(items) + ", of " + std::to_string(row.spec.depth) +
+         " (the plan, which predicted and measured runs share).";
 }
 
-Sentences model_size(const ScenarioTable& table) {
-  std::vector<const ScenarioRow*> rows;
-  for (const ScenarioRow& row : table.rows) rows.push_back(&row);
-  std::stable_sort(rows.begin(), rows.end(),
-                   [](const auto* a, const auto* b) { return a->spec.depth < b->spec.depth; });
-  const Side side = side_of(rows);
-  std::string times, faster;
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    const double time_ms = step_ms(*rows[i], side);
-    times += (i == 0 ? "" : "; ") + std::to_string(rows[i]->spec.depth) + " layers " + ms(time_ms) + ", " +
-             ms(time_ms / static_cast<double>(rows[i]->spec.depth)) + " a layer";
-    if (i > 0 && time_ms < step_ms(*rows[i - 1], side)) {
-      faster =
-          std::to_string(rows[i]->spec.depth) + " layers are faster than " + std::to_string(rows[i - 1]->spec.depth);
-    }
+std::string hw3_1_where_data_moves(const Tables& tables) {
+  const Series series = series_of_all(tables);
+  const ScenarioRow& row = *series.rows.front();
+  const EvaluatedRun& run = run_of(series, row);
+  std::vector<std::string> places;
+  for (const Stage& stage : run.result.stages) {
+    if (stage.first_layer > 0)
+      places.push_back("layer " + std::to_string(stage.first_layer) + " on GPU " + std::to_string(only_worker(stage)));
   }
-  const ScenarioRow &least = *rows.front(), &most = *rows.back();
-  if (rows.size() == 1) return {"Step time (" + name(side) + "): " + times + "."};
-  const double growth = step_ms(most, side) / step_ms(least, side);
-  const double depth_growth = static_cast<double>(most.spec.depth) / static_cast<double>(least.spec.depth);
-  return {"Step time (" + name(side) + "): " + times + ".",
-          (faster.empty() ? "No, more depth never runs faster: " : "Yes: " + faster + "; ") + fixed(depth_growth, 1) +
-              " times the layers take " + fixed(growth, 2) + " times the time; " + at_once_text(of(most, side)) + "."};
+  if (places.empty()) return "Nowhere: one GPU holds all layers.";
+  const ForwardTransfers forward = forward_transfers(run.result);
+  return "At .to(layer_device) in front of " + listed(places) + ", " +
+         (forward.count == 1 ? "once" : count_of(forward.count, "time")) + " in a forward pass, " +
+         decimal_bytes(forward.bytes) + "; the gradient moves back as often in the backward pass. " +
+         "The GPUs take turns: " + turns_text(run) + " of " + ms(step_ms(series, row)) + " (" + source_of(series) +
+         ").";
 }
 
-Sentences all_gpus(const ScenarioTable& table) {
-  Sentences out;
-  bool holds = true;
-  for (const ScenarioRow& row : table.rows) {
+std::string hw3_2_experiment(const Tables& tables) {
+  const Series series = by_depth(tables);
+  std::vector<std::string> items;
+  for (const ScenarioRow* row : series.rows)
+    items.push_back(count_of(row->spec.depth, "layer") + " " + ms(step_ms(series, *row)));
+  return listed(items) + " (" + source_of(series) + ").";
+}
+
+std::string hw3_2_is_more_faster(const Tables& tables) {
+  const Series series = by_depth(tables);
+  const ScenarioRow &least = *series.rows.front(), &most = *series.rows.back();
+  if (least.spec.depth == most.spec.depth) return "";
+  const bool faster = std::adjacent_find(series.rows.begin(), series.rows.end(), [&](auto* a, auto* b) {
+                        return step_ms(series, *b) < step_ms(series, *a);
+                      }) != series.rows.end();
+  const double depths = static_cast<double>(most.spec.depth) / static_cast<double>(least.spec.depth);
+  return std::string(faster ? "In some rows, by less than the host's noise: " : "No: ") + "with " + fixed(depths, 1) +
+         " times as many layers the step takes " + fixed(step_ms(series, most) / step_ms(series, least), 2) +
+         " times as long (" + source_of(series) +
+         "), since each layer adds work and the layers run one after another: " + at_once_text(run_of(series, most)) +
+         ".";
+}
+
+std::string hw3_3_code(const Tables& tables) {
+  std::vector<std::string> items;
+  for (const ScenarioRow& row : tables.front().rows) {
     std::string counts;
-    for (const GpuMetrics& gpu : row.predicted.metrics.gpus) {
-      counts += (counts.empty() ? "" : ", ") + std::to_string(gpu.layers);
-    }
-    for (const Stage& stage : row.predicted.result.stages) {
-      for (std::int32_t i = stage.first_layer; i < stage.first_layer + stage.layer_count; ++i) {
-        holds = holds && gpu_by_rule(i, row.spec.depth, row.spec.gpus) == only_worker(stage);
-      }
-    }
-    out.push_back(std::to_string(row.spec.depth) + " layers on " + gpus_of(row) + ": " + counts + ".");
+    for (const GpuMetrics& gpu : row.predicted.metrics.gpus)
+      counts += (counts.empty() ? "" : " + ") + std::to_string(gpu.layers);
+    items.push_back(counts + " on " + gpus_of(row));
   }
-  out.push_back(
-      "Rule: with q = DEPTH div GPUs and r = DEPTH mod GPUs, the first r GPUs hold q + 1 layers, the others q; layer "
-      "i is on GPU i div (q + 1) if i < r (q + 1), else on GPU r + (i - r (q + 1)) div q. " +
-      std::string(holds ? "It gives the map of every row." : "It does NOT give the map of every row."));
-  return out;
+  return "scenarios/python/hw3_3_all_gpus.py spreads the layers over torch.cuda.device_count() GPUs: of " +
+         count_of(tables.front().rows.front().spec.depth, "layer") + " " + listed(items) +
+         ", in the plans of these rows too.";
 }
 
-Sentences more_gpus(const ScenarioTable& table) {
-  Sentences out = {busy_sentence(table)};
-  const ScenarioRow& first = table.rows.front();
-  for (std::size_t r = 1; r < table.rows.size(); ++r) {
-    const ScenarioRow& row = table.rows[r];
-    const Side side = side_of(std::vector<const ScenarioRow*>{&first, &row});
-    const double here_ms = step_ms(row, side), there_ms = step_ms(first, side);
-    const bool same = std::abs(here_ms / there_ms - 1) < kTellable;
-    std::string sentence =
-        "Is it faster on " + gpus_of(row) + " than on " + std::to_string(first.spec.gpus) + "? " +
-        (same                 ? "No, the same: "
-         : here_ms < there_ms ? "Yes: "
-                              : "No: ") +
-        ms(here_ms) + " against " + ms(there_ms) + " (both " + name(side) + "), " +
-        (same ? "less than " + to_text(100 * kTellable) + " % apart" : time_against(here_ms, there_ms)) + ".";
-    const Concurrency at_once = concurrency(of(row, side).result);
-    if (same && at_once.most == 1)
-      sentence += " The GPUs take turns, " + fixed(at_once.average, 2) + " at once on average.";
-    const std::int64_t here = largest_memory(of(row, side)), there = largest_memory(of(first, side));
-    if (here > 0 && there > 0) {
-      const std::int64_t most = std::max(here, there);
-      sentence += std::string(same && here < there ? " What is gained is memory: the" : " The") +
-                  " fullest GPU holds " + memory_like(here, most) + " instead of " + memory_like(there, most) + ".";
-    }
-    out.push_back(sentence);
-  }
-  return out;
+std::string hw3_3_rule(const Tables& tables) {
+  const auto& rows = tables.front().rows;
+  const bool holds = std::all_of(rows.begin(), rows.end(), has_map_of_rule);
+  return "With q = DEPTH div GPUs and r = DEPTH mod GPUs, layer i is on GPU i div (q + 1) if i < r (q + 1), else on "
+         "GPU r + (i - r (q + 1)) div q: the first r GPUs hold one layer more. It gives the map of " +
+         std::string(holds ? "all " : "NOT all ") + std::to_string(rows.size()) + " rows.";
 }
 
-Sentences data_transfer(const ScenarioTable& table) {
-  Sentences out;
-  bool one_less = true, whole_activation = true;
-  for (const ScenarioRow& row : table.rows) {
-    const EvaluatedRun& run = row.best();
-    const ForwardTransfers forward = forward_transfers(run.result);
-    const auto slices = static_cast<std::int64_t>(run.result.microbatch_rows.size());
-    one_less = one_less && forward.count == (row.spec.gpus - 1) * slices;
-    whole_activation = whole_activation && forward.bytes == (row.spec.gpus - 1) * row.spec.batch * row.spec.dim * 4;
-    out.push_back("On " + gpus_of(row) + " one forward pass moves data " + count_of(forward.count, "time") + ", " +
-                  decimal_bytes(forward.bytes) + " in all; with the backward pass " +
-                  count_of(run.metrics.transfer_count, "transfer") + " and " +
-                  decimal_bytes(run.metrics.transfer_bytes) + " a step.");
+std::string hw3_4_experiment(const Tables& tables) {
+  const Series series = by_gpus(tables);
+  std::int64_t most = 0;
+  for (const ScenarioRow* row : series.rows) most = std::max(most, largest_memory(run_of(series, *row)));
+  std::vector<std::string> items;
+  for (const ScenarioRow* row : series.rows) {
+    const std::int64_t bytes = largest_memory(run_of(series, *row));
+    items.push_back(gpus_of(*row) + " " + ms(step_ms(series, *row)) +
+                    (bytes > 0 ? " and " + memory_like(bytes, most) : ""));
   }
-  if (one_less) out.push_back("Communication grows with GPUs - 1: each boundary between two GPUs is crossed once.");
-  if (whole_activation)
-    out.push_back("Each crossing carries the whole activation, batch x dim x 4 bytes, whatever the number of GPUs.");
-  return out;
+  return listed(items) + "; the memory is that of the fullest GPU (" + source_of(series) + ").";
+}
+
+std::string hw3_4_are_all_used(const Tables& tables) {
+  const Series series = by_gpus(tables);
+  const ScenarioRow &few = *series.rows.front(), &many = *series.rows.back();
+  if (few.spec.gpus == many.spec.gpus) return "";
+  const EvaluatedRun& run = run_of(series, many);
+  const std::int64_t here = largest_memory(run), there = largest_memory(run_of(series, few));
+  const bool all = concurrency(run.result).most == many.spec.gpus;
+  return std::string(all ? "At times all: " : "No: ") + turns_text(run) + ". " + faster_text(series, few, many) +
+         (here > 0 && there > here ? "; what more GPUs save is memory, " + memory_like(here, there) + " instead of " +
+                                         memory_like(there, there) + " on the fullest GPU"
+                                   : "") +
+         " (all " + source_of(series) + ").";
+}
+
+std::string hw3_5_experiment(const Tables& tables) {
+  std::vector<std::string> items;
+  for (const ScenarioRow& row : tables.front().rows) {
+    const ForwardTransfers forward = forward_transfers(row.predicted.result);
+    items.push_back(count_of(forward.count, "move") + " on " + gpus_of(row) + " (" + decimal_bytes(forward.bytes) +
+                    ")");
+  }
+  const ScenarioRow& row = tables.front().rows.front();
+  return "It is called " + count_of(row.spec.depth * microbatches_of(row), "time") +
+         ", once a layer, and moves data only " + "where the layer before is on another GPU: " + listed(items) +
+         "; counted in the plans, which predicted and measured runs share.";
+}
+
+std::string hw3_5_growth(const Tables& tables) {
+  bool one_less = true;
+  for (const ScenarioRow& row : tables.front().rows) {
+    one_less = one_less && forward_transfers(row.predicted.result).count == (row.spec.gpus - 1) * microbatches_of(row);
+  }
+  const ScenarioRow& row = tables.front().rows.back();
+  const RunMetrics& metrics = row.predicted.metrics;
+  return std::string(one_less ? "With GPUs - 1" : "NOT with GPUs - 1") +
+         ": each boundary between two GPUs is crossed once forward and once back, by the whole activation (batch x DIM "
+         "x 4 bytes in fp32); on " +
+         gpus_of(row) + " that is " + count_of(metrics.transfer_count, "transfer") + " and " +
+         decimal_bytes(metrics.transfer_bytes) + " a step (counted in the plan).";
 }
 
 }  // namespace pdl

@@ -51,17 +51,53 @@ std::string hw2_3_memory(const Tables& tables);
 std::string hw2_3_effective_batch(const Tables& tables);
 
 // Homework 3 (answers_model_parallel.cpp)
-std::vector<std::string> current_behaviour(const ScenarioTable& table);
-std::vector<std::string> model_size(const ScenarioTable& table);
-std::vector<std::string> all_gpus(const ScenarioTable& table);
-std::vector<std::string> more_gpus(const ScenarioTable& table);
-std::vector<std::string> data_transfer(const ScenarioTable& table);
+std::string hw3_1_layers(const Tables& tables);
+std::string hw3_1_where_data_moves(const Tables& tables);
+std::string hw3_2_experiment(const Tables& tables);
+std::string hw3_2_is_more_faster(const Tables& tables);
+std::string hw3_3_code(const Tables& tables);
+std::string hw3_3_rule(const Tables& tables);
+std::string hw3_4_experiment(const Tables& tables);
+std::string hw3_4_are_all_used(const Tables& tables);
+std::string hw3_5_experiment(const Tables& tables);
+std::string hw3_5_growth(const Tables& tables);
 
-// Practical 9 and homework 4 (answers_pipeline.cpp)
-std::vector<std::string> option_a_naive(const ScenarioTable& table);
-std::vector<std::string> option_b_gpipe(const ScenarioTable& table);
-std::vector<std::string> option_c(const ScenarioTable& table);
-std::vector<std::string> options_by_microbatches(const ScenarioTable& table);
-std::vector<std::string> pipeline_schedules(const ScenarioTable& table);
+// Homework 4.1 (answers_pipeline.cpp)
+std::string hw4_1_options(const Tables& tables);
+std::string hw4_1_bubble(const Tables& tables);
+std::string hw4_1_why_1f1b(const Tables& tables);
+
+// Homework 4.2 to 4.4, practical 9.3 and 9.5 (answers_option_c.cpp)
+std::string hw4_2_code(const Tables& tables);
+std::string hw4_3_why_delayed(const Tables& tables);
+std::string hw4_3_without_condition(const Tables& tables);
+std::string hw4_3_overlap(const Tables& tables);
+std::string hw4_4_experiment(const Tables& tables);
+std::string hw4_4_sequence(const Tables& tables);
+std::string hw4_4_first_overlap(const Tables& tables);
+std::string hw4_4_why_more_efficient(const Tables& tables);
+std::string p9_3_experiment(const Tables& tables);
+std::string p9_3_when_backward_starts(const Tables& tables);
+std::string p9_3_what_differs(const Tables& tables);
+std::string p9_3_why_efficient(const Tables& tables);
+std::string p9_5_why_delayed(const Tables& tables);
+std::string p9_5_without_condition(const Tables& tables);
+std::string p9_5_overlap(const Tables& tables);
+
+// Practical 9.1, 9.2, 9.4 and its final questions (answers_options.cpp)
+std::string p9_1_experiment(const Tables& tables);
+std::string p9_1_in_parallel(const Tables& tables);
+std::string p9_1_where_idle(const Tables& tables);
+std::string p9_2_experiment(const Tables& tables);
+std::string p9_2_what_changed(const Tables& tables);
+std::string p9_2_why_separated(const Tables& tables);
+std::string p9_2_are_bubbles_removed(const Tables& tables);
+std::string p9_4_experiment(const Tables& tables);
+std::string p9_4_do_more_help(const Tables& tables);
+std::string p9_4_which_benefits(const Tables& tables);
+std::string p9_final_why_no_pipeline(const Tables& tables);
+std::string p9_final_limitation(const Tables& tables);
+std::string p9_final_what_reduces_bubbles(const Tables& tables);
+std::string p9_final_which_for_large(const Tables& tables);
 
 }  // namespace pdl

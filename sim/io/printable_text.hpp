@@ -6,7 +6,7 @@
 //   printable("\xff.json")           -> "\\xff.json"               no UTF-8
 //
 // The names in profiles, runs and scenarios, the names of files, and what a message quotes of them pass through here
-// where they are shown: cells of tables and wrapped lines (sim/report/text_table.hpp), error messages (the main
+// where they are shown: cells of tables and wrapped lines (sim/report/document.hpp), error messages (the main
 // function of each program). JSON has escapes of its own. Not here: how wide a character is.
 #pragma once
 

@@ -23,7 +23,7 @@ PipelineOrder order_of_replica(const RunSpec& spec, const Mesh& mesh, const std:
   const Schedule* schedule = find_schedule(spec.schedule);
   if (!schedule)
     throw InputError("--schedule", spec.schedule + ", which is searched for by pdl-sim",
-                     "a schedule with an order: export it with pdl-sim --schedule-csv FILE.csv");
+                     "a schedule that is known before the search: export it with pdl-sim --schedule-csv FILE.csv");
   const ScheduleShape shape{static_cast<std::int32_t>(mesh.pp), static_cast<std::int32_t>(spec.chunks),
                             static_cast<std::int32_t>(std::ssize(rows))};
   if (const auto refusal = schedule->refusal(shape)) {

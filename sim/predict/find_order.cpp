@@ -36,7 +36,7 @@ class Search {
     const auto found = search_order(named_orders(), spaces(), spec_.overlap_steps.value_or(false),
                                     [&](const CandidateOrder& candidate) { return judge(candidate); });
     if (!found) {
-      throw CannotRun("out of memory: no order of " + std::to_string(spec_.microbatches) + " micro-batches on " +
+      throw CannotRun("out of memory: no schedule of " + std::to_string(spec_.microbatches) + " micro-batches on " +
                       std::to_string(spec_.gpus) + " GPUs needs at most " +
                       binary_bytes(memory_limit_bytes_.value_or(0)) + "; the least needs " +
                       binary_bytes(least_memory_bytes_));
@@ -46,8 +46,8 @@ class Search {
     file->warnings.push_back(describe(*found));
     if (found->best.steps_overlap) {
       file->warnings.push_back(
-          "this order counts on steps that overlap, without a barrier at the optimizer: with its CSV file too say "
-          "--overlap-steps (--overlap-steps 0: the best order with a barrier)");
+          "this schedule counts on steps that overlap, without a barrier at the optimizer: with its CSV file too say "
+          "--overlap-steps (--overlap-steps 0: the best schedule with a barrier)");
     }
     with.schedule_file = std::move(file);
     return with;
@@ -155,7 +155,7 @@ class Search {
   static std::string describe(const FoundOrder& found) {
     std::string text = "auto: " + found.best.name + ", " + std::to_string(found.best.order.shape.chunks) +
                        (found.best.order.shape.chunks == 1 ? " chunk" : " chunks") + " a GPU; the best of " +
-                       grouped(found.tried) + " orders";
+                       grouped(found.tried) + " schedules";
     if (found.best_named_ns) {
       text += "; the best named one is " + found.best_named.name + " with " +
               fixed(static_cast<double>(*found.best_named_ns) / 1e6, 3) + " ms";

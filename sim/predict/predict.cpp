@@ -60,7 +60,7 @@ void check_capacity(const RunResult& result, const CostProfile* profile, const P
   if (options.memory_limit_bytes) {
     check_capacity(result, *options.memory_limit_bytes, "--memory allows");
   } else if (!result.spec.synthetic) {
-    check_capacity(result, profile->host_description.memory_capacity_bytes, "its card has");
+    check_capacity(result, profile->host_description.memory_capacity_bytes, "its GPU has");
   }
 }
 

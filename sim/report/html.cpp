@@ -36,13 +36,20 @@ struct Page {
   std::vector<std::pair<std::string, std::string>> meanings{};
   std::size_t warning_count = 0;
   std::string warnings_at{};
-  bool answers_open = false;  // inside of <dl>
+  std::string open_end{};  // of the list of answers or the group of charts that the body is inside of
   bool figures = false;
 };
 
-void close_answers(Page& page) {
-  if (page.answers_open) page.body += "</dl>\n";
-  page.answers_open = false;
+/// Answers that follow each other are one list, charts one group.
+void open_group(Page& page, const std::string& begin, const std::string& end) {
+  if (page.open_end == end) return;
+  page.body += page.open_end + begin;
+  page.open_end = end;
+}
+
+void close_group(Page& page) {
+  page.body += page.open_end;
+  page.open_end.clear();
 }
 
 std::string warning_item(const Warning& warning) {
@@ -69,7 +76,7 @@ void show_warnings(Page& page) {
 }
 
 void add(Page& page, const Heading& heading) {
-  if (heading.level == 1) show_warnings(page);
+  if (heading.level <= 2) show_warnings(page);
   const std::string id = page.ids.of(heading.text), tag = "h" + std::to_string(heading.level + 1);
   page.contents.emplace_back(heading, id);
   page.body += "<" + tag + " id=\"" + id + "\">" + html_escaped(heading.text) + "</" + tag + ">\n";
@@ -129,8 +136,7 @@ void add(Page& page, const Table& table) {
 }
 
 void add(Page& page, const QuestionAnswer& answer) {
-  if (!page.answers_open) page.body += "<dl class=\"answers\">\n";
-  page.answers_open = true;
+  open_group(page, "<dl class=\"answers\">\n", "</dl>\n");
   const std::string id = page.ids.of(answer.id);
   page.body += "<div id=\"" + id + "\"><dt><a href=\"#" + id + "\">" + html_escaped(answer.id) + "</a> " +
                html_escaped(answer.question) + "</dt>\n<dd>" + html_escaped(answer.text) + "</dd></div>\n";
@@ -191,6 +197,7 @@ std::string chart_summary(const ChartFigure& figure) {
 void add(Page& page, const ChartFigure& figure) {
   Json series = Json::array();
   for (const ChartSeries& one : figure.series) series.push_back(series_json(one));
+  open_group(page, "<div class=\"charts\">\n", "</div>\n");
   add_figure(page, "chart", figure.title, chart_summary(figure),
              {{"type", word_of(figure.kind)},
               {"x_title", figure.x_title},
@@ -238,15 +245,24 @@ std::string scripts_html(const Page& page) {
   return out + "<script>" + std::string(web_files::page_js) + "</script>\n";
 }
 
+/// The page's head has it already.
+bool says_the_title(const Block& block, const std::string& title) {
+  if (const auto* heading = std::get_if<Heading>(&block)) return heading->level == 1 && heading->text == title;
+  if (const auto* paragraph = std::get_if<Paragraph>(&block)) return paragraph->text == title;
+  return false;
+}
+
 }  // namespace
 
 std::string to_html(const Document& document) {
   Page page;
   for (const Block& block : document.blocks) {
-    if (!std::holds_alternative<QuestionAnswer>(block)) close_answers(page);
+    if (says_the_title(block, document.title)) continue;
+    if (!std::holds_alternative<QuestionAnswer>(block) && !std::holds_alternative<ChartFigure>(block))
+      close_group(page);
     std::visit([&](const auto& one) { add(page, one); }, block);
   }
-  close_answers(page);
+  close_group(page);
   show_warnings(page);
   const std::string contents = contents_html(page);
   return "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"

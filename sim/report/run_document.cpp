@@ -5,6 +5,7 @@
 
 #include "sim/io/number_text.hpp"
 #include "sim/report/explain_document.hpp"
+#include "sim/report/memory_figure.hpp"
 #include "sim/report/warnings.hpp"
 #include "sim/run/describe_run.hpp"
 #include "sim/run/measured_facts.hpp"
@@ -146,6 +147,7 @@ Document run_document(const std::shared_ptr<const RunResult>& run, const RunStyl
   add_totals(document, *run, metrics);
   if (style.with_gantt) document.add(Preformatted{gantt(*run, style.gantt), /*terminal_only=*/true});
   document.add(TimelineFigure{"Timeline of the step", {run}});
+  for (ChartFigure& figure : memory_figures(*run)) document.add(std::move(figure));
   if (explanation) document.add(explain_document(*run, *explanation));
   WarningList warnings;
   warnings.add("", run->warnings, run->warning_shares);

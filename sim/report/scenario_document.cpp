@@ -8,6 +8,7 @@
 #include "sim/io/words.hpp"
 #include "sim/report/scenario_columns.hpp"
 #include "sim/report/scenario_figures.hpp"
+#include "sim/report/warnings.hpp"
 #include "sim/run/describe_run.hpp"
 #include "sim/run/measured_facts.hpp"
 #include "sim/run/run_name.hpp"
@@ -217,25 +218,16 @@ void warn_of_recordings(const ScenarioTable& table, const std::string& exercise,
                        exercise + rows_text(rows)});
 }
 
-/// Each text once, with its rows.
+/// `exercise`: "hw1_2 " in a book.
 void add_warnings(const ScenarioTable& table, const std::string& exercise, Document& document) {
-  std::vector<std::pair<std::string, std::vector<std::size_t>>> warnings;
-  const auto add = [&](const std::vector<std::string>& texts, std::size_t row) {
-    for (const std::string& text : texts) {
-      const auto known = std::find_if(warnings.begin(), warnings.end(), [&](const auto& w) { return w.first == text; });
-      if (known == warnings.end()) {
-        warnings.push_back({text, {row}});
-      } else if (known->second.back() != row) {
-        known->second.push_back(row);
-      }
-    }
-  };
-  for (std::size_t r = 0; r < table.rows.size(); ++r) {
-    add(table.rows[r].predicted.result.warnings, r + 1);
-    if (table.rows[r].measured) add(table.rows[r].measured->result.warnings, r + 1);
-  }
   warn_of_recordings(table, exercise, document);
-  for (const auto& [text, rows] : warnings) document.add(Warning{text, exercise + rows_text(rows)});
+  WarningList warnings(exercise + "row");
+  for (std::size_t r = 0; r < table.rows.size(); ++r) {
+    const ScenarioRow& row = table.rows[r];
+    warnings.add(std::to_string(r + 1), row.predicted.result.warnings, row.predicted.result.warning_shares);
+    if (row.measured) warnings.add(std::to_string(r + 1) + " (measured)", row.measured->result.warnings);
+  }
+  warnings.add_to(document);
 }
 
 std::string title_of(const Scenario& scenario) {

@@ -9,8 +9,8 @@
 // order in which the host issues the tasks, as PyTorch's allocator sees it: where streams overlap, a change is shown no
 // earlier than the change before it.
 //
-// A measured run, and one that was read from a file, does not say what its libraries hold. What its peak has above the
-// replayed one is in `other` then, throughout.
+// A measured run does not say what its libraries hold. What its peak has above the replayed one is in `other` then,
+// throughout.
 //
 // Units: nanoseconds from the start of the step, bytes. Not here: reserved memory (fragmentation), the CUDA context.
 #pragma once

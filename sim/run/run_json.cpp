@@ -191,6 +191,16 @@ std::vector<LiveActivations> read_live(const JsonPlace& gpus) {
   return live;
 }
 
+/// Of predictions. There are none where costs are synthetic; files of older versions do not say them.
+std::optional<WorkspaceBytes> read_workspaces(const JsonPlace& root, const RunResult& run) {
+  if (run.spec.synthetic && !run.measured) return WorkspaceBytes{};
+  if (!root.has("workspaces")) return std::nullopt;
+  const JsonPlace place = root.at("workspaces").object();
+  const auto whole = [&](const char* key) { return place.at(key).whole(0, kLargestBytes); };
+  return WorkspaceBytes{whole("pipeline_bytes"), whole("pipeline_split_bytes"), whole("autograd_bytes"),
+                        whole("multiprocessors")};
+}
+
 TaskKind read_kind(const JsonPlace& place) {
   const std::string text = place.text();
   for (std::size_t k = 0; k < kSpanKinds.size(); ++k) {
@@ -283,12 +293,14 @@ RunResult run_from_json(const nlohmann::json& document, const std::string& place
   run.stages = read_stages(root.at("stages"), run.spec);
   run.replica_rows = read_replica_rows(root, run.spec);
   const bool plain = run.replica_rows.size() == 1 && run.spec.accum == 1;
-  run.microbatch_rows = read_rows(root.at("microbatch_rows"), run.replica_rows.front() * run.spec.accum, 1,
-                                  plain ? "the batch" : "those of the first replica in all rounds");
+  run.microbatch_rows =
+      read_rows(root.at("microbatch_rows"), run.replica_rows.front() * run.spec.accum, 1,
+                plain ? "the batch" : "those of the first replica in all gradient accumulation steps");
   run.transfer_bytes = read_bytes(root.at("transfers"));
   run.collective_bytes = read_bytes(root.at("collectives"));
   run.peak_memory_bytes = read_memory(root.at("gpus"), run.spec);
   run.live = read_live(root.at("gpus"));
+  run.workspaces = read_workspaces(root, run);
   run.timeline = read_timeline(root, run);
   run.warnings = read_warnings(root.at("warnings"));
   run.warning_shares = read_warning_shares(root);

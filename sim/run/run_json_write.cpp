@@ -52,6 +52,13 @@ ordered_json gpu_to_json(const GpuMetrics& gpu, const RunResult& run, std::size_
   return out;
 }
 
+ordered_json workspaces_to_json(const WorkspaceBytes& workspaces) {
+  return {{"pipeline_bytes", workspaces.pipeline},
+          {"pipeline_split_bytes", workspaces.pipeline_split},
+          {"autograd_bytes", workspaces.autograd},
+          {"multiprocessors", workspaces.multiprocessors}};
+}
+
 ordered_json stage_to_json(const Stage& stage) {
   return {{"gpu", only_worker(stage)},
           {"first_layer", stage.first_layer},
@@ -121,6 +128,7 @@ ordered_json without_spans(const RunResult& run, const Explanation* explanation)
   if (!run.collective_bytes.empty()) out["collectives"]["each_bytes"] = run.collective_bytes;
   out["gpus"] = ordered_json::array();
   for (std::size_t g = 0; g < metrics.gpus.size(); ++g) out["gpus"].push_back(gpu_to_json(metrics.gpus[g], run, g));
+  if (run.workspaces && !run.spec.synthetic) out["workspaces"] = workspaces_to_json(*run.workspaces);
   out["stages"] = ordered_json::array();
   for (const Stage& stage : run.stages) out["stages"].push_back(stage_to_json(stage));
   if (run.replica_rows.size() > 1) out["replica_rows"] = run.replica_rows;

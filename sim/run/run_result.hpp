@@ -53,7 +53,7 @@ struct RunResult {
   /// Predictions by a profile: the share of the step that a host which took no time would save
   /// (sim/predict/host_bound.hpp). Not in the JSON, whose warnings say where it is large.
   std::optional<double> host_share;
-  /// Predictions: what the libraries of a GPU hold by the profile. Not in the JSON.
+  /// Predictions: what the libraries of a GPU hold by the profile.
   std::optional<WorkspaceBytes> workspaces;
   std::vector<std::string> warnings;
   /// Of the warnings about prices that were not measured: how much of the step's work rests on each, in 0..1

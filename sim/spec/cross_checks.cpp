@@ -92,7 +92,8 @@ void check_cells(const Given& given, const RunSpec& spec) {
   cells *= static_cast<double>(replica_count(spec)) * static_cast<double>(spec.accum);
   if (cells <= kMostCells) return;
   throw InputError(place_of(given, {"microbatches", "accum", "chunks", "gpus", "dp", "pp", "schedule"}),
-                   to_text(cells) + " stages x micro-batches x rounds", "at most " + to_text(kMostCells));
+                   to_text(cells) + " stages x micro-batches x gradient accumulation steps",
+                   "at most " + to_text(kMostCells));
 }
 
 void check_parameters(const Given& given, const RunSpec& spec) {
@@ -177,7 +178,7 @@ void check_one_thread(const Given& given, const RunSpec& spec) {
   if (spec.workers != Workers::one || (known && known->same_on_every_worker)) return;
   throw InputError(
       place_of(given, {"schedule", "workers"}), spec.schedule + " with one thread for all GPUs",
-      "naive, gpipe or option-c: one thread gives every GPU the same order (or workers thread or process)");
+      "naive, gpipe or option-c: one thread gives every GPU the same schedule (or workers thread or process)");
 }
 
 void check_point_to_point(const Given& given, const RunSpec& spec) {
@@ -222,7 +223,7 @@ void check_recompute(const Given& given, const RunSpec& spec) {
     throw InputError(place, "recomputation with one thread for all GPUs", "workers thread or process");
   if (spec.schedule_file) {
     throw InputError(place, "recomputation with the schedule file " + spec.schedule,
-                     "a named schedule: orders of files keep their activations");
+                     "a named schedule: those of files keep their activations");
   }
   const Schedule* known = named_schedule(spec);
   const bool fits = known && !known->splits_backward && known->placement == Placement::loop;

@@ -38,7 +38,8 @@ std::string describe(const RunSpec& spec) {
   std::string text = spec.model_name == "mlp" ? "mlp " + std::to_string(spec.depth) + " x " + std::to_string(spec.dim)
                                               : spec.model_name + " (" + std::to_string(spec.depth) + " layers)";
   text += ", batch " + std::to_string(spec.batch);
-  if (spec.accum > 1) text += " x " + std::to_string(spec.accum) + " rounds" + (spec.no_sync ? " (no_sync)" : "");
+  if (spec.accum > 1)
+    text += " x " + std::to_string(spec.accum) + " gradient accumulation steps" + (spec.no_sync ? " (no_sync)" : "");
   if (!is_data_parallel(spec))
     text += " in " + std::to_string(spec.microbatches) + " micro-batch" + (spec.microbatches == 1 ? "" : "es");
   if (is_data_parallel(spec) && spec.microbatches > 1)

@@ -123,7 +123,7 @@ std::string reason_for(const Machine& machine, bool first) {
     return "no machine in data/ has measured any row, and this is the largest that has what the rows need";
   }
   if (!machine.is_own()) {
-    return "the measured runs are those of another host with the same cards (" + folder + "), which has measured " +
+    return "the measured runs are those of another host with the same GPUs (" + folder + "), which has measured " +
            (first ? "most rows, " : "further rows, ") + rows;
   }
   return std::string("the machine in data/ that has measured ") + (first ? "most rows, " : "further rows, ") + rows;

@@ -3,7 +3,7 @@
 //   ScenarioTable table = evaluate_scenario(scenario, "h100x4");
 //   table.rows[2].best().result.step_time.median_ms      // measured if row 3 was, else predicted
 //
-// Answers (sim/course) and the table that people read (sim/report/scenario_text.hpp) are made from it.
+// Answers (sim/course) and the table that people read (sim/report/scenario_document.hpp) are made from it.
 #pragma once
 
 #include <optional>

@@ -100,8 +100,8 @@ void refuse_command_line(const CLI::App& app, const CLI::ParseError& error) {
     if (&active == &app) {
       throw InputError(place, "an unknown subcommand " + word, nearest_or_list(word, subcommands_of(app)));
     }
-    throw InputError(place, "a word too many, " + word,
-                     "only the words of " + app.get_name() + " " + active.get_name() + " --help");
+    throw InputError(place, "an argument too many, " + word,
+                     "only the options of " + app.get_name() + " " + active.get_name() + " --help");
   }
   if (dynamic_cast<const CLI::ArgumentMismatch*>(&error)) {
     const std::string message = error.what();  // "--json: 1 required FILE|- missing"

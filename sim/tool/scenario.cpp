@@ -5,10 +5,14 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
+#include <vector>
 
 #include "sim/cost/cost_profile.hpp"
 #include "sim/io/error.hpp"
 #include "sim/io/installation.hpp"
+#include "sim/io/printable_text.hpp"
+#include "sim/report/progress_bar.hpp"
 #include "sim/report/scenario_columns.hpp"
 #include "sim/report/scenario_document.hpp"
 #include "sim/study/evaluate_scenario.hpp"
@@ -69,14 +73,23 @@ std::vector<Scenario> chosen_scenarios(const ScenarioFlags& flags) {
   return scenarios;
 }
 
+std::vector<Tables> evaluate_with_progress(const std::vector<Scenario>& scenarios,
+                                           const std::optional<std::string>& profile) {
+  ProgressBar bar;
+  std::vector<Tables> exercises;
+  for (const Scenario& scenario : scenarios) {
+    bar.show(static_cast<double>(exercises.size()) / static_cast<double>(scenarios.size()), printable(scenario.id));
+    exercises.push_back(profile ? std::vector{evaluate_scenario(scenario, *profile)}
+                                : evaluate_on_measured_machines(scenario));
+  }
+  return exercises;
+}
+
 void show_scenarios(const ScenarioFlags& flags) {
   flags.outputs.check();
   const auto profile = flags.profile.value();
-  std::vector<Tables> exercises;
-  for (const Scenario& scenario : chosen_scenarios(flags))
-    exercises.push_back(profile ? std::vector{evaluate_scenario(scenario, *profile)}
-                                : evaluate_on_measured_machines(scenario));
-  flags.outputs.show(scenario_document(exercises));
+  const std::vector<Scenario> scenarios = chosen_scenarios(flags);
+  flags.outputs.show(scenario_document(evaluate_with_progress(scenarios, profile)));
 }
 
 }  // namespace

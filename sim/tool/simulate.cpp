@@ -7,7 +7,9 @@
 #include "sim/io/words.hpp"
 #include "sim/predict/predict.hpp"
 #include "sim/predict/what_if.hpp"
+#include "sim/report/progress_bar.hpp"
 #include "sim/report/run_document.hpp"
+#include "sim/report/trace.hpp"
 #include "sim/run/run_json.hpp"
 #include "sim/tool/commands.hpp"
 #include "sim/tool/flags.hpp"
@@ -19,12 +21,12 @@ namespace {
 
 struct SimulateFlags {
   std::unique_ptr<SettingFlags> settings;
-  std::unique_ptr<OnceFlag> profile, json, schedule_csv, memory;
+  std::unique_ptr<OnceFlag> profile, json, trace, schedule_csv, memory;
   std::unique_ptr<Switch> explain, gantt, no_gantt;
   std::unique_ptr<OutputFlags> outputs;
 
   /// Outputs that are not of the document.
-  std::vector<const OnceFlag*> files() const { return {json.get(), schedule_csv.get()}; }
+  std::vector<const OnceFlag*> files() const { return {json.get(), trace.get(), schedule_csv.get()}; }
 };
 
 std::optional<std::int64_t> memory_limit(const SimulateFlags& flags) {
@@ -42,6 +44,8 @@ Prediction predict_as_asked(const SimulateFlags& flags) {
   const auto costs =
       choose_costs(spec.synthetic.has_value(), flags.profile->value(), [&] { return std::vector{spec}; });
   const CostProfile* profile = costs ? &*costs : nullptr;
+  ProgressBar bar;
+  bar.show(spec.schedule == kAutoSchedule ? "searching for a schedule" : "predicting");
   Prediction prediction;
   prediction.run =
       std::make_shared<const RunResult>(predict(spec, profile, {.memory_limit_bytes = memory_limit(flags)}));
@@ -64,6 +68,7 @@ void simulate(const SimulateFlags& flags) {
   const Explanation* explanation = prediction.explanation ? &*prediction.explanation : nullptr;
   const auto json = flags.json->value(), schedule_csv = flags.schedule_csv->value();
   if (json) write_run(run, *json, explanation);
+  if (const auto trace = flags.trace->value()) write_trace(*trace, traced_runs(run));
   if (schedule_csv) write_schedule(run.spec, *schedule_csv);
   if (schedule_csv && steps_overlap(run.spec)) {
     std::cerr << "pdl-sim: the schedule's steps overlap, which a CSV file cannot say: read it with --overlap-steps 1\n";
@@ -85,11 +90,13 @@ void add_simulate(CLI::App& app) {
                                               "measured what this needs; see `pdl-sim profiles`)");
   flags->json = std::make_unique<OnceFlag>(app, "--json", "FILE|-",
                                            "write the run as JSON; -: to standard output, without tables");
+  flags->trace = std::make_unique<OnceFlag>(
+      app, "--trace", "FILE|-", "write the step as a trace that Perfetto opens (ui.perfetto.dev): spans, memory");
   flags->schedule_csv =
       std::make_unique<OnceFlag>(app, "--schedule-csv", "FILE|-",
                                  "write the schedule in PyTorch's format, a row a GPU; --schedule FILE.csv reads it");
-  flags->memory = std::make_unique<OnceFlag>(
-      app, "--memory", "SIZE", "the most that a GPU may need, such as 40GiB (default: what the card has)");
+  flags->memory = std::make_unique<OnceFlag>(app, "--memory", "SIZE",
+                                             "the most that a GPU may need, such as 40GiB (default: what the GPU has)");
   flags->explain = std::make_unique<Switch>(app, "--explain",
                                             "where the step goes: its parts, the critical path, and what it would "
                                             "take without each cost");

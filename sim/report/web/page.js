@@ -124,7 +124,7 @@
     const series = {name: one.name || data.y_title, data: points, color: shade, animation: false};
     if (one.reference)
       return {...series, type: 'line', symbol: 'none', lineStyle: {type: 'dashed', width: 1.2}, tooltip: {show: data.type !== 'scatter'}};
-    if (data.type === 'scatter') return {...series, type: 'scatter', symbolSize: 8, itemStyle: {opacity: .75}};
+    if (data.type === 'scatter') return {...series, type: 'scatter', symbol: ['circle', 'triangle', 'rect', 'diamond'][(index >> 3) % 4], symbolSize: 8, itemStyle: {opacity: .75}};
     if (isBar(data))
       return {...series, type: 'bar', stack: data.type === 'stacked_bar' ? 'all' : undefined, barMaxWidth: 48,
               itemStyle: {borderColor: colour('ground'), borderWidth: data.type === 'stacked_bar' ? .5 : 0}};
@@ -167,7 +167,7 @@
     const category = {type: 'category', data: names, ...style, splitLine: {show: false}, inverse: turned, boundaryGap: data.type !== 'stacked_area'};
     const x = names.length > 0 ? category
         : {...(data.x_logarithmic ? logarithmic(data.series.flatMap(one => one.x)) : {type: 'value'}), ...style, scale: data.type === 'scatter',
-           ...(data.type === 'stacked_area' ? {min: 'dataMin', max: 'dataMax'} : {}), splitLine: {show: data.type === 'scatter', lineStyle: style.splitLine.lineStyle}};
+           ...(data.type === 'stacked_area' ? {min: 'dataMin', max: 'dataMax', axisLabel: {...style.axisLabel, showMaxLabel: false}} : {}), splitLine: {show: data.type === 'scatter', lineStyle: style.splitLine.lineStyle}};
     const y = {...(data.y_logarithmic ? logarithmic(data.series.flatMap(one => one.y)) : {type: 'value'}), ...style, axisLine: {show: false}, axisTick: {show: false}};
     const below = {name: turned ? data.y_title : data.x_title, nameLocation: 'middle', nameGap: 30};
     const several = data.series.length > 1;
@@ -287,6 +287,7 @@
       this.chart = echarts.init(this.plot, null, {renderer: 'canvas'});
       this.listen();
       this.draw();
+      this.firstDrawn = performance.now();  // milliseconds since the page was asked for
     }
 
     // -- words
@@ -538,12 +539,14 @@
       }
     }
 
+    // What is shorter than a pixel is a line if it stands alone, else a part of its column of pixels.
     addSpans(canvas) {
       const {row, scale, x0, y, height} = canvas;
       for (let i = firstAbove(row.end, this.view[0]); i < row.n && row.start[i] <= this.view[1]; ++i) {
         const x = x0 + row.start[i] * scale, width = (row.end[i] - row.start[i]) * scale;
         const family = this.kinds[row.kind[i]].family, shade = this.shades.get(family), lit = this.isLit(row, i);
-        if (width < 1 && !(lit && this.matches)) {
+        const alone = (i === 0 || (row.start[i] - row.end[i - 1]) * scale > 1) && (i + 1 === row.n || (row.start[i + 1] - row.end[i]) * scale > 1);
+        if (width < 1 && !alone && !(lit && this.matches)) {
           this.addToColumns(canvas, x, width, family, lit);
           continue;
         }

@@ -60,7 +60,7 @@ std::vector<SettingRow> cluster() {
        .beside_synthetic_costs = false},
       {.name = "network-latency-us",
        .value_name = "US",
-       .help = "latency of a message between hosts beyond the 3 to 14 us that NCCL reckons with",
+       .help = "latency of a message between hosts beyond the 3 to 14 us that NCCL assumes",
        .usual = "0",
        .values = Values::number,
        .range = {0, 1e9},

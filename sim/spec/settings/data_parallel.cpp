@@ -50,7 +50,8 @@ std::vector<SettingRow> rounds() {
   return {
       {.name = "accum",
        .value_name = "K",
-       .help = "rounds of the batch whose gradients are added up before the optimizer's step, at most 10,000",
+       .help = "gradient accumulation steps: batches whose gradients are added up before the optimizer's step, at most "
+               "10,000",
        .usual = "1",
        .values = Values::whole,
        .range = {1, kMostRounds},
@@ -62,9 +63,9 @@ std::vector<SettingRow> rounds() {
        .in_run_name = [](const RunSpec& spec) { return spec.accum > 1 ? "_accum" + std::to_string(spec.accum) : ""; }},
       {.name = "no-sync",
        .value_name = "0|1",
-       .help = "exchange gradients in the last round of a step only",
+       .help = "exchange gradients in the last gradient accumulation step only",
        .usual = "0",
-       .usual_words = "default 0: in every round",
+       .usual_words = "default 0: in every one",
        .values = Values::on_off,
        .range = {0, 1},
        .turn = Turn::no_sync,

@@ -69,7 +69,7 @@ std::vector<SettingRow> model() {
        .name_place = NamePlace::model},
       {.name = "batch",
        .value_name = "B",
-       .help = "samples of a step (of each round with --accum), over all GPUs",
+       .help = "samples of a step (of each gradient accumulation step with --accum), over all GPUs",
        .usual = "2048",
        .values = Values::whole,
        .range = {1, kLargestBatch},

@@ -55,7 +55,7 @@ std::vector<SettingRow> schedule() {
   return {
       {.name = "schedule",
        .value_name = "NAME|auto|FILE.csv",
-       .help = "order of a pipeline: " + schedule_names() +
+       .help = "schedule of a pipeline: " + schedule_names() +
                ", auto (searched), or a file in PyTorch's format; implies --strategy pp",
        .usual_words = "default 1f1b; with --workers one gpipe",
        .turn = Turn::schedule,
@@ -106,7 +106,7 @@ std::vector<SettingRow> schedule() {
        .name_place = NamePlace::recompute},
       {.name = "overlap-steps",
        .value_name = "0|1",
-       .help = "no barrier between steps: a step is the time of the GPU at it longest",
+       .help = "no barrier between steps: a step takes the maximum over the GPUs of the time from first task to last",
        .usual_words = "default: zb-h2 1, else 0",
        .values = Values::on_off,
        .range = {0, 1},

@@ -308,11 +308,11 @@ TEST_CASE("a GPU that nobody knows: a warning in the profile, and what no GPU re
     return b;
   };
   CHECK_THAT(refusal(on("NVIDIA GeForce RTX 4090", 0.03).samples),
-             ContainsSubstring("4.58e+15 FLOP/s") && ContainsSubstring("the peak of any card (fp32)"));
+             ContainsSubstring("4.58e+15 FLOP/s") && ContainsSubstring("the peak of any GPU (fp32)"));
   const CostProfile fitted = fit_profile(on("NVIDIA GeForce RTX 4090", 3).samples);
   CHECK(std::count_if(fitted.warnings.begin(), fitted.warnings.end(), [](const std::string& warning) {
           return warning.starts_with(
-              "speeds were held only against what no card reaches: nothing is known of NVIDIA GeForce RTX 4090");
+              "speeds were held only against what no GPU reaches: nothing is known of NVIDIA GeForce RTX 4090");
         }) == 1);
   const CostProfile known = fit_profile(on("NVIDIA H200", 3).samples);
   CHECK(std::none_of(known.warnings.begin(), known.warnings.end(),

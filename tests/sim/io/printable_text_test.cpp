@@ -1,6 +1,6 @@
 #include "sim/io/printable_text.hpp"
 
-#include "sim/report/text_table.hpp"
+#include "sim/report/document.hpp"
 #include "tests/support/catch.hpp"
 
 using namespace pdl;
@@ -34,8 +34,11 @@ TEST_CASE("all other text is shown as it is") {
 
 TEST_CASE("tables and wrapped lines have no control characters of their texts") {
   const std::string name = "h\x1b[2J\nFastest";
-  const TextTable table{{{"profile", "", Align::left}, {"card", ""}}, {{name, "1"}}};
-  CHECK(to_text(table) == "profile            card\n-----------------------\nh\\x1b[2J\\nFastest     1\n");
-  CHECK_THAT(to_markdown(table), ContainsSubstring("| h\\x1b[2J\\nFastest | 1 |"));
+  Document document;
+  document.add(Table{.name = "t",
+                     .columns = {{"profile", "profile", "", "", Align::left}, {"card", "GPU"}},
+                     .rows = {{name, "1"}}});
+  CHECK(to_terminal(document, {}) == "profile            GPU\n----------------------\nh\\x1b[2J\\nFastest    1\n");
+  CHECK_THAT(to_markdown(document), ContainsSubstring("| h\\x1b[2J\\nFastest | 1 |"));
   CHECK(wrap("profile " + name, 80) == "profile h\\x1b[2J Fastest\n");
 }

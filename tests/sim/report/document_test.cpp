@@ -61,11 +61,11 @@ TEST_CASE("cells of sentences are broken into lines where that makes the table f
         "gpipe  all forwards, then all backwards  simple\n"
         "1f1b   in turn                           -\n");
   CHECK(to_terminal(table, 34) ==
-        "name   what it is           why\n"
-        "----------------------------------\n"
-        "gpipe  all forwards, then   simple\n"
+        "name   what it is          why\n"
+        "---------------------------------\n"
+        "gpipe  all forwards, then  simple\n"
         "       all backwards\n"
-        "1f1b   in turn              -\n");
+        "1f1b   in turn             -\n");
 }
 
 TEST_CASE("a minor warning is shown with all warnings only") {

@@ -51,7 +51,7 @@ TEST_CASE("a page: title, paragraph, table with exact numbers") {
   CHECK(count_of(page, "<dt>time</dt><dd>of a step</dd>") == 1);
 }
 
-TEST_CASE("a page without figures has no library of figures; every page has a policy without network") {
+TEST_CASE("a page without figures has no library of figures, and every page has a policy without network") {
   const Document text{.title = "t", .blocks = {Paragraph{"p"}}};
   const Document chart{.title = "t", .blocks = {ChartFigure{.title = "c", .x_title = "GPUs", .y_title = "time (ms)"}}};
   CHECK_FALSE(has_library(text));
@@ -114,10 +114,10 @@ TEST_CASE("answers are a list with places, and contents begin with four headings
   CHECK(count_of(page, "<li class=\"level3\"><a href=\"#one-2\">One</a></li>") == 1);
 }
 
-TEST_CASE("three warnings are open, the others folded; each part has its own") {
+TEST_CASE("three warnings are open, the others folded, and each part has its own") {
   Document document{.title = "t", .blocks = {Heading{"One", 1}}};
   for (const char* text : {"first", "second", "third", "fourth"}) document.add(Warning{text, "row 1"});
-  document.add(Heading{"Two", 1});
+  document.add(Heading{"Two", 2});
   document.add(Warning{"fifth"});
   const std::string page = own_part(document);
   CHECK(count_of(page, "<section class=\"warnings\"") == 2);
@@ -131,4 +131,13 @@ TEST_CASE("a chart of letters for the terminal is not on the page, other lines a
       own_part({.title = "t", .blocks = {Preformatted{"F0 > B0\n", true}, Preformatted{"F1 > B1\n"}}});
   CHECK(count_of(page, "F0") == 0);
   CHECK(count_of(page, "F1 &gt; B1\n</pre>") == 1);
+}
+
+TEST_CASE("charts that follow each other are one group, and the title is said once") {
+  const ChartFigure chart{.title = "c", .x_title = "GPUs", .y_title = "time (ms)"};
+  const std::string page = own_part(
+      {.title = "book", .blocks = {Heading{"book", 1}, Paragraph{"book"}, chart, chart, Paragraph{"p"}, chart}});
+  CHECK(count_of(page, "<div class=\"charts\">") == 2);
+  CHECK(count_of(page, "</figure>\n</div>\n<p>p</p>") == 1);
+  CHECK(count_of(page, ">book<") == 2);  // <title> and <h1>
 }

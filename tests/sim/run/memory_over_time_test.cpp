@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "sim/predict/predict.hpp"
+#include "sim/run/run_json.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/specs.hpp"
 #include "tests/support/tiny_profile.hpp"
@@ -104,6 +105,8 @@ TEST_CASE("memory over time: a profile's workspaces are their own category") {
   CostProfile profile = tiny_profile();
   const RunResult run = predict(spec("--strategy mp --gpus 2 --depth 2 --dim 64 --batch 256"), &profile);
   check(run);
+  const RunResult again = run_from_json(nlohmann::json::parse(run_text(run)), "run.json");
+  CHECK(memory_over_time(again)[0].samples.front().bytes == memory_over_time(run)[0].samples.front().bytes);
   RunResult with = run;
   with.workspaces->autograd = 1000;
   with.peak_memory_bytes = {run.peak_memory_bytes[0] + 1000, run.peak_memory_bytes[1] + 1000};

@@ -54,7 +54,6 @@ TEST_CASE("every question of the sheets: the command that answers it, and the fi
   std::string table;
   for (const Question& question : questions()) {
     INFO(question.id);
-    if (!question.answer) continue;
     const auto found = answers.find(question.id);
     CHECK(found != answers.end());
     if (found == answers.end()) continue;

@@ -1,0 +1,59 @@
+#include "sim/report/memory_figure.hpp"
+
+#include <algorithm>
+
+#include "sim/report/gantt.hpp"
+
+namespace pdl {
+namespace {
+
+constexpr double kGibibyte = 1024.0 * 1024 * 1024;
+
+/// A category that is never there has no area.
+ChartFigure figure_of_gpu(std::size_t gpu, const std::vector<MemorySample>& samples, std::int64_t step_ns) {
+  ChartFigure figure{.title = "Memory of GPU " + std::to_string(gpu),
+                     .kind = ChartKind::stacked_area,
+                     .x_title = "time (ms)",
+                     .y_title = "allocated memory (GiB)"};
+  for (std::size_t c = 0; c < kMemoryCategories; ++c) {
+    ChartSeries series{.name = to_string(static_cast<MemoryCategory>(c))};
+    for (const MemorySample& sample : samples) {
+      series.x.push_back(static_cast<double>(sample.time_ns) / 1e6);
+      series.y.push_back(static_cast<double>(sample.bytes[c]) / kGibibyte);
+    }
+    if (*std::max_element(series.y.begin(), series.y.end()) <= 0) continue;
+    if (samples.back().time_ns < step_ns) {
+      series.x.push_back(static_cast<double>(step_ns) / 1e6);
+      series.y.push_back(series.y.back());
+    }
+    figure.series.push_back(std::move(series));
+  }
+  return figure;
+}
+
+}  // namespace
+
+std::vector<MemorySample> peaks_of_intervals(const std::vector<MemorySample>& samples, std::size_t most) {
+  if (samples.size() <= most) return samples;
+  const std::int64_t length = samples.back().time_ns / static_cast<std::int64_t>(most) + 1;
+  std::vector<MemorySample> peaks;
+  for (const MemorySample& sample : samples) {
+    if (peaks.empty() || peaks.back().time_ns / length != sample.time_ns / length) {
+      peaks.push_back(sample);
+    } else if (total_bytes(sample.bytes) > total_bytes(peaks.back().bytes)) {
+      peaks.back() = sample;
+    }
+  }
+  return peaks;
+}
+
+std::vector<ChartFigure> memory_figures(const RunResult& run, const MemoryFigureLimits& limits) {
+  std::vector<ChartFigure> figures;
+  const std::vector<GpuMemoryOverTime> memory = memory_over_time(run);
+  for (const std::size_t gpu : shown_rows(memory.size(), limits.most_gpus))
+    figures.push_back(
+        figure_of_gpu(gpu, peaks_of_intervals(memory[gpu].samples, limits.most_samples), run.timeline.step_ns));
+  return figures;
+}
+
+}  // namespace pdl

@@ -1,0 +1,29 @@
+// Memory over time as charts: what is allocated on each GPU during the step, by what it is, one area on the other.
+//
+//   for (ChartFigure& figure : memory_figures(run)) document.add(std::move(figure));
+//
+// A GPU whose memory changes more often than a chart has columns of pixels is drawn by the moments that matter: in each
+// interval that where most is allocated, so that no peak is lost. Of many GPUs the first and the last are drawn.
+// Units: GiB (2^30 bytes), milliseconds from the start of the step.
+#pragma once
+
+#include <vector>
+
+#include "sim/report/document.hpp"
+#include "sim/run/memory_over_time.hpp"
+#include "sim/run/run_result.hpp"
+
+namespace pdl {
+
+struct MemoryFigureLimits {
+  std::size_t most_samples = 600;  // of a GPU
+  std::size_t most_gpus = 8;
+};
+
+/// One a GPU; none where the memory of the run is not known (memory_over_time).
+std::vector<ChartFigure> memory_figures(const RunResult& run, const MemoryFigureLimits& limits = {});
+
+/// The samples of at most `most` intervals of equal length, of each the one with most bytes; all where there are no more.
+std::vector<MemorySample> peaks_of_intervals(const std::vector<MemorySample>& samples, std::size_t most);
+
+}  // namespace pdl
