@@ -1,6 +1,7 @@
 // pdl-run scenario FILE --out FOLDER: measures every configuration of a scenario, one file a run.
 //
-// Flags of settings replace those of the scenario, as for pdl-sim scenario: --device cpu --dim 256 --batch 32 --gpus 1,2.
+// Flags of settings replace those of the scenario, as for pdl-sim scenario: --device cpu --dim 256 --batch 32 --gpus
+// 1,2.
 #include "sim/study/scenario.hpp"
 
 #include <cerrno>

@@ -48,7 +48,8 @@ struct PricedWork {
   SharedMultiprocessors shared = {};
   /// Of hosts that do not wait for each other inside a step.
   HostPauses pauses = {};
-  /// Of the warnings that are about pieces of work: the share of the step's work that rests on it (sim/cost/notice_shares.hpp).
+  /// Of the warnings that are about pieces of work: the share of the step's work that rests on it
+  /// (sim/cost/notice_shares.hpp).
   std::map<std::string, double> warning_shares = {};
 };
 

@@ -1,5 +1,5 @@
-// Words for rows that differ in their schedule and their micro-batches: orders, bubbles and what they consist of, overlap
-// of forward and backward, losses.
+// Words for rows that differ in their schedule and their micro-batches: orders, bubbles and what they consist of,
+// overlap of forward and backward, losses.
 //
 //   const auto series = pipelines(tables, {"naive", "gpipe"});      // those to compare, the one to quote first
 //   const ScenarioRow* row = row_with(*series, "gpipe", 4);
@@ -51,7 +51,7 @@ std::string order_text(const EvaluatedRun& run, std::size_t most = 1000);
 double ideal_bubble(const ScenarioRow& row);
 std::string bubble_text(const Series& series, const ScenarioRow& row);
 
-/// The first moment at which a backward of one GPU and a forward of another run at once for more than 0.1 % of the step.
+/// The first moment at which a backward of one GPU and a forward of another run at once for over 0.1 % of the step.
 struct FirstOverlap {
   std::string backward, forward;  // "B0 on GPU 3"
   std::int64_t at_ns = 0;         // since the start of the step

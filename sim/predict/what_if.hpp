@@ -11,8 +11,8 @@
 //   contention     collectives and kernels do not slow each other
 //   ideal          no cost but those of forward and backward: what the schedule itself takes (RunResult::bound_ms)
 //
-// The order of the tasks stays what it is. What costs no time anyway, and contention where nothing is shared, is left out.
-// Gains do not add up: behind one cost there may be another that then counts.
+// The order of the tasks stays what it is. What costs no time anyway, and contention where nothing is shared, is left
+// out. Gains do not add up: behind one cost there may be another that then counts.
 #pragma once
 
 #include <vector>

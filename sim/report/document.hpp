@@ -106,7 +106,7 @@ struct ChartSeries {
   bool reference = false;             // a thin dashed line, whatever the chart: the ideal speedup, y = x
 };
 
-/// Where series are stacked, all have the same x. In `stacked_area` y holds from its x to the next one: memory over time.
+/// Where series are stacked, all have the same x. In `stacked_area` y holds from its x to the next one.
 enum class ChartKind { line, bar, stacked_bar, scatter, stacked_area };
 
 struct ChartFigure {

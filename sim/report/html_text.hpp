@@ -1,7 +1,7 @@
 // Text inside a page of HTML.
 //
 //   html_escaped("a < b\n")                        "a &lt; b\\n"      in elements and in attributes in quotes
-//   html_json({{"name", "</script>"}})             {"name":"\u003c/script>"}      inside <script type="application/json">
+//   html_json({{"name", "</script>"}})             {"name":"\u003c/script>"}   in <script type="application/json">
 //   Anchors ids;  ids.of("HW1.2 Q1")               "hw1-2-q1"; the second time "hw1-2-q1-2"
 #pragma once
 

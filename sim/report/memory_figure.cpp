@@ -31,6 +31,22 @@ ChartFigure figure_of_gpu(std::size_t gpu, const std::vector<MemorySample>& samp
   return figure;
 }
 
+/// Where nothing changes, a bar a GPU says as much.
+ChartFigure figure_of_constant(const std::vector<GpuMemoryOverTime>& memory, const std::vector<std::size_t>& gpus) {
+  ChartFigure figure{.title = "Memory, the same throughout the step",
+                     .kind = ChartKind::stacked_bar,
+                     .x_title = "GPU",
+                     .y_title = "allocated memory (GiB)"};
+  for (const std::size_t gpu : gpus) figure.x_labels.push_back("GPU " + std::to_string(gpu));
+  for (std::size_t c = 0; c < kMemoryCategories; ++c) {
+    ChartSeries series{.name = to_string(static_cast<MemoryCategory>(c))};
+    for (const std::size_t gpu : gpus)
+      series.y.push_back(static_cast<double>(memory[gpu].samples.front().bytes[c]) / kGibibyte);
+    if (*std::max_element(series.y.begin(), series.y.end()) > 0) figure.series.push_back(std::move(series));
+  }
+  return figure;
+}
+
 }  // namespace
 
 std::vector<MemorySample> peaks_of_intervals(const std::vector<MemorySample>& samples, std::size_t most) {
@@ -50,7 +66,11 @@ std::vector<MemorySample> peaks_of_intervals(const std::vector<MemorySample>& sa
 std::vector<ChartFigure> memory_figures(const RunResult& run, const MemoryFigureLimits& limits) {
   std::vector<ChartFigure> figures;
   const std::vector<GpuMemoryOverTime> memory = memory_over_time(run);
-  for (const std::size_t gpu : shown_rows(memory.size(), limits.most_gpus))
+  const std::vector<std::size_t> gpus = shown_rows(memory.size(), limits.most_gpus);
+  const auto is_constant = [](const GpuMemoryOverTime& of_gpu) { return of_gpu.samples.size() == 1; };
+  if (!memory.empty() && std::all_of(memory.begin(), memory.end(), is_constant))
+    return {figure_of_constant(memory, gpus)};
+  for (const std::size_t gpu : gpus)
     figures.push_back(
         figure_of_gpu(gpu, peaks_of_intervals(memory[gpu].samples, limits.most_samples), run.timeline.step_ns));
   return figures;

@@ -20,10 +20,11 @@ struct MemoryFigureLimits {
   std::size_t most_gpus = 8;
 };
 
-/// One a GPU; none where the memory of the run is not known (memory_over_time).
+/// One a GPU; one of all where no memory changes during the step, as in pdl-run's pipelines, whose buffers stay; none
+/// where the memory of the run is not known (memory_over_time).
 std::vector<ChartFigure> memory_figures(const RunResult& run, const MemoryFigureLimits& limits = {});
 
-/// The samples of at most `most` intervals of equal length, of each the one with most bytes; all where there are no more.
+/// At most `most` samples: of intervals of equal length those with most bytes; all where there are no more.
 std::vector<MemorySample> peaks_of_intervals(const std::vector<MemorySample>& samples, std::size_t most);
 
 }  // namespace pdl

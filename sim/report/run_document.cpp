@@ -101,12 +101,12 @@ void add_totals(Document& document, const RunResult& run, const RunMetrics& metr
 }  // namespace
 
 std::vector<TableColumn> time_columns(bool bubble) {
-  return {{"busy_ms", "busy", "ms",
-           "at a compute task, from its first kernel to its last, waits for a slow host included"},
-          {"communication_ms", "communication", "ms", "a transfer or collective runs, and no compute task"},
-          {"idle_ms", "idle", "ms", "neither; busy, communication and idle time add up to the step"},
-          bubble ? TableColumn{"bubble_percent", "bubble", "%", "share of the step without forward or backward work"}
-                 : TableColumn{"idle_percent", "idle share", "%", "idle time as a share of the step"}};
+  return {
+      {"busy_ms", "busy", "ms", "at a compute task, from its first kernel to its last, waits for a slow host included"},
+      {"communication_ms", "communication", "ms", "a transfer or collective runs, and no compute task"},
+      {"idle_ms", "idle", "ms", "neither; busy, communication and idle time add up to the step"},
+      bubble ? TableColumn{"bubble_percent", "bubble", "%", "share of the step without forward or backward work"}
+             : TableColumn{"idle_percent", "idle share", "%", "idle time as a share of the step"}};
 }
 
 std::vector<TableCell> time_cells(const GpuMetrics& gpu, bool bubble) {

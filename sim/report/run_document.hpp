@@ -34,8 +34,8 @@ struct RunStyle {
 Document run_document(const std::shared_ptr<const RunResult>& run, const RunStyle& style,
                       const Explanation* explanation = nullptr);
 
-/// Columns of what a GPU does in a step, in milliseconds: busy, communication, idle, with their meanings; and the bubble
-/// or the idle share.
+/// Columns of what a GPU does in a step, in milliseconds: busy, communication, idle, with their meanings; and the
+/// bubble or the idle share.
 std::vector<TableColumn> time_columns(bool bubble);
 std::vector<TableCell> time_cells(const GpuMetrics& gpu, bool bubble);
 

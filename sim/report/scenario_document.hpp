@@ -9,8 +9,8 @@
 //   ---------------------------------------------------------
 //     1     1           10.17          10.28   -1.1      1.00
 //
-// A column of GPUs makes a row a GPU of it. A number that is not the step time has one column: of the measured run where
-// the row has one, else of the prediction. Further machines have a table each, of the rows that they measured.
+// A column of GPUs makes a row a GPU of it. A number that is not the step time has one column: of the measured run
+// where the row has one, else of the prediction. Further machines have a table each, of the rows that they measured.
 //
 // Columns: scenario_columns.hpp. Charts: scenario_figures.hpp. Answers: sim/course/questions.hpp.
 #pragma once

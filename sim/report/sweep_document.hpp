@@ -1,4 +1,5 @@
-// A sweep for people: what all rows have in common, a table, notes of rows, the sentence that names the winners, charts.
+// A sweep for people: what all rows have in common, a table, notes of rows, the sentence that names the winners,
+// charts.
 //
 //   row  schedule  microbatches  step time (ms)  ideal step time (ms)  bubble (%)  peak memory (GiB)  ...
 //   ------------------------------------------------------------------------------------------------------

@@ -124,7 +124,7 @@ std::size_t items_of_row(const FullRow& row, const Timeline& timeline, std::int6
   return items;
 }
 
-/// The shortest of 100 ns, 200 ns, 400 ns, ... with which at most `most` items are left; 0 where there are no more anyway.
+/// The shortest of 100 ns, 200 ns, 400 ns, ... with which at most `most` items are left; 0 where there are no more.
 std::int64_t length_to_merge(const std::vector<FullRow>& rows, const std::vector<TimelineRun>& runs, std::size_t most) {
   std::size_t all = 0;
   for (const FullRow& row : rows) all += row.spans.size();

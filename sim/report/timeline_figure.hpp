@@ -4,7 +4,7 @@
 //   data.rows[0]             // GPU 0, compute stream, run 0: spans in the order of their starts, none above another
 //   data.merged_below_ns     // 0: every span is in `spans`
 //
-// With more spans than `most_items`, those shorter than merged_below_ns are not in the rows' spans, but in their shares:
+// With more spans than `most_items`, those shorter than merged_below_ns are not in the spans of rows, but in shares:
 // how long each kind of task took in each interval of that length. The shortest such length that fits is taken. The sum
 // of the times of a kind stays what it was, to the nanosecond:
 //

@@ -52,8 +52,9 @@ class Chain {
       add(span, began_to_run_ns(span));
     };
     if (inclusive) run_through(last);
-    while (now_ns > from_ns) {
-      const std::int32_t next = before_[static_cast<std::size_t>(last)];
+    // Of measured times a circle could be made; no chain is longer than all spans.
+    for (std::size_t steps = 0; now_ns > from_ns; ++steps) {
+      const std::int32_t next = steps < spans_.size() ? before_[static_cast<std::size_t>(last)] : -1;
       if (next < 0) {
         add(-1, from_ns);
       } else if (is_partner(last, next)) {

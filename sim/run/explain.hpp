@@ -17,8 +17,8 @@
 // A gap belongs to what the next compute task waited for, followed back through the tasks that it waited for
 // (waiting_for.hpp) until the gap began: a running transfer or collective is exposed communication; what nobody was at
 // is the host, which had not issued yet, or slept; and another GPU's compute task is waiting for other GPUs. Of this
-// waiting, as much as the GPU has less work than the GPU that has most is imbalance; the rest is fill and drain. The gap
-// after the last compute task of a GPU is explained by the last task of the step in the same way.
+// waiting, as much as the GPU has less work than the GPU that has most is imbalance; the rest is fill and drain. The
+// gap after the last compute task of a GPU is explained by the last task of the step in the same way.
 //
 // Where steps overlap, the step is the maximum over the GPUs of the time from a GPU's first task to its last, each GPU
 // begins with its first task, and what others take longer than it counts as waiting for them. Units: nanoseconds. Not

@@ -6,8 +6,8 @@
 //   collective  .. w  A A        w: NCCL's kernel spins until the other GPUs are there
 //   -> 100 %: an NCCL kernel is a kernel, whether it moves data or waits
 //
-// Not counted: copies by the copy engine, which are no kernels. Inside a task of computation kernels are taken to follow
-// each other; of a host-bound step the gaps between them are counted too, and nvidia-smi shows less.
+// Not counted: copies by the copy engine, which are no kernels. Inside a task of computation kernels are taken to
+// follow each other; of a host-bound step the gaps between them are counted too, and nvidia-smi shows less.
 #pragma once
 
 #include <cstdint>

@@ -44,7 +44,8 @@ class LastBefore {
         found->second = task;
       }
       TaskId& of_host = last_of_host[own.host];
-      if (of_host != kNone && (host_computes || graph_.tasks[of_host].kind == TaskKind::sleep)) add(task, of_host);
+      const bool holds = of_host != kNone && (host_computes || graph_.tasks[of_host].kind == TaskKind::sleep);
+      if (holds && (own.group == kNone || graph_.tasks[of_host].group != own.group)) add(task, of_host);
       of_host = task;
     }
   }

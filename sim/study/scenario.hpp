@@ -35,17 +35,18 @@ struct Scenario {
   std::string answer;                   // of ScenarioNames::answers; empty: no question is asked
 };
 
-/// The columns that tables have and the questions that have answers: scenario_names() (sim/report/scenario_columns.hpp).
+/// The columns that tables have and the questions that have answers: scenario_names()
+/// (sim/report/scenario_columns.hpp).
 struct ScenarioNames {
   std::vector<std::string> columns;
   std::vector<std::string> answers;
 };
 
 /// `given`: settings of a user, in place of the file's. One that the scenario varies ("gpus": [1, 2, 4]) takes a list
-/// ("1,2"); any other a single value, which all rows then have: rows that become the same run are one. Throws InputError
-/// naming the file and the place in the JSON: unknown keys, settings, columns, answers (each with the nearest known
-/// word), wrong types, no configuration, the same configuration twice, settings that contradict; naming the place of a
-/// given setting: one value for what is varied, a list for what is not.
+/// ("1,2"); any other a single value, which all rows then have: rows that become the same run are one. Throws
+/// InputError naming the file and the place in the JSON: unknown keys, settings, columns, answers (each with the
+/// nearest known word), wrong types, no configuration, the same configuration twice, settings that contradict; naming
+/// the place of a given setting: one value for what is varied, a list for what is not.
 Scenario load_scenario(const std::string& path, const ScenarioNames& known,
                        const std::vector<SettingValue>& given = {});
 

@@ -6,8 +6,8 @@
 // error = (predicted - measured median) / measured median. Worst first. A run is predicted from its settings and a
 // profile alone: nothing that was measured in the run enters.
 //
-// Host-bound runs (sim/predict/host_bound.hpp: what the prediction says, not what was measured) are counted apart: their
-// time depends on a processor and on what else it does. Tables: sim/report/validation_document.hpp.
+// Host-bound runs (sim/predict/host_bound.hpp: what the prediction says, not what was measured) are counted apart:
+// their time depends on a processor and on what else it does. Tables: sim/report/validation_document.hpp.
 #pragma once
 
 #include <functional>

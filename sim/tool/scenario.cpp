@@ -98,9 +98,9 @@ void add_scenario(CLI::App& app) {
   CLI::App* command =
       app.add_subcommand("scenario", "the answers and the table of an exercise, predicted and measured");
   command->footer(
-      "Examples: pdl-sim scenario scenarios/hw3_4_more_gpus.json\n"
-      "          pdl-sim scenario hw1_2_strong_scaling --dim 256 --batch 32 --depth 2 --gpus 1,2\n"
-      "          pdl-sim scenario --all --html book.html");
+      "Example: pdl-sim scenario scenarios/hw3_4_more_gpus.json\n"
+      "Example: pdl-sim scenario hw1_2_strong_scaling --dim 256 --batch 32 --depth 2 --gpus 1,2\n"
+      "Example: pdl-sim scenario --all --html book.html");
   auto flags = std::make_shared<ScenarioFlags>(*command);
   command->callback([flags] { show_scenarios(*flags); });
 }

@@ -1,6 +1,7 @@
 // A machine in a folder, for tests of exercises: a tiny profile, and measured runs written by hand beside it.
 //
-//   const ExerciseMachine machine;                                 // 4 layers: forward 4 ms, backward 8 ms, exchange 8 ms
+//   const ExerciseMachine machine;                                 // 4 layers: forward 4 ms, backward 8 ms, exchange 8
+//                                                                  ms
 //   machine.measure("--strategy ddp --gpus 2 --batch 64", 10.0);
 //   const Tables tables = machine.tables("strong_scaling", R"("strategy": "ddp", "batch": 64)", R"({"gpus": [1, 2]})");
 //   answer(tables, "HW1.2 Q1")

@@ -162,7 +162,18 @@
     return data.type === 'stacked_area' || (data.type === 'line' && data.x_labels.length === 0) ? {formatter: lineText(data)} : {};
   }
 
-  function chartOption(data) {
+  // About how many lines the names of the series take.
+  function legendLines(data, width) {
+    let lines = 1, used = 0;
+    for (const one of data.series) {
+      const needed = (one.name || data.y_title).length * 6.6 + 36;
+      if (used > 0 && used + needed > width) { ++lines; used = 0; }
+      used += needed;
+    }
+    return lines;
+  }
+
+  function chartOption(data, width) {
     const turned = lies(data), names = categories(data), style = axisStyle();
     const category = {type: 'category', data: names, ...style, splitLine: {show: false}, inverse: turned, boundaryGap: data.type !== 'stacked_area'};
     const x = names.length > 0 ? category
@@ -170,11 +181,11 @@
            ...(data.type === 'stacked_area' ? {min: 'dataMin', max: 'dataMax', axisLabel: {...style.axisLabel, showMaxLabel: false}} : {}), splitLine: {show: data.type === 'scatter', lineStyle: style.splitLine.lineStyle}};
     const y = {...(data.y_logarithmic ? logarithmic(data.series.flatMap(one => one.y)) : {type: 'value'}), ...style, axisLine: {show: false}, axisTick: {show: false}};
     const below = {name: turned ? data.y_title : data.x_title, nameLocation: 'middle', nameGap: 30};
-    const several = data.series.length > 1;
+    const several = data.series.length > 1, lines = legendLines(data, width), pages = lines > 5;
     return {
       animation: false, textStyle: {fontFamily: getComputedStyle(document.body).fontFamily},
-      grid: {left: 8, right: 24, top: several ? 38 : 12, bottom: 34, containLabel: true},
-      legend: several ? {top: 0, left: 0, type: 'scroll', textStyle: {color: colour('text')}, pageTextStyle: {color: colour('quiet')},
+      grid: {left: 8, right: 24, top: several ? 16 + 22 * (pages ? 1 : lines) : 12, bottom: 34, containLabel: true},
+      legend: several ? {top: 0, left: 0, type: pages ? 'scroll' : 'plain', textStyle: {color: colour('text')}, pageTextStyle: {color: colour('quiet')},
                          itemWidth: 14, itemHeight: 9} : {show: false},
       tooltip: {...tooltipStyle(), trigger: data.type === 'scatter' ? 'item' : 'axis', axisPointer: {type: isBar(data) ? 'shadow' : 'line'},
                 ...formatter(data)},
@@ -212,7 +223,7 @@
     details.addEventListener('toggle', () => { if (details.children.length === 1) details.append(valuesOf(data)); });
     figure.append(details);
     const chart = echarts.init(plot, null, {renderer: 'svg'});
-    const draw = () => chart.setOption(chartOption(data), true);
+    const draw = () => chart.setOption(chartOption(data, chart.getWidth()), true);
     draw();
     return {draw, chart, resize: width => { chart.resize({width: width || 'auto'}); draw(); }};
   }

@@ -1,6 +1,7 @@
 #include "sim/io/printable_text.hpp"
 
 #include "sim/report/document.hpp"
+#include "sim/report/wrap.hpp"
 #include "tests/support/catch.hpp"
 
 using namespace pdl;
@@ -35,9 +36,8 @@ TEST_CASE("all other text is shown as it is") {
 TEST_CASE("tables and wrapped lines have no control characters of their texts") {
   const std::string name = "h\x1b[2J\nFastest";
   Document document;
-  document.add(Table{.name = "t",
-                     .columns = {{"profile", "profile", "", "", Align::left}, {"card", "GPU"}},
-                     .rows = {{name, "1"}}});
+  document.add(Table{
+      .name = "t", .columns = {{"profile", "profile", "", "", Align::left}, {"card", "GPU"}}, .rows = {{name, "1"}}});
   CHECK(to_terminal(document, {}) == "profile            GPU\n----------------------\nh\\x1b[2J\\nFastest    1\n");
   CHECK_THAT(to_markdown(document), ContainsSubstring("| h\\x1b[2J\\nFastest | 1 |"));
   CHECK(wrap("profile " + name, 80) == "profile h\\x1b[2J Fastest\n");

@@ -51,7 +51,7 @@ TEST_CASE("a page: title, paragraph, table with exact numbers") {
   CHECK(count_of(page, "<dt>time</dt><dd>of a step</dd>") == 1);
 }
 
-TEST_CASE("a page without figures has no library of figures; every page has a policy without network") {
+TEST_CASE("a page without figures has no library of figures, and every page has a policy without network") {
   const Document text{.title = "t", .blocks = {Paragraph{"p"}}};
   const Document chart{.title = "t", .blocks = {ChartFigure{.title = "c", .x_title = "GPUs", .y_title = "time (ms)"}}};
   CHECK_FALSE(has_library(text));
@@ -114,7 +114,7 @@ TEST_CASE("answers are a list with places, and contents begin with four headings
   CHECK(count_of(page, "<li class=\"level3\"><a href=\"#one-2\">One</a></li>") == 1);
 }
 
-TEST_CASE("three warnings are open, the others folded; each part has its own") {
+TEST_CASE("three warnings are open, the others folded, and each part has its own") {
   Document document{.title = "t", .blocks = {Heading{"One", 1}}};
   for (const char* text : {"first", "second", "third", "fourth"}) document.add(Warning{text, "row 1"});
   document.add(Heading{"Two", 2});

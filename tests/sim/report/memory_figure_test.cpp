@@ -26,8 +26,7 @@ TEST_CASE("of an interval the moment with most bytes is drawn") {
 }
 
 TEST_CASE("a chart of memory a GPU, each category an area from the start of the step to its end") {
-  const RunResult run =
-      predict(spec("--gpus 2 --depth 4 --dim 64 --batch 64 --microbatches 4 --schedule gpipe --tf 1 --tb 2"), nullptr);
+  const RunResult run = predict(spec("--gpus 2 --depth 4 --dim 64 --batch 64 --strategy mp --tf 1 --tb 2"), nullptr);
   const std::vector<ChartFigure> figures = memory_figures(run);
   REQUIRE(figures.size() == 2);
   CHECK(figures[1].title == "Memory of GPU 1");
@@ -40,4 +39,15 @@ TEST_CASE("a chart of memory a GPU, each category an area from the start of the 
     for (std::size_t i = 0; i < sums.size(); ++i) peak = std::max(peak, sums[i] += series.y[i]);
   }
   CHECK(peak * 1024 * 1024 * 1024 == Approx(static_cast<double>(run.peak_memory_bytes.at(0))));
+}
+
+TEST_CASE("where no memory changes during the step, one chart has a bar a GPU") {
+  const RunResult run =
+      predict(spec("--gpus 2 --depth 4 --dim 64 --batch 64 --microbatches 4 --schedule gpipe --tf 1 --tb 2"), nullptr);
+  const std::vector<ChartFigure> figures = memory_figures(run);
+  REQUIRE(figures.size() == 1);
+  CHECK(figures[0].kind == ChartKind::stacked_bar);
+  double sum = 0;
+  for (const ChartSeries& series : figures[0].series) sum += series.y.at(1);
+  CHECK(sum * 1024 * 1024 * 1024 == Approx(static_cast<double>(run.peak_memory_bytes.at(1))));
 }

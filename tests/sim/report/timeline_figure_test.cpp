@@ -124,7 +124,7 @@ TEST_CASE("spans that are long enough stay among those that are merged") {
   CHECK(timeline_summary(data, {{&run, {}}}).find("100 of them, are merged") != std::string::npos);
 }
 
-TEST_CASE("of many GPUs the first and the last are drawn") {
+TEST_CASE("of many GPUs the first and the last are on a timeline") {
   const RunResult run = drawn_run(5, {{0, "a"}, {1, "a"}, {2, "a"}, {3, "a"}, {4, "a"}});
   const TimelineData data = timeline_data({{&run, {}}}, {.most_gpus = 3});
   REQUIRE(data.rows.size() == 3);

@@ -108,6 +108,18 @@ TEST_CASE("on the CPU a task waits for whatever its host did before it") {
   CHECK(last_before(run).at(last) == static_cast<std::int32_t>(last) - 1);
 }
 
+TEST_CASE("on the CPU one thread makes both ends of a copy, and neither waits for the other") {
+  RunResult run = textbook("--dim 4 --batch 2 --depth 2 --gpus 2 --strategy mp --tf 1 --tb 2 --tcomm 1");
+  run.measured = true;
+  run.environment = {{"device", "cpu"}};
+  for (Span& span : run.timeline.spans) {
+    if (span.kind == TaskKind::receive_forward) span.start_ns = 1'000'046;  // as measured: when the thread comes to it
+  }
+  const std::string waits = drawn_waits(run);
+  CHECK(waits.find("0 send F0 after 0 F0\n") != std::string::npos);
+  CHECK(waits.find("1 receive F0 after 0 F0\n") != std::string::npos);
+}
+
 TEST_CASE("of spans that are not those of the plan nothing is said") {
   RunResult run = textbook("--dim 4 --batch 2 --depth 2 --gpus 2 --microbatches 2 --schedule gpipe --tf 1 --tb 2");
   run.timeline.spans.at(3).microbatch = 7;

@@ -141,7 +141,7 @@ TEST_CASE("the book of all exercises: each has its heading, answers and table, i
 TEST_CASE("an exercise takes settings: a small model on the command line, and what is wrong with them by name") {
   const TemporaryFolder folder;
   const std::string exercise = "scenario hw1_2_strong_scaling --depth 2 --dim 1024 --batch 32 ";
-  const Process small = run_program("pdl-sim", exercise + "--gpus 1,2", folder);
+  const Process small = run_program("pdl-sim", exercise + "--gpus 1,2", folder, "COLUMNS=200");
   INFO(small.err);
   CHECK(small.exit_code == 0);
   CHECK_THAT(small.out, ContainsSubstring("all rows: depth 2, dim 1024, batch 32, strategy ddp"));

@@ -1,5 +1,5 @@
-// The answers to all questions of the sheets, as the program gives them from the bundled data: a golden file that can be
-// read, a line a question.
+// The answers to all questions of the sheets, as the program gives them from the bundled data: a golden file that can
+// be read, a line a question.
 #include <filesystem>
 #include <map>
 

@@ -18,7 +18,7 @@ Process sim(const std::string& arguments, const TemporaryFolder& folder) {
 
 }  // namespace
 
-TEST_CASE("--explain: in the text, in the JSON, and in neither without it") {
+TEST_CASE("with --explain: in the text, in the JSON, and in neither without it") {
   const TemporaryFolder folder;
   const Process explained = sim(kRun + "--explain --json run.json", folder);
   CHECK(explained.exit_code == 0);
