@@ -60,8 +60,13 @@ class InstallTest(unittest.TestCase):
         for wanted in ("bin/pdl-sim", "share/pdl/data/h100x4/profile.json", "share/pdl/scenarios/hw3_4_more_gpus.json",
                        "share/doc/pdl/README.md",
                        "share/man/man1/pdl-sim.1", "share/bash-completion/completions/pdl-sim",
-                       "share/zsh/site-functions/_pdl-sim", "share/doc/pdl/LICENSE", "share/doc/pdl/docs/design.md"):
+                       "share/zsh/site-functions/_pdl-sim", "share/doc/pdl/LICENSE", "share/doc/pdl/docs/design.md",
+                       "share/doc/pdl/docs/page_run.png", "share/doc/pdl/echarts.txt",
+                       "share/pdl/scenarios/python/hw1_2_strong_scaling.py", "share/pdl/scenarios/python/course_model.py"):
             self.assertIn(pathlib.Path(wanted), files)
+        for program in (path.name for path in files if path.parts[0] == "bin"):
+            self.assertIn(pathlib.Path(f"share/man/man1/{program}.1"), files)
+            self.assertIn(pathlib.Path(f"share/bash-completion/completions/{program}"), files)
         for path in files:
             self.assertNotIn("test", str(path).lower())
         self.assertLessEqual({path.name for path in files if path.parts[0] == "bin"}, {"pdl-sim", "pdl-run", "pdl-calibrate"})
