@@ -1,8 +1,11 @@
 #include "sim/io/input_file.hpp"
 
+#include <algorithm>
 #include <array>
 #include <filesystem>
 #include <fstream>
+#include <mutex>
+#include <vector>
 
 #include "sim/io/error.hpp"
 
@@ -26,7 +29,27 @@ std::string other_than_a_file(const std::string& path, fs::file_type type) {
   }
 }
 
+/// The files that this program has read, for was_read_as_input().
+struct InputsRead {
+  std::mutex mutex;
+  std::vector<fs::path> paths;
+};
+
+InputsRead& inputs_read() {
+  static InputsRead read;
+  return read;
+}
+
 }  // namespace
+
+bool was_read_as_input(const std::string& path) {
+  InputsRead& read = inputs_read();
+  const std::lock_guard lock(read.mutex);
+  return std::any_of(read.paths.begin(), read.paths.end(), [&](const fs::path& input) {
+    std::error_code not_there;
+    return fs::equivalent(input, path, not_there) && !not_there;
+  });
+}
 
 std::string read_input_file(const std::string& path, std::uintmax_t most_bytes, const std::string& expected) {
   std::error_code unknown;
@@ -46,6 +69,9 @@ std::string read_input_file(const std::string& path, std::uintmax_t most_bytes, 
     refuse_larger(text.size());
   }
   if (file.bad()) throw InputError(path, "an error while reading it", expected);
+  InputsRead& read = inputs_read();
+  const std::lock_guard lock(read.mutex);
+  read.paths.emplace_back(path);
   return text;
 }
 

@@ -17,4 +17,8 @@ namespace pdl {
 /// more than `most_bytes` (of a pipe: as soon as that is known).
 std::string read_input_file(const std::string& path, std::uintmax_t most_bytes, const std::string& expected);
 
+/// The file has been read by read_input_file(), under this name or another one (a link, "./a.json"): an output must not
+/// replace it.
+bool was_read_as_input(const std::string& path);
+
 }  // namespace pdl

@@ -54,6 +54,7 @@ void compare(const CompareFlags& flags) {
   flags.outputs.check(files);
   const bool explained = flags.explain.on();
   const ComparedRun a = read_compared_run(flags.files[0], explained), b = read_compared_run(flags.files[1], explained);
+  flags.outputs.check_inputs(files);
   if (json) {
     nlohmann::ordered_json comparison = compare_json(*a.run, a.name, *b.run, b.name);
     if (explained) comparison["explain"] = {{"a", to_json(*a.explanation)}, {"b", to_json(*b.explanation)}};

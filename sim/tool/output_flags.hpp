@@ -2,6 +2,7 @@
 //
 //   OutputFlags outputs(*command, {.json = false});      // --csv --markdown --html --warnings
 //   outputs.check();                                     // before the work: two outputs in one place are refused
+//   outputs.check_inputs();                              // then: an output that would replace an input is
 //   outputs.show(document);                              // files first, then the terminal
 //
 // "-" is the standard output; then the terminal's text is left out. One output at most may go there, and no two to one
@@ -31,10 +32,13 @@ class OutputFlags {
   /// one place.
   void check(const std::vector<const OnceFlag*>& others = {}) const;
 
+  /// After the inputs were read, before the first output is written. Throws InputError: an output is one of the inputs.
+  void check_inputs(const std::vector<const OnceFlag*>& others = {}) const;
+
   /// None of the outputs is "-".
   bool terminal_is_free(const std::vector<const OnceFlag*>& others = {}) const;
 
-  /// `quiet`: not on the terminal. Throws InputError if a file cannot be written.
+  /// `quiet`: not on the terminal. Throws InputError if a file cannot be written, and as check_inputs().
   void show(const Document& document, const std::vector<const OnceFlag*>& others = {}, bool quiet = false) const;
 
  private:

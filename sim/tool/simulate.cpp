@@ -67,6 +67,7 @@ void simulate(const SimulateFlags& flags) {
   const RunResult& run = *prediction.run;
   const Explanation* explanation = prediction.explanation ? &*prediction.explanation : nullptr;
   const auto json = flags.json->value(), schedule_csv = flags.schedule_csv->value();
+  flags.outputs->check_inputs(flags.files());
   if (json) write_run(run, *json, explanation);
   if (const auto trace = flags.trace->value()) write_trace(*trace, traced_runs(run));
   if (schedule_csv) write_schedule(run.spec, *schedule_csv);

@@ -88,6 +88,7 @@ void sweep_as_asked(const SweepFlags& flags) {
     };
     sweep = run_sweep(given, costs ? &*costs : nullptr, options);
   }
+  flags.outputs.check_inputs(others);
   if (json) write_json(*json, sweep_json(sweep));
   if (csv) write_output(*csv, [&](std::ostream& out) { out << sweep_csv(sweep); });
   flags.outputs.show(sweep_document(sweep), others);

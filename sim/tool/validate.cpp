@@ -39,6 +39,7 @@ void validate_as_asked(const ValidateFlags& flags) {
   if (flags.runs.empty()) throw InputError("validate", "no run", "one or more files: RUN.json...");
   flags.outputs.check({&flags.json});
   const Validation validation = validate_with_progress(flags);
+  flags.outputs.check_inputs({&flags.json});
   if (const auto json = flags.json.value()) write_json(*json, validation_json(validation));
   flags.outputs.show(validation_document(validation), {&flags.json});
 }

@@ -50,7 +50,8 @@ TEST_CASE("two outputs at one place are refused before anything is written") {
   for (const auto& [flags, message] :
        {std::pair{"--json - --csv -", "--csv: found - beside --json -"},
         std::pair{"--json x --html x", "--html: found x, the file of --json too"},
-        std::pair{"--schedule-csv x --markdown x", "--markdown: found x, the file of --schedule-csv too"}}) {
+        std::pair{"--schedule-csv x --markdown x", "--markdown: found x, the file of --schedule-csv too"},
+        std::pair{"--json x --markdown ./x", "--markdown: found ./x, the file of --json too"}}) {
     const Process run = sim(kRun + flags, folder);
     INFO(flags << "\n" << run.err);
     CHECK(run.exit_code == 2);
@@ -58,6 +59,22 @@ TEST_CASE("two outputs at one place are refused before anything is written") {
     CHECK_THAT(run.err, ContainsSubstring(message));
     CHECK_FALSE(std::filesystem::exists(folder / "x"));
   }
+}
+
+TEST_CASE("an output never replaces an input, under whatever name") {
+  const TemporaryFolder folder;
+  REQUIRE(sim(kRun + "--json a.json", folder).exit_code == 0);
+  std::filesystem::create_symlink(folder / "a.json", folder / "link.json");
+  const std::string before = read_text(folder / "a.json");
+  for (const char* arguments : {"compare a.json a.json --html a.json", "compare a.json a.json --json ./a.json",
+                                "compare link.json a.json --csv link.json"}) {
+    const Process run = sim(arguments, folder);
+    INFO(arguments << "\n" << run.err);
+    CHECK(run.exit_code == 2);
+    CHECK_THAT(run.err, ContainsSubstring("which was read as an input"));
+    CHECK(read_text(folder / "a.json") == before);
+  }
+  CHECK(sim("compare a.json a.json --html new.html", folder).exit_code == 0);
 }
 
 TEST_CASE("compare: where both steps go, as text, JSON and a page") {
