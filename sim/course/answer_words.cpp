@@ -53,10 +53,19 @@ std::string microbatches_text(const ScenarioRow& row) {
   return count_of(microbatches_of(row), "micro-batch", "es");
 }
 
-std::string time_against(double time_ms, double than_ms) {
-  const double change = 100 * (time_ms / than_ms - 1);
-  if (std::abs(change) < 0.1) return "the same time (within 0.1 %)";
-  return fixed(std::abs(change), 1) + " % " + (change > 0 ? "more" : "less") + " time";
+Difference difference_to(double value, double than) {
+  if (std::abs(value / than - 1) <= kNoDifference) return Difference::none;
+  return value > than ? Difference::more : Difference::less;
+}
+
+std::string time_as_long(double time_ms, double than_ms) {
+  if (difference_to(time_ms, than_ms) == Difference::none)
+    return "as long as (within " + to_text(100 * kNoDifference) + " %)";
+  return fixed(time_ms / than_ms, 2) + " times as long as";
+}
+
+std::string step_of_spans(Side side) {
+  return side == Side::measured ? "recorded step" : "step";
 }
 
 std::string difference_text(double fraction) {

@@ -1,6 +1,6 @@
 // The words that answers are made of: times, counts, comparisons.
 //
-//   time_against(51.2, 50.0)            "2.4 % more time"
+//   time_as_long(54.5, 50.0)            "1.09 times as long as"
 //   count_of(1, "GPU"), count_of(4, "GPU")    "1 GPU", "4 GPUs"
 //
 // Not here: which rows a sentence compares (series.hpp).
@@ -40,8 +40,16 @@ std::string gpus_of(const ScenarioRow& row);
 std::int64_t microbatches_of(const ScenarioRow& row);
 std::string microbatches_text(const ScenarioRow& row);
 
-/// "3.1 % more time", "the same time (within 0.1 %)".
-std::string time_against(double time_ms, double than_ms);
+/// Of two step times or speed-ups, of two programs or predicted: those that are so close say that nothing differs.
+inline constexpr double kNoDifference = 0.02;
+enum class Difference { less, none, more };
+Difference difference_to(double value, double than);
+/// "1.09 times as long as", "as long as (within 2 %)".
+std::string time_as_long(double time_ms, double than_ms);
+
+/// The step that the spans of a run are of: "recorded step" where it was measured (its time is not the median), "step".
+std::string step_of_spans(Side side);
+
 /// Less than that between two step times cannot be told apart.
 inline constexpr double kTellable = 0.01;
 

@@ -26,15 +26,11 @@ std::vector<Series> batch_series(const Tables& tables) {
   return all;
 }
 
-double samples_per_s(const Series& series, const ScenarioRow& row) {
-  return run_of(series, row).metrics.throughput_samples_per_s;
-}
-
 std::string place_of(const Series& series) {
   return layers_text(series.rows.front()->spec) + " on " + gpus_of(*series.rows.front()) + ", " + source_of(series);
 }
 
-/// A batch's speed-up against the fewest GPUs of the same table; both of the series' kind.
+/// A batch's speed-up over 1 GPU of the same table; both of the series' kind.
 struct BatchSpeedup {
   std::int64_t batch;
   Speedup gain;
@@ -53,23 +49,55 @@ std::vector<BatchSpeedup> speedups_of(const Series& series) {
   return found;
 }
 
-/// A doubling of the batch that brings less throughput does not pay.
-constexpr double kPayingGain = 1.5;
-
-/// "from 256 to 2048 (x 2.51, which is 1.36 a doubling)".
-std::string where_it_saturates(const Series& series) {
-  for (std::size_t i = 1; i < series.rows.size(); ++i) {
-    const ScenarioRow &from = *series.rows[i - 1], &to = *series.rows[i];
-    const double batch = static_cast<double>(to.spec.batch) / static_cast<double>(from.spec.batch);
-    const double gain = samples_per_s(series, to) / samples_per_s(series, from);
-    const double each = std::pow(gain, 1 / std::log2(batch));
-    if (each < kPayingGain)
-      return "from batch " + std::to_string(from.spec.batch) + " to " + std::to_string(to.spec.batch) + ", " +
-             fixed(each, 2) + " times the throughput for each doubling";
+/// The series that have speed-ups of two batches and more; those whose every step is host-bound, or the others.
+std::vector<Series> with_speedups(const Tables& tables, bool host_bound) {
+  std::vector<Series> all;
+  for (const Series& series : batch_series(tables)) {
+    const bool every =
+        std::all_of(series.rows.begin(), series.rows.end(), [](const ScenarioRow* row) { return is_host_bound(*row); });
+    if (every == host_bound && speedups_of(series).size() > 1) all.push_back(series);
   }
-  const double gain = samples_per_s(series, *series.rows.back()) / samples_per_s(series, *series.rows.front());
-  return "nowhere up to batch " + std::to_string(series.rows.back()->spec.batch) + ", " + fixed(gain, 1) +
-         " times the throughput of the smallest";
+  return all;
+}
+
+/// " With 2 layers of 1024 the speed-up over 1 GPU is 0.53 to 0.90, no trend: ..."
+std::string without_trend(const Tables& tables) {
+  std::string text;
+  for (const Series& series : with_speedups(tables, true)) {
+    double least = 1e9, most = 0;
+    for (const BatchSpeedup& one : speedups_of(series)) {
+      least = std::min(least, one.gain.speedup);
+      most = std::max(most, one.gain.speedup);
+    }
+    text += " With " + layers_text(series.rows.front()->spec) + " the speed-up over 1 GPU is " + fixed(least, 2) +
+            " to " + fixed(most, 2) + ", no trend: the steps are host-bound, whatever the batch (on " +
+            gpus_of(*series.rows.front()) + ", " + name(series.side) + ").";
+  }
+  return text;
+}
+
+/// A doubling of the batch that brings less speed-up over 1 GPU does not scale better.
+constexpr double kPayingGrowth = 1.05;
+
+/// From which batch on no doubling brings more: "from batch 256 on", "not up to batch 2048".
+std::string where_it_saturates(const std::vector<BatchSpeedup>& gains) {
+  std::size_t from = gains.size() - 1;
+  while (from > 0) {
+    const BatchSpeedup &before = gains[from - 1], &after = gains[from];
+    const double doublings = std::log2(static_cast<double>(after.batch) / static_cast<double>(before.batch));
+    if (after.gain.speedup >= before.gain.speedup * std::pow(kPayingGrowth, doublings)) break;
+    --from;
+  }
+  if (from + 1 == gains.size()) return "not up to batch " + std::to_string(gains.back().batch);
+  return "from batch " + std::to_string(gains[from].batch) + " on";
+}
+
+std::string speedup_by_batch(const std::vector<BatchSpeedup>& gains) {
+  std::vector<std::string> items;
+  for (const BatchSpeedup& one : gains)
+    items.push_back(fixed(one.gain.speedup, 2) + " (" + whole_percent(one.gain.efficiency) + ") with " +
+                    std::to_string(one.batch));
+  return listed(items);
 }
 
 }  // namespace
@@ -88,32 +116,32 @@ std::string hw1_5b_experiment(const Tables& tables) {
 std::string hw1_5b_do_they_scale_better(const Tables& tables) {
   std::vector<std::string> items;
   bool better = true;
-  for (const Series& series : batch_series(tables)) {
+  for (const Series& series : with_speedups(tables, false)) {
     const std::vector<BatchSpeedup> gains = speedups_of(series);
-    if (gains.size() < 2) continue;
     const BatchSpeedup &first = gains.front(), &last = gains.back();
-    better = better && last.gain.speedup > first.gain.speedup;
+    better = better && difference_to(last.gain.speedup, first.gain.speedup) == Difference::more;
     items.push_back("from " + fixed(first.gain.speedup, 2) + " with batch " + std::to_string(first.batch) + " to " +
                     fixed(last.gain.speedup, 2) + " with batch " + std::to_string(last.batch) + " (efficiency " +
                     whole_percent(first.gain.efficiency) + " to " + whole_percent(last.gain.efficiency) + ", " +
                     place_of(series) + ")");
   }
-  if (items.empty()) return "";
+  const std::string no_trend = without_trend(tables);
+  if (items.empty()) return no_trend.empty() ? "" : "That cannot be seen here." + no_trend;
   return std::string(better ? "Yes" : "Not always") + ": the speed-up over 1 GPU goes " + listed(items) +
-         "; the exchange of gradients and the host take the same time whatever the batch.";
+         (better ? "; the exchange of gradients and the host take the same time whatever the batch." : ".") + no_trend;
 }
 
 std::string hw1_5b_when_it_saturates(const Tables& tables) {
-  std::vector<std::string> items;
-  for (const Series& series : batch_series(tables))
-    items.push_back(where_it_saturates(series) + " (" + place_of(series) + ")");
-  if (items.empty()) return "";
   std::string text;
-  for (const std::string& item : items) text += (text.empty() ? "" : "; ") + item;
-  return "Where a doubling of the batch brings less than " + fixed(kPayingGain, 1) +
-         " times the throughput, because "
-         "computation, which grows with the batch, is then most of the step: " +
-         text + ".";
+  for (const Series& series : with_speedups(tables, false)) {
+    const std::vector<BatchSpeedup> gains = speedups_of(series);
+    text += (text.empty() ? "" : "; ") + where_it_saturates(gains) + ", with speed-ups (efficiencies) of " +
+            speedup_by_batch(gains) + " (" + place_of(series) + ")";
+  }
+  const std::string no_trend = without_trend(tables);
+  if (text.empty()) return no_trend.empty() ? "" : "That cannot be seen here." + no_trend;
+  return "Where a doubling of the batch adds less than " + whole_percent(kPayingGrowth - 1) +
+         " to the speed-up over 1 GPU: " + text + "." + no_trend;
 }
 
 }  // namespace pdl

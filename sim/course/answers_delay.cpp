@@ -73,26 +73,35 @@ std::vector<Series> delay_series(const Tables& tables) {
   return all;
 }
 
-StraightLine line_of(const Series& series) {
+/// The rows whose step is longer than that of the smallest delay: there the forward does not hide the sleep.
+Rows not_hidden(const Series& series) {
+  const auto first = std::find_if(series.rows.begin(), series.rows.end(), [&](const ScenarioRow* row) {
+    return difference_to(step_ms(series, *row), step_ms(series, *series.rows.front())) == Difference::more;
+  });
+  return {first, series.rows.end()};
+}
+
+/// "from a delay of 2 ms on, step time = 11.98 ms + 1.03 x delay, off by at most 0.08 ms".
+std::string fit_text(const Series& series) {
+  const Rows rows = not_hidden(series);
+  const ScenarioRow &front = *series.rows.front(), &back = *series.rows.back();
+  if (rows.empty())
+    return "hidden up to a delay of " + to_text(back.spec.delay_ms) + " ms, " + ms(step_ms(series, front)) + " and " +
+           ms(step_ms(series, back));
+  const std::string from = "from a delay of " + to_text(rows.front()->spec.delay_ms) + " ms on, ";
   std::vector<double> delays, times;
-  for (const ScenarioRow* row : series.rows) {
+  for (const ScenarioRow* row : rows) {
     delays.push_back(row->spec.delay_ms);
     times.push_back(step_ms(series, *row));
   }
-  return straight_line(delays, times);
+  if (rows.size() < 2) return from + ms(times.front()) + " instead of " + ms(step_ms(series, front));
+  const StraightLine line = straight_line(delays, times);
+  return from + "step time = " + ms(line.intercept) + " + " + fixed(line.slope, 2) + " x delay" +
+         (rows.size() > 2 ? ", off by at most " + ms(line.largest_residual) : "");
 }
 
-/// "step time = 12.95 ms + 0.93 x delay, off by at most 0.61 ms".
-std::string fit_text(const Series& series) {
-  const StraightLine line = line_of(series);
-  const RunSpec& spec = series.rows.front()->spec;
-  return model_text(spec) + " on " + gpus_of(*series.rows.front()) + " (" + source_of(series) + ", " +
-         count_of(std::ssize(series.rows), "delay") + "): step time = " + ms(line.intercept) + " + " +
-         fixed(line.slope, 2) + " x delay, off by at most " + ms(line.largest_residual);
-}
-
-/// The speed-ups over the delays, on most GPUs of a series' model.
-std::string speedups_by_delay(const Tables& tables, const Series& series) {
+/// ", speed-up over 1 GPU 0.80 with 0 ms, ...": over the delays of a series.
+std::string speedups_by_delay(const Series& series) {
   const RunSpec& spec = series.rows.front()->spec;
   std::vector<std::string> items;
   for (const ScenarioRow* row : series.rows) {
@@ -105,7 +114,7 @@ std::string speedups_by_delay(const Tables& tables, const Series& series) {
                       to_text(row->spec.delay_ms) + " ms");
     }
   }
-  return tables.empty() || items.size() < 2 ? "" : " The speed-up is " + listed(items) + ".";
+  return items.size() < 2 ? "" : "; speed-up over 1 GPU " + listed(items);
 }
 
 /// A sleep that adds so much of its length is a serial part; the rest is hidden behind the forward.
@@ -124,7 +133,7 @@ std::string amdahl_of(const DelayPair& pair) {
   if (serial < kNothing)
     return of + "the sleep of " + to_text(point.row->spec.delay_ms) + " ms is hidden behind the forward, s = 0, and " +
            fixed(point.gain.speedup, 2) + " on " + gpus_of(*point.row) + " is what it is without";
-  return of + "the sleep adds " + ms(serial_ms(pair)) + " to the " + ms(base_ms) + " on " + gpus_of(*point.base) +
+  return of + "the sleep is " + ms(serial_ms(pair)) + " of the " + ms(base_ms) + " on " + gpus_of(*point.base) +
          ", s = " + whole_percent(serial) + "; the law allows " + fixed(1 / (serial + (1 - serial) / more), 2) +
          " on " + gpus_of(*point.row) + ", it is " + fixed(point.gain.speedup, 2);
 }
@@ -143,29 +152,44 @@ std::string hw1_5a_experiment(const Tables& tables) {
 }
 
 std::string hw1_5a_speedup(const Tables& tables) {
-  std::vector<std::string> items;
+  std::vector<std::string> towards_1, unchanged, away;
   bool no_gain = false;
   for (const DelayPair& pair : delay_pairs(tables)) {
     const ScalingPoint with = last_of(pair.delayed), without = last_of(pair.plain);
-    no_gain = no_gain || without.gain.speedup < 1;
-
-    items.push_back("from " + fixed(without.gain.speedup, 2) + " to " + fixed(with.gain.speedup, 2) + " on " +
-                    gpus_of(*with.row) + " (" + model_text(with.row->spec) + ", " + source_of(pair.delayed) + ")");
+    const double before = without.gain.speedup, after = with.gain.speedup;
+    const std::string place =
+        " on " + gpus_of(*with.row) + " (" + model_text(with.row->spec) + ", " + source_of(pair.delayed) + ")";
+    if (difference_to(after, before) == Difference::none) {
+      const bool hidden =
+          difference_to(step_ms(pair.delayed, *with.row), step_ms(pair.plain, *without.row)) == Difference::none;
+      unchanged.push_back(fixed(after, 2) + place + (hidden ? ", where the forward of the GPUs hides the sleep" : ""));
+      continue;
+    }
+    no_gain = no_gain || before < 1;
+    (std::abs(after - 1) < std::abs(before - 1) ? towards_1 : away)
+        .push_back("from " + fixed(before, 2) + " to " + fixed(after, 2) + place);
   }
-  if (items.empty()) return "";
-  return "It goes towards 1, from above or from below, because all GPUs wait equally long: " + listed(items) + "." +
-         (no_gain ? " The sheet expects a speed-up that shrinks; below 1 there is none to lose." : "");
+  std::string text;
+  if (!towards_1.empty())
+    text = " It goes towards 1, from above or from below, because all GPUs wait equally long: " + listed(towards_1) +
+           "." + (no_gain ? " The sheet expects a speed-up that shrinks; below 1 there is none to lose." : "");
+  if (!unchanged.empty()) text += " It stays " + listed(unchanged) + ".";
+  if (!away.empty()) text += " It goes away from 1: " + listed(away) + ".";
+  return text.empty() ? "" : text.substr(1);
 }
 
 std::string hw1_5a_is_it_linear(const Tables& tables) {
   const std::vector<Series> all = delay_series(tables);
   if (all.empty()) return "";
-  std::vector<std::string> items;
-  for (std::size_t i = 0; i < std::min<std::size_t>(all.size(), 2); ++i) items.push_back(fit_text(all[i]));
-  return "The step time is, as far as the sleep is not hidden behind the forward; the speed-up, (T1 + d) / (Tn + d), "
-         "is "
-         "not: it flattens. " +
-         listed(items) + "." + speedups_by_delay(tables, all.front());
+  std::string text;
+  for (std::size_t i = 0; i < std::min<std::size_t>(all.size(), 2); ++i) {
+    const ScenarioRow& row = *all[i].rows.front();
+    text += " " + model_text(row.spec) + " on " + gpus_of(row) + " (" + source_of(all[i]) + ", " +
+            count_of(std::ssize(all[i].rows), "delay") + "): " + fit_text(all[i]) + speedups_by_delay(all[i]) + ".";
+  }
+  return "The step time is linear where the forward does not hide the sleep; the speed-up, the quotient of two such "
+         "lines, is not." +
+         text;
 }
 
 std::string hw1_5a_amdahl(const Tables& tables) {
@@ -173,7 +197,7 @@ std::string hw1_5a_amdahl(const Tables& tables) {
   for (const DelayPair& pair : delay_pairs(tables)) text += (text.empty() ? "" : "; ") + amdahl_of(pair);
   if (text.empty()) return "";
   return "The sleep is a serial part s, and 1 / (s + (1 - s) / n) the limit. " + text +
-         ". What is missing to the law is what does not scale without a delay either: the exchange and the host.";
+         ". What the law leaves out is what does not scale without a delay either: the exchange and the host.";
 }
 
 }  // namespace pdl

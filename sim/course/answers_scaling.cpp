@@ -17,6 +17,7 @@ namespace {
 constexpr double kLinearEfficiency = 0.9;
 constexpr double kHiddenShare = 0.05;
 constexpr double kPoorEfficiency = 0.5;
+constexpr double kSameEfficiency = 0.02;
 
 /// Series over GPUs that have two rows and more, of the smallest batch of each model.
 std::vector<Series> scaling_series(const Tables& tables) {
@@ -93,6 +94,31 @@ std::int64_t gradient_bytes(const ScenarioRow& row) {
   return bytes;
 }
 
+double mean_over_gpus_ms(const EvaluatedRun& run, TaskKind kind) {
+  std::int64_t sum_ns = 0;
+  for (const Span& span : run.result.timeline.spans) {
+    if (span.kind == kind) sum_ns += span.end_ns - span.start_ns;
+  }
+  return static_cast<double>(sum_ns) / 1e6 / static_cast<double>(run.result.spec.gpus);
+}
+
+/// What the most GPUs add to the step of the fewest where the host issues too slowly; nothing if they add nothing.
+std::string more_for_the_host(const Series& series) {
+  const ScalingPoint point = last_point(series);
+  const double own_ms = step_ms(series, *point.row), base_ms = step_ms(series, *point.base);
+  const EvaluatedRun &run = run_of(series, *point.row), &base = run_of(series, *point.base);
+  const double all_reduces = mean_over_gpus_ms(run, TaskKind::all_reduce);
+  if (all_reduces == 0 || difference_to(own_ms, base_ms) != Difference::more) return "";
+  const double backward = mean_over_gpus_ms(run, TaskKind::backward);
+  const double backward_before = mean_over_gpus_ms(base, TaskKind::backward);
+  const bool longer = difference_to(backward, backward_before) == Difference::more;
+  return "; it is " + ms(own_ms - base_ms) + " more than on " + gpus_of(*point.base) +
+         ", because each host also issues the all-reduces from hooks of the backward" +
+         (longer ? ", which takes " + ms(backward) + " instead of " + ms(backward_before) + "," : "") +
+         " and each GPU spends " + ms(all_reduces) +
+         " in them, waits for the slowest host included (means over the GPUs in a " + step_of_spans(series.side) + ")";
+}
+
 /// What the step of the most GPUs consists of.
 std::string parts_of_step(const Series& series) {
   const ScenarioRow& row = *last_point(series).row;
@@ -101,41 +127,82 @@ std::string parts_of_step(const Series& series) {
   const std::string each = to_text(static_cast<double>(row.spec.batch) / static_cast<double>(row.spec.gpus));
   if (is_host_bound(row))
     return "on " + gpus_of(row) + " the step of " + ms(step_ms(series, row)) +
-           " is the time in which the host issues its kernels, which does not shrink with the batch";
+           " is the time in which the host issues its kernels, which does not shrink with the batch" +
+           more_for_the_host(series);
   return "on " + gpus_of(row) + " each GPU computes " + each + " samples instead of " + std::to_string(row.spec.batch) +
          ", but exchanges all " + decimal_bytes(gradient_bytes(row)) + " of gradients in " + ms_of(time.running_ns) +
          ", of which " + ms_of(time.exposed_ns) + ", " + percent(exposed_communication_fraction(run.metrics)) +
-         " of the step, are not hidden behind computation" + recording_text(run);
-}
-
-/// DDP on the most GPUs of a model, over batches; the longest.
-Series batches_of(const Tables& tables) {
-  Series best{nullptr, {}, Side::predicted};
-  for (Series series : series_over(tables, {"batch"})) {
-    std::erase_if(series.rows, [](const ScenarioRow* row) {
-      return row->spec.gpus == 1 || is_host_bound(*row) || gradient_bytes(*row) == 0;
-    });
-    std::stable_sort(series.rows.begin(), series.rows.end(),
-                     [](auto* a, auto* b) { return a->spec.batch < b->spec.batch; });
-    const bool better =
-        series.rows.size() > best.rows.size() ||
-        (series.rows.size() == best.rows.size() && series.side == Side::measured && best.side != Side::measured);
-    if (series.rows.size() > 1 && better) best = series;
-  }
-  return best;
+         " of the " + step_of_spans(series.side) + ", are not hidden behind computation" + recording_text(run);
 }
 
 std::string samples_a_gpu(const ScenarioRow& row) {
   return to_text(static_cast<double>(row.spec.batch) / static_cast<double>(row.spec.gpus));
 }
 
-double exposed_share(const Series& series, const ScenarioRow& row) {
-  return exposed_communication_fraction(run_of(series, row).metrics);
+/// DDP of one model on so many GPUs, smallest batch first: what any machine measured, or what the first predicts.
+struct OverBatches {
+  Side side = Side::predicted;
+  Rows rows;
+  std::vector<std::string> machines;  // that measured them; empty if it is the first one alone
+};
+
+bool has_exchange(const ScenarioRow& row) {
+  return row.spec.gpus > 1 && !is_host_bound(row) && gradient_bytes(row) > 0;
 }
 
-/// "41.4 % of the step exposed with 16 samples a GPU".
-std::string exposed_text(const Series& series, const ScenarioRow& row) {
-  return percent(exposed_share(series, row)) + " of the step with " + samples_a_gpu(row);
+OverBatches measured_like(const Tables& tables, const ScenarioRow& like) {
+  OverBatches found{Side::measured, {}, {}};
+  bool further = false;
+  for (const ScenarioTable& table : tables) {
+    for (const ScenarioRow& row : table.rows) {
+      const bool known = std::any_of(found.rows.begin(), found.rows.end(),
+                                     [&](const ScenarioRow* other) { return other->spec.batch == row.spec.batch; });
+      if (known || !row.measured || !has_exchange(row) || !are_alike(row, like, {"batch"})) continue;
+      found.rows.push_back(&row);
+      further = further || table.of_further_machine;
+      if (found.machines.empty() || found.machines.back() != table.profile_name)
+        found.machines.push_back(table.profile_name);
+    }
+  }
+  if (!further) found.machines.clear();
+  return found;
+}
+
+std::vector<OverBatches> over_batches(const Tables& tables) {
+  std::vector<OverBatches> all;
+  for (Rows rows : rows_alike(tables.front(), {"batch"})) {
+    std::erase_if(rows, [](const ScenarioRow* row) { return !has_exchange(*row); });
+    if (rows.size() < 2) continue;
+    OverBatches own = measured_like(tables, *rows.front());
+    if (own.rows.size() < 2) own = {Side::predicted, rows, {}};
+    std::stable_sort(own.rows.begin(), own.rows.end(), [](auto* a, auto* b) { return a->spec.batch < b->spec.batch; });
+    all.push_back(own);
+  }
+  return all;
+}
+
+double exposed_share(const OverBatches& over, const ScenarioRow& row) {
+  return exposed_communication_fraction(of(row, over.side).metrics);
+}
+
+/// From how many samples a GPU on communication is hidden: the two neighbours that were tried.
+std::string where_it_is_hidden(const OverBatches& over) {
+  std::size_t hidden = over.rows.size();
+  while (hidden > 0 && exposed_share(over, *over.rows[hidden - 1]) < kHiddenShare) --hidden;
+  if (hidden == 0) return "already with " + samples_a_gpu(*over.rows.front()) + " samples a GPU";
+  const std::string exposed = samples_a_gpu(*over.rows[hidden - 1]);
+  if (hidden == over.rows.size()) return "not even with " + exposed + " samples a GPU";
+  return "from between " + exposed + " and " + samples_a_gpu(*over.rows[hidden]) + " samples a GPU on";
+}
+
+/// "8 layers of 8192 on 2 GPUs, measured: 17.8 % with 32 and 2.7 % with 128".
+std::string exposed_by_samples(const OverBatches& over) {
+  std::vector<std::string> shares;
+  for (const ScenarioRow* row : over.rows)
+    shares.push_back(percent(exposed_share(over, *row)) + " with " + samples_a_gpu(*row));
+  const ScenarioRow& row = *over.rows.front();
+  return layers_text(row.spec) + " on " + gpus_of(row) + ", " + name(over.side) +
+         (over.machines.empty() ? "" : " on " + listed(over.machines)) + ": " + listed(shares);
 }
 
 }  // namespace
@@ -179,8 +246,11 @@ std::string hw1_3_which_is_more_efficient(const Tables& tables) {
   const auto efficiency = [](const Series& series) { return last_point(series).gain.efficiency; };
   const Series& best = *std::max_element(
       all.begin(), all.end(), [&](const Series& a, const Series& b) { return efficiency(a) < efficiency(b); });
-  return "With " + layers_text(best.rows.front()->spec) + ": on " + gpus_of(*last_point(best).row) +
-         " the efficiency is " +
+  const bool all_alike = std::all_of(all.begin(), all.end(), [&](const Series& series) {
+    return efficiency(best) - efficiency(series) < kSameEfficiency;
+  });
+  return (all_alike ? "There is no difference here" : "With " + layers_text(best.rows.front()->spec)) + ": on " +
+         gpus_of(*last_point(best).row) + " the efficiency is " +
          of_each_series(all, [](const Series& series) { return whole_percent(last_point(series).gain.efficiency); }) +
          (efficiency(best) < kPoorEfficiency ? ". Neither is efficient at this batch." : ".");
 }
@@ -194,24 +264,12 @@ std::string hw1_3_why_they_differ(const Tables& tables) {
 }
 
 std::string hw1_3_when_communication_limits(const Tables& tables) {
-  const Series series = batches_of(tables);
-  if (!series.table) return "";
-  std::vector<std::string> items;
-  const ScenarioRow* hidden = nullptr;
-  const ScenarioRow* longer = nullptr;
-  for (const ScenarioRow* row : series.rows) {
-    items.push_back(exposed_text(series, *row));
-    const CommunicationTime time = communication_time(run_of(series, *row).result, run_of(series, *row).metrics);
-    if (time.running_ns > time.backward_ns) longer = row;
-    if (!hidden && exposed_share(series, *row) < kHiddenShare) hidden = row;
-  }
-  const ScenarioRow& row = *series.rows.front();
-  return std::string("Where the exchange takes longer than the backward that could hide it: ") +
-         (longer ? "up to " + samples_a_gpu(*longer) + " samples a GPU" : "in none of these rows") + " (" +
-         layers_text(row.spec) + " on " + gpus_of(row) + ", " + source_of(series) + "). Exposed communication takes " +
-         listed(items) + " samples a GPU" +
-         (hidden ? "; it is hidden, but for " + percent(kHiddenShare) + ", from " + samples_a_gpu(*hidden) + " on."
-                 : ".");
+  std::string text;
+  for (const OverBatches& over : over_batches(tables))
+    text += (text.empty() ? "" : "; ") + where_it_is_hidden(over) + " (" + exposed_by_samples(over) + ")";
+  if (text.empty()) return "";
+  return "Where a GPU has few samples, so that the backward is too short to hide the exchange. Less than " +
+         whole_percent(kHiddenShare) + " of the step is exposed communication " + text + ".";
 }
 
 }  // namespace pdl

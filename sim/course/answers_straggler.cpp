@@ -34,15 +34,30 @@ std::string place_of(const StragglerPair& pair) {
   return work_text(pair.plain->spec) + " on " + gpus_of(*pair.plain) + ", " + source_of(pair.series);
 }
 
-/// How much longer than before the GPU that waits most waits for the others.
-double longest_wait_ms(const StragglerPair& pair) {
-  const EvaluatedRun &with = run_of(pair.series, *pair.straggling), &without = run_of(pair.series, *pair.plain);
-  std::int64_t most_ns = 0;
-  for (std::size_t g = 0; g < with.metrics.gpus.size(); ++g) {
-    if (static_cast<std::int64_t>(g) == pair.straggler().rank) continue;
-    most_ns = std::max(most_ns, with.metrics.gpus[g].idle_ns - without.metrics.gpus[g].idle_ns);
+/// From its kernel's begin to its end, the wait for the other GPUs inside; 0: there is none.
+std::int64_t first_all_reduce_ns(const EvaluatedRun& run, std::int64_t gpu) {
+  const Span* first = nullptr;
+  for (const Span& span : run.result.timeline.spans) {
+    if (span.worker != gpu || span.kind != TaskKind::all_reduce) continue;
+    if (!first || span.start_ns < first->start_ns) first = &span;
   }
-  return static_cast<double>(most_ns) / 1e6;
+  return first ? first->end_ns - first->start_ns : 0;
+}
+
+/// ", 21.65 ms instead of 1.50 ms at most, in a recorded step", of the GPU whose first all-reduce grows most.
+std::string longest_wait(const StragglerPair& pair) {
+  const EvaluatedRun &with = run_of(pair.series, *pair.straggling), &without = run_of(pair.series, *pair.plain);
+  std::int64_t longest = 0, before = 0;
+  for (std::int64_t g = 0; g < std::ssize(with.metrics.gpus); ++g) {
+    if (g == pair.straggler().rank) continue;
+    const std::int64_t own = first_all_reduce_ns(with, g), own_before = first_all_reduce_ns(without, g);
+    if (own - own_before <= longest - before) continue;
+    longest = own;
+    before = own_before;
+  }
+  if (longest == 0) return "";
+  return ", which takes up to " + ms_of(longest) + " instead of " + ms_of(before) + " (in a " +
+         step_of_spans(pair.series.side) + ")";
 }
 
 }  // namespace
@@ -61,7 +76,7 @@ std::string hw1_5c_what_happens(const Tables& tables) {
     items.push_back(ms(pair.more_ms()) + ", " + whole_percent(pair.more_ms() / pair.straggler().ms) +
                     " of the sleep (" + place_of(pair) + ")");
   if (items.empty()) return "";
-  return "It grows on every GPU, not on the one that sleeps alone: by " + listed(items) + ".";
+  return "It grows on every GPU, not only on the one that sleeps: by " + listed(items) + ".";
 }
 
 std::string hw1_5c_synchronisation(const Tables& tables) {
@@ -69,9 +84,9 @@ std::string hw1_5c_synchronisation(const Tables& tables) {
   if (pairs.empty()) return "";
   const StragglerPair& pair = pairs.back();
   const auto gpus = static_cast<double>(pair.plain->spec.gpus);
-  return "Synchronous training is as fast as its slowest GPU: the others wait in their first all-reduce, " +
-         ms(longest_wait_ms(pair)) + " longer than before at most, so that one sleep of " + ms(pair.straggler().ms) +
-         " costs " + ms(gpus * pair.more_ms()) + " of GPU time in a step, " +
+  return "Synchronous training is as fast as its slowest GPU: the others wait in their first all-reduce" +
+         longest_wait(pair) + ". So one sleep of " + ms(pair.straggler().ms) + " costs " +
+         std::to_string(pair.plain->spec.gpus) + " x " + ms(pair.more_ms()) + " of GPU time in a step, " +
          fixed(gpus * pair.more_ms() / pair.straggler().ms, 1) + " times as much (" + place_of(pair) + ").";
 }
 

@@ -1,5 +1,5 @@
-// What one GPU does while no other computes: under DataParallel, GPU 0 scatters, gathers, has the loss and the
-// optimizer.
+// What one GPU does while no forward or backward runs: under DataParallel, GPU 0 scatters, gathers, has the loss and
+// the optimizer.
 //
 //   GPU 0  BC F0 G L S B0 R O       alone: G and the rest to GPU 0's loss; R; O
 //   GPU 1  BC F0 G . S B0 R .       kinds of GPU 0: broadcast 1, gather 1, loss 1, scatter 1, reduce 1, optimizer 1
