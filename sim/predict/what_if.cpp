@@ -19,11 +19,19 @@ bool is_optimizer_part(TaskKind kind) {
          kind == TaskKind::bucket_copy_out;
 }
 
-bool costs_time(const Plan& plan, const PricedWork& priced, bool (*kind_is)(TaskKind)) {
-  for (std::size_t w = 0; w < priced.costs.size(); ++w) {
-    if (kind_is(plan.graph.works[w].kind) && priced.costs[w] != TaskCost{}) return true;
-  }
-  return false;
+bool is_recomputation(TaskKind kind) {
+  return kind == TaskKind::recompute;
+}
+
+bool is_sleep(TaskKind kind) {
+  return kind == TaskKind::sleep;
+}
+
+/// What was to be removed is not there.
+bool costs_the_same(const PricedWork& a, const PricedWork& b) {
+  return a.costs == b.costs && a.step_overhead_ns == b.step_overhead_ns && a.shared.count == b.shared.count &&
+         a.shared.kernels == b.shared.kernels && a.shared.launch_latency_ns == b.shared.launch_latency_ns &&
+         a.pauses.empty() == b.pauses.empty();
 }
 
 PricedWork without_works(const Plan& plan, PricedWork priced, bool (*kind_is)(TaskKind)) {
@@ -77,20 +85,25 @@ std::vector<StepWithout> what_if(const RunResult& run, const CostProfile* profil
   const PricedWork priced = price_plan(plan, profile);
   std::vector<StepWithout> found;
   const auto add = [&](const char* what, const char* words, const PricedWork& changed) {
+    if (costs_the_same(changed, priced)) return;
     const std::int64_t ns = step_ns(run_plan(plan, changed), steps_overlap(plan.spec));
     found.push_back({what, words, static_cast<double>(ns) / 1e6});
   };
   const auto add_without = [&](const char* what, const char* words, bool (*kind_is)(TaskKind)) {
-    if (costs_time(plan, priced, kind_is)) add(what, words, without_works(plan, priced, kind_is));
+    add(what, words, without_works(plan, priced, kind_is));
   };
   add_without("transfers", "Without transfers", is_transfer);
   add_without("collectives", "Without collectives", is_collective);
   const bool host_computes = profile && profile->host_description.device == "cpu";
   if (!run.spec.synthetic && !host_computes) add("host", "With a host that takes no time", without_host(plan, priced));
+  add_without("sleep", "Without the sleep", is_sleep);
   add_without("optimizer", "Without the optimizer", is_optimizer_part);
+  add_without("recomputation", "Without recomputation", is_recomputation);
   if (has_bubble(run.spec)) add("imbalance", "With equal stages", with_equal_stages(plan, priced));
-  if (priced.shared.count > 0) add("contention", "Without contention", without_contention(priced));
-  if (run.bound_ms) found.push_back({"ideal", "With forward and backward alone", *run.bound_ms});
+  add("contention", "Without contention", without_contention(priced));
+  const char* ideal =
+      run.spec.recompute ? "With forward, backward and recomputation alone" : "With forward and backward alone";
+  if (run.bound_ms) found.push_back({"ideal", ideal, *run.bound_ms});
   return found;
 }
 

@@ -6,13 +6,16 @@
 //   transfers      between stages, and DataParallel's slices: no time on any stream, no time to issue
 //   collectives    the same of all-reduce, broadcast, reduce
 //   host           no issue time, no launch latency, no overhead of the step; sleeps stay (host_bound.hpp)
+//   sleep          no host sleeps (--delay-ms, --straggler)
 //   optimizer      and the loss where it is a task, and copies of gradients into and out of buckets
+//   recomputation  no forward is run again, as if there were the memory to keep what it recomputes
 //   imbalance      pipelines: forward and backward of every stage take the mean over the stages
 //   contention     collectives and kernels do not slow each other
-//   ideal          no cost but those of forward and backward: what the schedule itself takes (RunResult::bound_ms)
+//   ideal          no cost but those of forward and backward, recomputation included: what the schedule itself takes
+//                  (RunResult::bound_ms)
 //
-// The order of the tasks stays what it is. What costs no time anyway, and contention where nothing is shared, is left
-// out. Gains do not add up: behind one cost there may be another that then counts.
+// The order of the tasks stays what it is. Tasks in no time are not issued either: the host's time for them goes too. A
+// cost that is not there, such as imbalance of equal stages, is left out. Gains do not add up: behind one cost there may be another that then counts.
 #pragma once
 
 #include <vector>

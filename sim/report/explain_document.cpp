@@ -25,14 +25,22 @@ WordsOfPart words_of(StepPart part, bool pipeline) {
       return {"imbalance", "waiting too, by as much as the GPU has less work than the GPU that has most"};
     case StepPart::transfers: return {"transfers exposed", "a transfer runs that the next task needs"};
     case StepPart::collectives: return {"collectives exposed", "a collective runs that the next task needs"};
-    case StepPart::host:
-      return {"host", "the next task or kernel was not yet issued, the host slept, or the step's own overhead"};
+    case StepPart::host: return {"host", "the next task or kernel was not yet issued, or the step's own overhead"};
+    case StepPart::sleep:
+      return {"sleep", "a host sleeps (--delay-ms, --straggler), its own or that of a GPU that is waited for"};
     case StepPart::optimizer: return {"optimizer", "with the loss where it is a task, and copies of gradients"};
     case StepPart::recomputation: return {"recomputation", "forward run again before the backward"};
     case StepPart::contention:
       return {"contention", "what compute tasks take longer because a collective runs beside them"};
   }
   return {};
+}
+
+/// What is on the critical path counts whole, whether computation hides it on some GPU or not.
+std::string title_on_path(StepPart part, bool pipeline) {
+  if (part == StepPart::transfers) return "transfers";
+  if (part == StepPart::collectives) return "collectives";
+  return words_of(part, pipeline).title;
 }
 
 bool is_there(const Explanation& explanation, StepPart part) {
@@ -69,16 +77,25 @@ double step_ms(const Explanation& explanation) {
   return static_cast<double>(explanation.step_ns) / 1e6;
 }
 
+bool exposed_there(const std::vector<StepPart>& parts) {
+  return std::any_of(parts.begin(), parts.end(),
+                     [](StepPart part) { return part == StepPart::transfers || part == StepPart::collectives; });
+}
+
 Table table_of_parts(const Explanation& explanation, const std::vector<StepPart>& parts, bool pipeline) {
   Table table{.name = "parts",
               .columns = {{"part", "part", "", "", Align::left},
                           {"mean_ms", "mean over GPUs", "ms"},
                           {"share_percent", "share of the step", "%"},
-                          {"critical_path_ms", "critical path", "ms",
-                           "the chain of tasks, each of which waited for the one before it, that ends with the step"}}};
+                          {"critical_path_ms", "critical path", "ms"}}};
+  table.columns.back().meaning =
+      "the chain of tasks, each of which waited for the one before it, that ends with the step";
+  if (exposed_there(parts))
+    table.columns.back().meaning +=
+        "; what it has of transfers and collectives is whole, the mean only what is exposed";
   for (const StepPart part : parts) {
     const double ms = mean_ms(explanation, part);
-    table.rows.push_back({words_of(part, pipeline).title, ms_cell(ms), percent_cell(ms, step_ms(explanation)),
+    table.rows.push_back({title_on_path(part, pipeline), ms_cell(ms), percent_cell(ms, step_ms(explanation)),
                           ms_of_ns(explanation.critical_path_by_part[part])});
   }
   table.rows.push_back({"step", ms_of_ns(explanation.step_ns), percent_cell(1, 1),
@@ -129,6 +146,7 @@ Table table_of_steps_without(const Explanation& explanation) {
                           {"step_time_ms", "step time", "ms"},
                           {"change_ms", "change", "ms"},
                           {"change_percent", "change", "%"}}};
+  table.columns.front().meaning = "without one cost, and without the host's time to issue what then costs nothing";
   const double step = step_ms(explanation);
   for (const StepWithout& without : explanation.without) {
     const double change_ms = without.step_time_ms - step;
@@ -167,6 +185,16 @@ std::vector<const PathSegment*> longest_segments(const std::vector<PathSegment>&
   return segments;
 }
 
+/// Of the path's compute tasks: the waits for the host and the contention inside them.
+std::int64_t within_tasks_ns(const Explanation& explanation) {
+  std::int64_t host_ns = 0;
+  for (const PathSegment& segment : explanation.critical_path) {
+    if (segment.part == StepPart::host) host_ns += segment.end_ns - segment.start_ns;
+  }
+  const TimeByPart& path = explanation.critical_path_by_part;
+  return path[StepPart::contention] + std::max<std::int64_t>(path[StepPart::host] - host_ns, 0);
+}
+
 void add_critical_path(Document& document, const Explanation& explanation, bool pipeline) {
   Table table{.name = "critical_path",
               .title = "The critical path",
@@ -184,23 +212,30 @@ void add_critical_path(Document& document, const Explanation& explanation, bool 
                           ms_of_ns(segment->end_ns),
                           {std::to_string(segment->gpu), static_cast<double>(segment->gpu)},
                           segment->name,
-                          words_of(segment->part, pipeline).title,
+                          title_on_path(segment->part, pipeline),
                           ms_of_ns(segment->end_ns - segment->start_ns)});
     shown_ns += segment->end_ns - segment->start_ns;
   }
   document.add(std::move(table));
   const std::size_t hidden = explanation.critical_path.size() - segments.size();
-  if (hidden == 0) return;
-  document.add(Paragraph{"The path has " + std::to_string(hidden) +
-                         " further segments, none of them longer, which take " +
-                         milliseconds(explanation.critical_path_by_part.sum_ns() - shown_ns) + " ms together."});
+  if (hidden > 0) {
+    document.add(Paragraph{"The path has " + std::to_string(hidden) +
+                           " further segments, none of them longer, which take " +
+                           milliseconds(explanation.critical_path_by_part.sum_ns() - shown_ns) + " ms together."});
+  }
+  if (const std::int64_t inside_ns = within_tasks_ns(explanation); inside_ns > 0) {
+    document.add(Paragraph{"The tasks of these segments have waits for the host and contention inside them, " +
+                           milliseconds(inside_ns) +
+                           " ms on the whole path, which the table of parts counts as host and as contention."});
+  }
 }
 
 std::string sentence_about_tasks(const RunResult& run) {
   return run.measured ? "The step is the one whose tasks were recorded. Waits for the host between the kernels of a "
                         "task, and contention with collectives, cannot be told from the task itself."
                       : "A prediction that is read from a file does not say what its tasks take alone: waits for the "
-                        "host between the kernels of a task, and contention with collectives, are part of the task.";
+                        "host between the kernels of a task, and contention with collectives, are part of the task, "
+                        "other than where pdl-sim --explain predicts it.";
 }
 
 }  // namespace
@@ -269,10 +304,10 @@ Document compare_explanations(const RunResult& a, const Explanation& of_a, const
     explained += (explained.empty() ? "" : "; ") + words.title + ": " + words.meaning;
   }
   document.add(Paragraph{explained + "."});
-  if (!of_a.times_alone_known || !of_b.times_alone_known)
-    document.add(
-        Paragraph{"Of a measured run, the step is the one whose tasks were recorded. Waits for the host between the "
-                  "kernels of a task, and contention with collectives, are part of the task."});
+  const bool same = a.measured == b.measured && !of_a.times_alone_known && !of_b.times_alone_known;
+  if (!of_a.times_alone_known)
+    document.add(Paragraph{std::string(same ? "A and B: " : "A: ") + sentence_about_tasks(a)});
+  if (!of_b.times_alone_known && !same) document.add(Paragraph{"B: " + sentence_about_tasks(b)});
   return document;
 }
 

@@ -9,9 +9,9 @@
 namespace pdl {
 namespace {
 
-constexpr std::array<const char*, kStepParts> kStepPartKeys = {"useful",    "fill_and_drain", "imbalance",
-                                                               "transfers", "collectives",    "host",
-                                                               "optimizer", "recomputation",  "contention"};
+constexpr std::array<const char*, kStepParts> kStepPartKeys = {
+    "useful", "fill_and_drain", "imbalance", "transfers",     "collectives",
+    "host",   "sleep",          "optimizer", "recomputation", "contention"};
 
 bool computes(TaskKind kind) {
   return !is_communication(kind) && kind != TaskKind::sleep;
@@ -23,7 +23,7 @@ StepPart part_of_span(TaskKind kind) {
   if (kind == TaskKind::recompute) return StepPart::recomputation;
   if (is_transfer(kind)) return StepPart::transfers;
   if (is_collective(kind)) return StepPart::collectives;
-  return kind == TaskKind::sleep ? StepPart::host : StepPart::optimizer;
+  return kind == TaskKind::sleep ? StepPart::sleep : StepPart::optimizer;
 }
 
 /// A time between two moments in which one span ran (-1: none, the host).
@@ -35,7 +35,15 @@ struct Piece {
 /// Follows back what spans waited for.
 class Chain {
  public:
-  Chain(const std::vector<Span>& spans, std::vector<std::int32_t> before) : spans_(spans), before_(std::move(before)) {}
+  /// `before_without_sleeps`: empty where no host sleeps.
+  Chain(const std::vector<Span>& spans, std::vector<std::int32_t> before,
+        const std::vector<std::int32_t>& before_without_sleeps)
+      : spans_(spans), before_(std::move(before)), slept_ns_(spans.size(), before_without_sleeps.empty() ? 0 : -1) {
+    for (std::size_t i = 0; i < spans.size(); ++i) add_up_sleeps(static_cast<std::int32_t>(i), before_without_sleeps);
+  }
+
+  /// How long hosts slept in all that `span` waited for, beyond what else was waited for meanwhile.
+  std::int64_t slept_before_ns(std::int32_t span) const { return slept_ns_[static_cast<std::size_t>(span)]; }
 
   /// What ran from `from_ns` until span `last` began, or with `inclusive` until `until_ns`, which `last` ended before:
   /// pieces from the last to the first, which fill the time.
@@ -82,8 +90,28 @@ class Chain {
     return std::min(waited ? of(next).start_ns : of(span).start_ns, of(span).end_ns);
   }
 
+  /// Back to a span of which it is known; one that is met again, in a circle, counts as none.
+  void add_up_sleeps(std::int32_t span, const std::vector<std::int32_t>& before_without_sleeps) {
+    std::vector<std::size_t> unknown;
+    for (std::int32_t s = span; s >= 0 && slept_before_ns(s) < 0; s = before_[unknown.back()]) {
+      unknown.push_back(static_cast<std::size_t>(s));
+      slept_ns_[unknown.back()] = 0;
+    }
+    for (; !unknown.empty(); unknown.pop_back()) {
+      const std::size_t s = unknown.back();
+      const std::int32_t last = before_[s];
+      if (last < 0) continue;
+      slept_ns_[s] = slept_before_ns(last);
+      if (of(last).kind != TaskKind::sleep) continue;
+      const std::int32_t other = before_without_sleeps[s];
+      const std::int64_t from_ns = std::max(of(last).start_ns, other < 0 ? 0 : of(other).end_ns);
+      slept_ns_[s] += std::max<std::int64_t>(of(last).end_ns - from_ns, 0);
+    }
+  }
+
   const std::vector<Span>& spans_;
   std::vector<std::int32_t> before_;
+  std::vector<std::int64_t> slept_ns_;  // by span; -1: not known yet
 };
 
 /// So much of a compute span, its parts.
@@ -97,8 +125,8 @@ void add_compute(TimeByPart& time, StepPart part, std::int64_t length_ns, const 
 
 class Explainer {
  public:
-  Explainer(const RunResult& run, std::vector<std::int32_t> before, std::span<const TimeOfTask> tasks)
-      : run_(run), spans_(run.timeline.spans), tasks_(tasks), chain_(spans_, std::move(before)) {}
+  Explainer(const RunResult& run, Chain chain, std::span<const TimeOfTask> tasks)
+      : run_(run), spans_(run.timeline.spans), tasks_(tasks), chain_(std::move(chain)) {}
 
   Explanation explained() {
     Explanation result;
@@ -106,15 +134,18 @@ class Explainer {
     result.times_alone_known = !tasks_.empty();
     result.gpus.resize(static_cast<std::size_t>(run_.spec.gpus));
     std::vector<std::vector<std::int32_t>> computing(result.gpus.size());
+    std::vector<std::int64_t> first_ns(result.gpus.size(), run_.timeline.step_ns);
     for (std::size_t i = 0; i < spans_.size(); ++i) {
       if (computes(spans_[i].kind) && spans_[i].end_ns > spans_[i].start_ns)
         computing.at(static_cast<std::size_t>(spans_[i].worker)).push_back(static_cast<std::int32_t>(i));
+      std::int64_t& first = first_ns.at(static_cast<std::size_t>(spans_[i].worker));
+      first = std::min(first, spans_[i].start_ns);
       if (last_ < 0 || spans_[i].end_ns > of(last_).end_ns) last_ = static_cast<std::int32_t>(i);
     }
     for (std::size_t g = 0; g < computing.size(); ++g) {
       std::stable_sort(computing[g].begin(), computing[g].end(),
                        [&](std::int32_t a, std::int32_t b) { return of(a).start_ns < of(b).start_ns; });
-      explain_gpu(computing[g], result.step_ns, result.gpus[g]);
+      explain_gpu(computing[g], first_ns[g], result.step_ns, result.gpus[g]);
     }
     tell_imbalance(result.gpus);
     trace_critical_path(result);
@@ -128,9 +159,10 @@ class Explainer {
   }
 
   /// Each moment belongs to the compute span that began first of those that run, or to the gap between two.
-  void explain_gpu(const std::vector<std::int32_t>& computing, std::int64_t step_ns, TimeByPart& time) const {
+  void explain_gpu(const std::vector<std::int32_t>& computing, std::int64_t first_ns, std::int64_t step_ns,
+                   TimeByPart& time) const {
     const bool own_start = steps_overlap(run_.spec);
-    std::int64_t done_ns = own_start && !computing.empty() ? of(computing.front()).start_ns : 0;
+    std::int64_t done_ns = own_start ? first_ns : 0;
     const std::int64_t end_ns = done_ns + step_ns;
     for (const std::int32_t span : computing) {
       const Span& own = of(span);
@@ -143,19 +175,33 @@ class Explainer {
       done_ns = own.end_ns;
     }
     if (own_start) {
-      time[StepPart::fill_and_drain] += end_ns - done_ns;
+      add_waiting(time, end_ns - done_ns, last_);
     } else {
       add_gap(time, done_ns, end_ns, last_, true);
     }
   }
 
   void add_gap(TimeByPart& time, std::int64_t from_ns, std::int64_t until_ns, std::int32_t last, bool inclusive) const {
+    std::int64_t waited_ns = 0;
     for (const Piece& piece : chain_.pieces(from_ns, until_ns, last, inclusive)) {
-      const StepPart part = piece.span < 0                  ? StepPart::host
-                            : computes(of(piece.span).kind) ? StepPart::fill_and_drain
-                                                            : part_of_span(of(piece.span).kind);
-      time[part] += piece.end_ns - piece.start_ns;
+      const std::int64_t length_ns = piece.end_ns - piece.start_ns;
+      if (piece.span < 0) {
+        time[StepPart::host] += length_ns;
+      } else if (computes(of(piece.span).kind)) {
+        waited_ns += length_ns;
+      } else {
+        time[part_of_span(of(piece.span).kind)] += length_ns;
+      }
     }
+    add_waiting(time, waited_ns, last);
+  }
+
+  /// For compute tasks of other GPUs until `last`, which a sleep may have held up.
+  void add_waiting(TimeByPart& time, std::int64_t waited_ns, std::int32_t last) const {
+    const std::int64_t further_ns = std::max<std::int64_t>(chain_.slept_before_ns(last) - time[StepPart::sleep], 0);
+    const std::int64_t slept_ns = std::min(waited_ns, further_ns);
+    time[StepPart::sleep] += slept_ns;
+    time[StepPart::fill_and_drain] += waited_ns - slept_ns;
   }
 
   static void tell_imbalance(std::vector<TimeByPart>& gpus) {
@@ -237,7 +283,11 @@ std::int64_t TimeByPart::sum_ns() const {
 std::optional<Explanation> explain(const RunResult& run, std::span<const TimeOfTask> tasks) {
   std::vector<std::int32_t> before = last_before(run);
   if (before.empty()) return std::nullopt;
-  return Explainer(run, std::move(before), tasks).explained();
+  const std::vector<Span>& spans = run.timeline.spans;
+  const bool sleeps =
+      std::any_of(spans.begin(), spans.end(), [](const Span& span) { return span.kind == TaskKind::sleep; });
+  Chain chain(spans, std::move(before), sleeps ? last_before_without_sleeps(run) : std::vector<std::int32_t>());
+  return Explainer(run, std::move(chain), tasks).explained();
 }
 
 double mean_ms(const Explanation& explanation, StepPart part) {

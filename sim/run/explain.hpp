@@ -15,14 +15,21 @@
 // host that issues its kernels too slowly.
 //
 // A gap belongs to what the next compute task waited for, followed back through the tasks that it waited for
-// (waiting_for.hpp) until the gap began: a running transfer or collective is exposed communication; what nobody was at
-// is the host, which had not issued yet, or slept; and another GPU's compute task is waiting for other GPUs. Of this
-// waiting, as much as the GPU has less work than the GPU that has most is imbalance; the rest is fill and drain. The
-// gap after the last compute task of a GPU is explained by the last task of the step in the same way.
+// (waiting_for.hpp) until the gap began: a running transfer or collective is exposed communication; a host that slept
+// (--delay-ms, --straggler) is sleep; what nobody was at is the host, which had not issued yet; and another GPU's
+// compute task is waiting for other GPUs. Of this waiting, as much as hosts slept further back on the same chain, beyond
+// what else the task after the sleep waited for and what this GPU has of the sleep already, is sleep too; then, as much
+// as the GPU has less work than the GPU that has most is imbalance; the rest is fill and drain:
+//
+//   GPU 0  F0 B0 B0 .. .. a0      DDP, the host of GPU 1 sleeps 2 ms: GPU 0 waits 2 ms in the all-reduce a0 for B0 of
+//   GPU 1  zz zz F0 B0 B0 a0      GPU 1, which the sleep has held up
+//
+// The gap after the last compute task of a GPU is explained by the last task of the step in the same way.
 //
 // Where steps overlap, the step is the maximum over the GPUs of the time from a GPU's first task to its last, each GPU
-// begins with its first task, and what others take longer than it counts as waiting for them. Units: nanoseconds. Not
-// here: what the step would take without a part (sim/predict/what_if.hpp), as parts that are removed let others grow.
+// begins with its first task or sleep, and what others take longer than it counts as waiting for them. Units:
+// nanoseconds. Not here: what the step would take without a part (sim/predict/what_if.hpp), as parts that are removed
+// let others grow.
 #pragma once
 
 #include <array>
@@ -40,14 +47,15 @@ enum class StepPart : std::uint8_t {
   useful,          // forward and backward
   fill_and_drain,  // waiting for compute tasks of other GPUs
   imbalance,       // the same, as much as this GPU has less to compute than the one that has most
-  transfers,       // exposed
-  collectives,     // exposed
-  host,            // not yet issued, sleeps, between the kernels of a task
+  transfers,       // exposed; on the critical path: whole
+  collectives,     // the same
+  host,            // not yet issued, between the kernels of a task
+  sleep,           // of a host: --delay-ms, --straggler
   optimizer,       // and loss, copies of gradients into and out of buckets
   recomputation,
   contention  // what compute tasks take longer beside a collective
 };
-inline constexpr std::size_t kStepParts = 9;
+inline constexpr std::size_t kStepParts = 10;
 const char* to_string(StepPart part);  // "fill_and_drain": in JSON and CSV
 
 /// The time of one GPU in a step, or of the critical path.

@@ -12,8 +12,8 @@ namespace {
 /// Collects, span by span, the last to end of what it waited for.
 class LastBefore {
  public:
-  LastBefore(const RunResult& run, const TaskGraph& graph)
-      : run_(run), spans_(run.timeline.spans), graph_(graph), before_(spans_.size(), -1) {}
+  LastBefore(const RunResult& run, const TaskGraph& graph, bool with_sleeps)
+      : run_(run), spans_(run.timeline.spans), graph_(graph), with_sleeps_(with_sleeps), before_(spans_.size(), -1) {}
 
   std::vector<std::int32_t> found() && {
     add_streams_and_hosts();
@@ -38,6 +38,7 @@ class LastBefore {
     std::vector<TaskId> last_of_host(graph_.hosts, kNone);
     for (TaskId task = 0; task < graph_.tasks.size(); ++task) {
       const Task& own = graph_.tasks[task];
+      if (!with_sleeps_ && own.kind == TaskKind::sleep) continue;
       if (own.stream != kNone) {
         const auto [found, first] = last_of_stream.try_emplace(own.stream, task);
         if (!first) add(task, found->second);
@@ -82,8 +83,15 @@ class LastBefore {
   const RunResult& run_;
   const std::vector<Span>& spans_;
   const TaskGraph& graph_;
+  bool with_sleeps_;
   std::vector<std::int32_t> before_;
 };
+
+std::vector<std::int32_t> last_before(const RunResult& run, bool with_sleeps) {
+  const std::optional<Plan> plan = plan_of_run(run);
+  if (!plan) return {};
+  return LastBefore(run, plan->graph, with_sleeps).found();
+}
 
 }  // namespace
 
@@ -92,9 +100,11 @@ std::int64_t at_once_ns(const RunResult& run) {
 }
 
 std::vector<std::int32_t> last_before(const RunResult& run) {
-  const std::optional<Plan> plan = plan_of_run(run);
-  if (!plan) return {};
-  return LastBefore(run, plan->graph).found();
+  return last_before(run, true);
+}
+
+std::vector<std::int32_t> last_before_without_sleeps(const RunResult& run) {
+  return last_before(run, false);
 }
 
 std::vector<std::int32_t> waited_for(const RunResult& run) {

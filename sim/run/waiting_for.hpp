@@ -29,6 +29,9 @@ namespace pdl {
 /// timeline, as in runs of older programs.
 std::vector<std::int32_t> last_before(const RunResult& run);
 
+/// The same as if no host had slept: what a task after a sleep had to wait for beside it.
+std::vector<std::int32_t> last_before_without_sleeps(const RunResult& run);
+
 /// Within how much time two moments of a run count as one: 0 in a prediction, 20 us in a measured run, where events and
 /// launches take some microseconds, and the clocks of two GPUs may differ as much.
 std::int64_t at_once_ns(const RunResult& run);

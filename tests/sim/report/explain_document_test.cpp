@@ -62,7 +62,38 @@ TEST_CASE("nothing to gain is said, and outside pipelines nobody fills or drains
       {.width = 100});
   CHECK(ddp.find("fill and drain") == std::string::npos);
   CHECK_THAT(ddp,
-             ContainsSubstring("Without collectives the step would take 18.000 ms instead of 21.000 ms, 14.3 % less"));
+             ContainsSubstring("Without the sleep the step would take 15.000 ms instead of 21.000 ms, 28.6 % less"));
+}
+
+TEST_CASE("on the critical path transfers and collectives are not called exposed") {
+  const std::string csv =
+      to_csv(explained_document("--dim 4 --batch 4 --gpus 2 --depth 1 --strategy ddp --tf 4 --tb 8 --tcomm 3"));
+  CHECK_THAT(csv, ContainsSubstring("\ncollectives,3,20,3\n"));
+  CHECK_THAT(csv, ContainsSubstring(",all-reduce 0,collectives,3\n"));
+  CHECK(csv.find("collectives exposed") == std::string::npos);
+}
+
+TEST_CASE("what is inside the tasks of the path is said below it, where there is something") {
+  const RunResult run = predict(spec("--dim 4 --batch 1 --gpus 1 --depth 1 --tf 4 --tb 8"), nullptr);
+  const std::string text = "waits for the host and contention inside them, 4.000 ms on the whole path";
+  const std::vector<TimeOfTask> tasks = {{3'000'000, 0}, {5'000'000, 2'000'000}, {0, 0}};
+  CHECK_THAT(to_terminal(explain_document(run, *explain(run, tasks)), {.width = 200}), ContainsSubstring(text));
+  CHECK_THAT(to_terminal(explain_document(run, *explain(run)), {.width = 200}), !ContainsSubstring("inside them"));
+}
+
+TEST_CASE("of two runs it is said for each what its parts cannot tell") {
+  const RunResult predicted = predict(spec(kSmall + "--tf 1 --tb 2"), nullptr);
+  RunResult measured = predicted;
+  measured.measured = true;
+  const auto compared = [&](const RunResult& b, const Explanation& of_a, const Explanation& of_b) {
+    return to_terminal(compare_explanations(predicted, of_a, b, of_b), {.width = 400});
+  };
+  const Explanation read = *explain(predicted);
+  CHECK_THAT(compared(measured, read, read), ContainsSubstring("A: A prediction that is read from a file") &&
+                                                 ContainsSubstring("B: The step is the one"));
+  CHECK_THAT(compared(predicted, read, read), ContainsSubstring("A and B: A prediction that is read from a file"));
+  const Explanation full = explain_prediction(predicted, nullptr);
+  CHECK_THAT(compared(measured, full, read), !ContainsSubstring("A: ") && ContainsSubstring("B: The step is the one"));
 }
 
 TEST_CASE("of a run that was measured it is said what its parts cannot tell") {

@@ -65,6 +65,18 @@ TEST_CASE("a send that was ready first waited for its receive, whose own reason 
   CHECK(waits.find("1 F0 after 1 receive F0\n") != std::string::npos);
 }
 
+TEST_CASE("beside a sleep there is what a task would have waited for without it") {
+  const RunResult run =
+      textbook("--dim 4 --batch 1 --depth 2 --gpus 2 --microbatches 1 --schedule gpipe --tf 1 --tb 2 --straggler 1:5");
+  for (std::size_t i = 0; i < run.timeline.spans.size(); ++i) {
+    if (named_span(run, static_cast<std::int32_t>(i)) != "1 F0") continue;
+    CHECK(named_span(run, last_before(run).at(i)) == "1 sleep");
+    CHECK(named_span(run, last_before_without_sleeps(run).at(i)) == "0 send F0");
+    return;
+  }
+  FAIL("no F0 of GPU 1");
+}
+
 TEST_CASE("a task that began later than all it depends on waited for its host") {
   RunResult run =
       textbook("--dim 4 --batch 2 --depth 2 --gpus 2 --microbatches 2 --schedule gpipe --tf 1 --tb 2 --tcomm 1");
