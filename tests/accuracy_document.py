@@ -125,7 +125,7 @@ def said(*words):
 
 def validated(pdl_sim, runs):
     blocks = said(pdl_sim, "validate", *runs, "--markdown", "-").strip().split("\n\n")
-    *tables, summary = [block for block in blocks if block.startswith("|")]
+    summary, *tables = [block for block in blocks if block.startswith("|")]
     return summary, (HOST_BOUND.join(tables) if len(tables) > 1 else tables[0]).strip()
 
 

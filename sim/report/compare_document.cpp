@@ -34,8 +34,8 @@ Table table_of_quantities(const std::vector<ComparedQuantity>& rows, const RunRe
   Table table{.name = "runs",
               .columns = {{"quantity", "quantity", "", "", Align::left},
                           {"unit", "unit", "", "", Align::left},
-                          {"a", std::string("A, ") + kind_of_run(a)},
-                          {"b", std::string("B, ") + kind_of_run(b)},
+                          {"a", lettered_name(0, a)},
+                          {"b", lettered_name(1, b)},
                           {"difference_percent", "A - B", "% of B"}}};
   for (const ComparedQuantity& q : rows) {
     if (q.key == "bubble_fraction" && !both_have_bubbles(a, b)) continue;
@@ -73,9 +73,8 @@ Table table_of_both(const RunResult& a, const RunMetrics& ma, const RunResult& b
 }
 
 void add_head(Document& document, const char* letter, const ComparedRun& side) {
-  document.add(Paragraph{std::string(letter) + ": " + side.name});
-  document.add(Paragraph{"   " + describe(side.run->spec), 3});
-  document.add(Paragraph{"   " + describe_source(*side.run), 3});
+  document.add(Paragraph{
+      std::string(letter) + ": " + side.name + ": " + describe(side.run->spec) + "; " + describe_source(*side.run), 3});
 }
 
 }  // namespace
@@ -91,9 +90,8 @@ Document compare_document(const ComparedRun& a, const ComparedRun& b, const RunS
   document.add(table_of_both(*a.run, ma, *b.run, mb, style.gantt.most_rows));
   if (style.with_gantt) {
     for (const ComparedRun* side : {&a, &b}) {
-      document.add(Preformatted{
-          std::string(side == &a ? "A" : "B") + ", " + kind_of_run(*side->run) + "\n" + gantt(*side->run, style.gantt),
-          /*terminal_only=*/true});
+      document.add(Preformatted{lettered_name(side == &a ? 0 : 1, *side->run) + "\n" + gantt(*side->run, style.gantt),
+                                /*terminal_only=*/true});
     }
   }
   document.add(TimelineFigure{"Timelines of the steps", {a.run, b.run}});

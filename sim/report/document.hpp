@@ -61,6 +61,8 @@ struct Table {
   std::size_t key_columns = 1;
   /// Of more rows a terminal shows the first and the last, and says how many it leaves out; other renderers have all.
   std::size_t most_terminal_rows = std::numeric_limits<std::size_t>::max();
+  /// If given, it shows those whose number in this column is furthest from 0 instead, the furthest first.
+  std::optional<std::size_t> worst_by{};
 };
 
 struct Heading {
@@ -103,7 +105,7 @@ struct ChartSeries {
   std::string name{};
   std::vector<double> x{}, y{};       // of equal length; where `labels` are the axis, x is their index
   std::vector<std::string> labels{};  // of points, for the tooltip; empty or as long as y
-  bool reference = false;             // a thin dashed line, whatever the chart: the ideal speedup, y = x
+  bool reference = false;             // a thin dashed line, whatever the chart: the ideal speed-up, y = x
 };
 
 /// Where series are stacked, all have the same x. In `stacked_area` y holds from its x to the next one.
@@ -141,7 +143,8 @@ std::string to_terminal(const Document& document, const TerminalStyle& style);
 /// A table alone, of at most `width` columns where it can be.
 std::string to_terminal(const Table& table, std::size_t width);
 
-/// GitHub's; '|' in cells is escaped, figures are left out.
+/// GitHub's; '|' in cells is escaped, figures are left out. At its end the legend, each meaning once, and all warnings,
+/// each text once, with all places that have it.
 std::string to_markdown(const Document& document);
 
 /// RFC 4180 with '\n': a head of keys, a line a row; numbers in full. An empty line between two tables.

@@ -1,5 +1,6 @@
-// A document as GitHub's Markdown.
+// A document as GitHub's Markdown: its blocks, then what the columns mean, then its warnings.
 #include <algorithm>
+#include <set>
 
 #include "sim/io/printable_text.hpp"
 #include "sim/report/document.hpp"
@@ -25,11 +26,7 @@ std::string table_text(const Table& table) {
     for (const TableCell& cell : row) out += " " + markdown_escaped(cell.text) + " |";
     out += "\n";
   }
-  std::string legend;
-  for (const TableColumn& column : table.columns) {
-    if (!column.meaning.empty()) legend += "* " + printable(column.title) + ": " + printable(column.meaning) + "\n";
-  }
-  return out + (legend.empty() ? "" : "\n" + legend);
+  return out;
 }
 
 std::string block_text(const Block& block) {
@@ -41,20 +38,56 @@ std::string block_text(const Block& block) {
   if (const auto* table = std::get_if<Table>(&block)) return table_text(*table);
   if (const auto* answer = std::get_if<QuestionAnswer>(&block))
     return "**" + answer->id + "** " + printable(answer->question) + " " + printable(answer->text) + "\n";
-  if (const auto* warning = std::get_if<Warning>(&block))
-    return "> Warning" + (warning->where.empty() ? "" : " (" + printable(warning->where) + ")") + ": " +
-           printable(warning->text) + "\n";
   return "";
+}
+
+/// Of all tables, each meaning once.
+std::string legend_text(const Document& document) {
+  std::string text;
+  std::set<std::string> said;
+  for (const Block& block : document.blocks) {
+    const auto* table = std::get_if<Table>(&block);
+    if (!table) continue;
+    for (const TableColumn& column : table->columns) {
+      const std::string line = "* " + printable(column.title) + ": " + printable(column.meaning) + "\n";
+      if (!column.meaning.empty() && said.insert(line).second) text += line;
+    }
+  }
+  return text;
+}
+
+/// Each text once: "> Warning (hw1_2 row 3; hw3_1 rows 1, 2): ...", apart by lines that end the quotation's paragraph.
+std::string warnings_of(const Document& document) {
+  std::vector<Warning> warnings;
+  for (const Block& block : document.blocks) {
+    const auto* warning = std::get_if<Warning>(&block);
+    if (!warning) continue;
+    const auto found =
+        std::find_if(warnings.begin(), warnings.end(), [&](const Warning& w) { return w.text == warning->text; });
+    if (found == warnings.end()) {
+      warnings.push_back(*warning);
+    } else if (!warning->where.empty()) {
+      found->where += (found->where.empty() ? "" : "; ") + warning->where;
+    }
+  }
+  std::string text;
+  for (const Warning& warning : warnings)
+    text += (text.empty() ? "" : "\n") + std::string("> Warning") +
+            (warning.where.empty() ? "" : " (" + printable(warning.where) + ")") + ": " + printable(warning.text) +
+            "\n";
+  return text;
 }
 
 }  // namespace
 
 std::string to_markdown(const Document& document) {
   std::string out;
-  for (const Block& block : document.blocks) {
-    const std::string text = block_text(block);
+  const auto append = [&](const std::string& text) {
     if (!text.empty()) out += (out.empty() ? "" : "\n") + text;
-  }
+  };
+  for (const Block& block : document.blocks) append(block_text(block));
+  append(legend_text(document));
+  append(warnings_of(document));
   return out;
 }
 

@@ -12,7 +12,9 @@
 //
 // Before that, columns of sentences (TableColumn::wraps) have their cells broken into lines.
 #include <algorithm>
+#include <cmath>
 #include <functional>
+#include <numeric>
 #include <set>
 #include <sstream>
 
@@ -112,6 +114,16 @@ void append_row(std::string& out, const Table& table, const std::vector<LaidOutC
   }
 }
 
+/// As they are; where not all are shown, the worst first if the table says which these are.
+std::vector<std::size_t> sequence_of_rows(const Table& table) {
+  std::vector<std::size_t> rows(table.rows.size());
+  std::iota(rows.begin(), rows.end(), 0);
+  if (!table.worst_by || table.rows.size() <= table.most_terminal_rows) return rows;
+  const auto badness = [&](std::size_t r) { return std::abs(table.rows[r][*table.worst_by].number.value_or(0)); };
+  std::stable_sort(rows.begin(), rows.end(), [&](std::size_t a, std::size_t b) { return badness(a) > badness(b); });
+  return rows;
+}
+
 std::string part_of_table(const Table& table, const std::vector<LaidOutColumn>& columns,
                           const std::vector<std::size_t>& chosen) {
   std::string out;
@@ -125,12 +137,12 @@ std::string part_of_table(const Table& table, const std::vector<LaidOutColumn>& 
   }
   out += std::string(total_width(columns, chosen), '-') + "\n";
   const std::size_t rows = table.rows.size(), most = table.most_terminal_rows;
-  for (std::size_t r = 0; r < rows; ++r) {
-    const bool hidden = rows > most && r >= (most + 1) / 2 && r < rows - most / 2;
-    if (hidden && r == (most + 1) / 2)
-      out += "... " + std::to_string(rows - most) + " rows are not shown (--csv has all) ...\n";
-    if (!hidden) append_row(out, table, columns, chosen, r);
-  }
+  const std::size_t first = rows <= most ? rows : table.worst_by ? most : (most + 1) / 2;
+  const std::vector<std::size_t> sequence = sequence_of_rows(table);
+  for (std::size_t r = 0; r < first; ++r) append_row(out, table, columns, chosen, sequence[r]);
+  if (rows <= most) return out;
+  out += "... " + std::to_string(rows - most) + " rows are not shown (--csv has all) ...\n";
+  for (std::size_t r = rows - (most - first); r < rows; ++r) append_row(out, table, columns, chosen, sequence[r]);
   return out;
 }
 

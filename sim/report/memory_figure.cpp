@@ -33,7 +33,7 @@ ChartFigure figure_of_gpu(std::size_t gpu, const std::vector<MemorySample>& samp
 
 /// Where nothing changes, a bar a GPU says as much.
 ChartFigure figure_of_constant(const std::vector<GpuMemoryOverTime>& memory, const std::vector<std::size_t>& gpus) {
-  ChartFigure figure{.title = "Memory, the same throughout the step",
+  ChartFigure figure{.title = "Memory, the same throughout the step: a pipeline allocates all its buffers before it",
                      .kind = ChartKind::stacked_bar,
                      .x_title = "GPU",
                      .y_title = "allocated memory (GiB)"};
@@ -49,18 +49,20 @@ ChartFigure figure_of_constant(const std::vector<GpuMemoryOverTime>& memory, con
 
 }  // namespace
 
-std::vector<MemorySample> peaks_of_intervals(const std::vector<MemorySample>& samples, std::size_t most) {
-  if (samples.size() <= most) return samples;
-  const std::int64_t length = samples.back().time_ns / static_cast<std::int64_t>(most) + 1;
-  std::vector<MemorySample> peaks;
-  for (const MemorySample& sample : samples) {
-    if (peaks.empty() || peaks.back().time_ns / length != sample.time_ns / length) {
-      peaks.push_back(sample);
-    } else if (total_bytes(sample.bytes) > total_bytes(peaks.back().bytes)) {
-      peaks.back() = sample;
+std::vector<MemorySample> thinned_samples(const std::vector<MemorySample>& samples, std::size_t most) {
+  if (samples.size() <= std::max<std::size_t>(most, 3)) return samples;
+  const std::int64_t intervals = std::max<std::int64_t>(1, (static_cast<std::int64_t>(most) - 1) / 2);
+  const std::int64_t length = samples.back().time_ns / intervals + 1;
+  std::vector<MemorySample> kept = {samples.front()};
+  for (std::size_t begin = 0, end = 0; begin < samples.size(); begin = end) {
+    std::size_t peak = begin;
+    for (; end < samples.size() && samples[end].time_ns / length == samples[begin].time_ns / length; ++end) {
+      if (total_bytes(samples[end].bytes) > total_bytes(samples[peak].bytes)) peak = end;
     }
+    if (peak > 0) kept.push_back(samples[peak]);
+    if (end - 1 > peak) kept.push_back(samples[end - 1]);
   }
-  return peaks;
+  return kept;
 }
 
 std::vector<ChartFigure> memory_figures(const RunResult& run, const MemoryFigureLimits& limits) {
@@ -72,7 +74,7 @@ std::vector<ChartFigure> memory_figures(const RunResult& run, const MemoryFigure
     return {figure_of_constant(memory, gpus)};
   for (const std::size_t gpu : gpus)
     figures.push_back(
-        figure_of_gpu(gpu, peaks_of_intervals(memory[gpu].samples, limits.most_samples), run.timeline.step_ns));
+        figure_of_gpu(gpu, thinned_samples(memory[gpu].samples, limits.most_samples), run.timeline.step_ns));
   return figures;
 }
 

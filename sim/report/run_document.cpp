@@ -137,6 +137,18 @@ const char* kind_of_run(const RunResult& run) {
   return run.measured ? "measured" : "predicted";
 }
 
+std::string lettered_name(std::size_t place, const RunResult& run) {
+  return std::string(place == 0 ? "A, " : "B, ") + kind_of_run(run);
+}
+
+std::vector<std::string> names_of_runs(const std::vector<const RunResult*>& runs) {
+  const bool alike = runs.size() == 2 && runs[0]->measured == runs[1]->measured;
+  std::vector<std::string> names;
+  for (std::size_t r = 0; r < runs.size(); ++r)
+    names.push_back(alike ? lettered_name(r, *runs[r]) : kind_of_run(*runs[r]));
+  return names;
+}
+
 Document run_document(const std::shared_ptr<const RunResult>& run, const RunStyle& style,
                       const Explanation* explanation) {
   const RunMetrics metrics = compute_metrics(*run);

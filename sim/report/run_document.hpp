@@ -49,4 +49,10 @@ bool memory_in_mib(const RunResult& run);
 /// "predicted", "measured".
 const char* kind_of_run(const RunResult& run);
 
+/// "A, predicted" of the first of two runs (0), "B, measured" of the second (1).
+std::string lettered_name(std::size_t place, const RunResult& run);
+
+/// How pages and traces call one run or two: "predicted", "measured"; with letters where two are of one kind.
+std::vector<std::string> names_of_runs(const std::vector<const RunResult*>& runs);
+
 }  // namespace pdl

@@ -17,19 +17,36 @@ namespace {
 
 constexpr double kGib = 1024.0 * 1024.0 * 1024.0;
 
+TableCell whole(std::int64_t value) {
+  return {std::to_string(value), static_cast<double>(value)};
+}
+
+TableCell count(std::int64_t value) {
+  return {grouped(value), static_cast<double>(value)};
+}
+
+TableCell real(double value) {
+  return {to_text(value), value};
+}
+
+/// The exact number is in bytes, as the key of the column says.
+TableCell megabytes(std::int64_t bytes) {
+  return {fixed(static_cast<double>(bytes) / 1e6, bytes < 1'000'000 ? 3 : 1), static_cast<double>(bytes)};
+}
+
 const GpuMetrics& gpu_of(const CellPlace& cell) {
   return cell.run().metrics.gpus[cell.gpu];
 }
 
 /// "0-9 | 10-19": layers of GPU 0, of GPU 1, ...; "0-1, 6-7 | 2-3, 4-5" where a GPU holds several stages.
-std::string layer_map(const CellPlace& cell) {
+TableCell layer_map(const CellPlace& cell) {
   std::string text;
   for (const std::string& of_gpu : layer_ranges_of_gpus(cell.run().result))
     text += (text.empty() ? "" : " | ") + of_gpu;
   return text;
 }
 
-std::string operations_text(const CellPlace& cell) {
+TableCell operations_text(const CellPlace& cell) {
   std::string text;
   for (const std::string& operation : gpu_of(cell).ops) text += (text.empty() ? "" : " ") + operation;
   constexpr std::size_t kMost = 48;
@@ -75,8 +92,8 @@ std::optional<double> fullest_gpu(const CellPlace& cell) {
   return static_cast<double>(*std::max_element(bytes.begin(), bytes.end())) / kGib;
 }
 
-std::string live_activations(const CellPlace& cell) {
-  return std::to_string(most_live(cell.scenario_row().predicted.result));
+TableCell live_activations(const CellPlace& cell) {
+  return whole(most_live(cell.scenario_row().predicted.result));
 }
 
 std::optional<double> share_of_step(const CellPlace& cell, std::int64_t ns) {
@@ -92,7 +109,7 @@ std::optional<double> bubble(const CellPlace& cell) {
   return 100 * cell.run().metrics.bubble_fraction;
 }
 
-std::string straggler_text(const CellPlace& cell) {
+TableCell straggler_text(const CellPlace& cell) {
   const auto& straggler = cell.scenario_row().spec.straggler;
   return straggler ? std::to_string(straggler->rank) + ":" + to_text(straggler->ms) : "-";
 }
@@ -124,8 +141,8 @@ std::optional<double> last_loss(const CellPlace& cell) {
 
 /// What is decided before anything runs: settings, and what follows from them alone.
 ScenarioColumn setting(const char* name, const char* title, const char* unit, const char* meaning,
-                       std::string (*text)(const CellPlace&)) {
-  return {.name = name, .title = title, .unit = unit, .meaning = meaning, .text = text};
+                       TableCell (*cell)(const CellPlace&)) {
+  return {.name = name, .title = title, .unit = unit, .meaning = meaning, .setting = cell};
 }
 
 ScenarioColumn number(const char* name, const char* title, const char* unit, const char* meaning, int digits,
@@ -154,29 +171,29 @@ ScenarioColumn with_error(ScenarioColumn column) {
 }
 
 const std::array kColumns = {
-    setting("gpus", "GPUs", "", "", [](const CellPlace& c) { return std::to_string(c.scenario_row().spec.gpus); }),
-    setting("depth", "layers", "", "", [](const CellPlace& c) { return std::to_string(c.scenario_row().spec.depth); }),
-    setting("dim", "width", "", "", [](const CellPlace& c) { return std::to_string(c.scenario_row().spec.dim); }),
-    setting("batch", "batch", "", "", [](const CellPlace& c) { return std::to_string(c.scenario_row().spec.batch); }),
+    setting("gpus", "GPUs", "", "", [](const CellPlace& c) { return whole(c.scenario_row().spec.gpus); }),
+    setting("depth", "layers", "", "", [](const CellPlace& c) { return whole(c.scenario_row().spec.depth); }),
+    setting("dim", "width", "", "", [](const CellPlace& c) { return whole(c.scenario_row().spec.dim); }),
+    setting("batch", "batch", "", "", [](const CellPlace& c) { return whole(c.scenario_row().spec.batch); }),
     setting("microbatches", "micro-batches", "", "",
-            [](const CellPlace& c) { return std::to_string(c.scenario_row().spec.microbatches); }),
+            [](const CellPlace& c) { return whole(c.scenario_row().spec.microbatches); }),
     setting("strategy", "strategy", "", "",
-            [](const CellPlace& c) { return to_string(c.scenario_row().spec.strategy); }),
+            [](const CellPlace& c) -> TableCell { return to_string(c.scenario_row().spec.strategy); }),
     setting("schedule", "schedule", "", "",
-            [](const CellPlace& c) {
+            [](const CellPlace& c) -> TableCell {
               return c.scenario_row().spec.strategy == Strategy::pp ? c.scenario_row().spec.schedule : std::string("-");
             }),
     setting("workers", "workers", "", "a thread or process for each GPU, or one thread for all",
-            [](const CellPlace& c) { return to_string(c.scenario_row().spec.workers); }),
-    setting("parameters", "parameters", "", "", [](const CellPlace& c) { return grouped(c.run().metrics.parameters); }),
+            [](const CellPlace& c) -> TableCell { return to_string(c.scenario_row().spec.workers); }),
+    setting("parameters", "parameters", "", "", [](const CellPlace& c) { return count(c.run().metrics.parameters); }),
     setting("layers", "layers of GPU 0 | 1 | ...", "", "", layer_map),
     setting("transfers_forward", "transfers forward", "",
             "copies of activations from GPU to GPU in the forward pass of one step",
-            [](const CellPlace& c) { return grouped(forward_transfers(c.run().result).count); }),
-    setting("transfer_bytes_forward", "bytes forward", "", "",
-            [](const CellPlace& c) { return decimal_bytes(forward_transfers(c.run().result).bytes); }),
+            [](const CellPlace& c) { return count(forward_transfers(c.run().result).count); }),
+    setting("transfer_bytes_forward", "transferred forward", "MB", "the activations of these copies, 1 MB = 10^6 bytes",
+            [](const CellPlace& c) { return megabytes(forward_transfers(c.run().result).bytes); }),
     setting("transfers", "transfers in a step", "", "",
-            [](const CellPlace& c) { return grouped(c.run().metrics.transfer_count); }),
+            [](const CellPlace& c) { return count(c.run().metrics.transfer_count); }),
     with_error(
         number("step_time_ms", "step", "ms", "time from before the forward pass to after the optimizer", 2, step_time)),
     number("speedup", "speed-up", "",
@@ -208,24 +225,24 @@ const std::array kColumns = {
     of_each_gpu(number("peak_memory_gib", "peak memory", "GiB", "", 2, peak_memory)),
     of_each_gpu(setting("ops", "order of execution", "", "", operations_text)),
     setting("accum", "ACCUM_STEPS", "", "gradient accumulation steps",
-            [](const CellPlace& c) { return std::to_string(c.scenario_row().spec.accum); }),
+            [](const CellPlace& c) { return whole(c.scenario_row().spec.accum); }),
     setting("effective_batch", "effective batch", "", "",
-            [](const CellPlace& c) { return grouped(c.scenario_row().spec.batch * c.scenario_row().spec.accum); }),
-    setting("dtype", "dtype", "", "", [](const CellPlace& c) { return to_string(c.scenario_row().spec.dtype); }),
+            [](const CellPlace& c) { return count(c.scenario_row().spec.batch * c.scenario_row().spec.accum); }),
+    setting("dtype", "dtype", "", "",
+            [](const CellPlace& c) -> TableCell { return to_string(c.scenario_row().spec.dtype); }),
     setting("optimizer", "optimizer", "", "",
-            [](const CellPlace& c) { return to_string(c.scenario_row().spec.optimizer); }),
+            [](const CellPlace& c) -> TableCell { return to_string(c.scenario_row().spec.optimizer); }),
     setting("no_sync", "no_sync", "", "gradients are exchanged in the last accumulation step only",
-            [](const CellPlace& c) { return std::string(c.scenario_row().spec.no_sync ? "yes" : "no"); }),
+            [](const CellPlace& c) -> TableCell { return std::string(c.scenario_row().spec.no_sync ? "yes" : "no"); }),
     setting("replicas", "replicas", "", "copies of the model, each with a part of the batch",
-            [](const CellPlace& c) { return std::to_string(resolve(c.scenario_row().spec).mesh.dp); }),
+            [](const CellPlace& c) { return whole(resolve(c.scenario_row().spec).mesh.dp); }),
     setting("delay_ms", "delay", "ms", "sleep of the host before the backward",
-            [](const CellPlace& c) { return to_text(c.scenario_row().spec.delay_ms); }),
+            [](const CellPlace& c) { return real(c.scenario_row().spec.delay_ms); }),
     setting("straggler", "straggler", "rank:ms", "", straggler_text),
-    setting("seed", "seed", "", "", [](const CellPlace& c) { return std::to_string(c.scenario_row().spec.seed); }),
-    setting("repeat", "repeat", "", "",
-            [](const CellPlace& c) { return std::to_string(c.scenario_row().spec.repeat); }),
+    setting("seed", "seed", "", "", [](const CellPlace& c) { return whole(c.scenario_row().spec.seed); }),
+    setting("repeat", "repeat", "", "", [](const CellPlace& c) { return whole(c.scenario_row().spec.repeat); }),
     setting("learning_rate", "learning rate", "", "",
-            [](const CellPlace& c) { return to_text(c.scenario_row().spec.learning_rate); }),
+            [](const CellPlace& c) { return real(c.scenario_row().spec.learning_rate); }),
     number("efficiency", "efficiency", "%", "speed-up / number of times as many GPUs", 1, efficiency),
     of_spans(number("exposed_communication", "exposed communication", "%",
                     "share of the step in which a GPU communicates and does not compute, averaged over the GPUs", 1,

@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 
+#include "sim/report/document.hpp"
 #include "sim/study/scenario_table.hpp"
 
 namespace pdl {
@@ -32,12 +33,13 @@ struct ScenarioColumn {
   std::string unit = {};     // "ms"
   std::string meaning = {};  // one sentence for the legend; empty: the title says it
   bool per_gpu = false;      // then the table has a row a GPU
-  /// One of the two. `text`: what is decided before anything runs. `number`: predicted or measured; nothing if unknown.
-  std::string (*text)(const CellPlace&) = nullptr;
+  /// One of the two. `setting`: what is decided before anything runs, numbers as numbers. `number`: predicted or
+  /// measured; nothing if unknown.
+  TableCell (*setting)(const CellPlace&) = nullptr;
   std::optional<double> (*number)(const CellPlace&) = nullptr;
   int digits = 2;
   /// Predicted, measured and (predicted - measured) / measured in per cent, a column each. Other numbers have one
-  /// column: of the measured run where the row has one, else of the prediction.
+  /// column: of the measured run where the row has one, else of the prediction, which then has a "p" behind it.
   bool with_error = false;
   bool measured_only = false;  // no prediction of it; the column is left out where nothing was measured
   bool of_spans = false;       // read off the spans of one step: measured, of the recorded step

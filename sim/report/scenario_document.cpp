@@ -44,13 +44,25 @@ bool is_on_cpu(const ScenarioTable& table) {
   return environment.is_object() && environment.contains("profile") && fact(environment["profile"], "device") == "cpu";
 }
 
+/// A row that is shown: its place in the scenario's table, and its number, by which all tables of the exercise name it.
+struct ShownRow {
+  std::size_t row;
+  std::size_t number;
+};
+using ShownRows = std::vector<ShownRow>;
+
+bool has_measured(const ScenarioTable& table, const ShownRow& shown) {
+  return table.rows[shown.row].measured.has_value();
+}
+
 /// "machine: h200x4 (4 x NVIDIA H200), 6 of 8 rows measured"
-std::string machine_text(const ScenarioTable& table) {
+std::string machine_text(const ScenarioTable& table, const ShownRows& shown) {
   const RunResult& first = table.rows.front().predicted.result;
-  const auto measured = std::count_if(table.rows.begin(), table.rows.end(), [](auto& row) { return row.measured; });
-  const std::string rows =
-      measured == 0 ? "predicted only"
-                    : std::to_string(measured) + " of " + std::to_string(table.rows.size()) + " rows measured";
+  const auto measured =
+      std::count_if(shown.begin(), shown.end(), [&](const ShownRow& row) { return has_measured(table, row); });
+  const std::string rows = measured == 0 ? "predicted only"
+                                         : std::to_string(measured) + " of " + std::to_string(shown.size()) +
+                                               (shown.size() == 1 ? " row" : " rows") + " measured";
   if (first.spec.synthetic) return describe_source(first);
   const nlohmann::json& environment = first.environment;
   const nlohmann::json profile =
@@ -103,7 +115,7 @@ void add_columns(const ScenarioColumn& column, const ScenarioTable& scenario, Ta
   table.columns.push_back({"predicted_" + key_of(column), "predicted " + column.title, column.unit, column.meaning});
   if (!with_measured) return;
   table.columns.push_back({"measured_" + key_of(column), "measured " + column.title, column.unit,
-                           all_measured ? "" : "a row with - here was not measured, its other numbers are predicted"});
+                           all_measured ? "" : "a row with - here was not measured"});
   table.columns.push_back({column.name + "_error_percent", "error", "%", "(predicted - measured) / measured"});
 }
 
@@ -111,16 +123,22 @@ TableCell number_cell(const std::optional<double>& value, int digits) {
   return value && std::isfinite(*value) ? TableCell(fixed(*value, digits), *value) : TableCell("-");
 }
 
+/// Measured and predicted numbers stand in this column: the predicted ones are marked.
+bool is_mixed(const ScenarioColumn& column) {
+  return !column.setting && !column.with_error && !column.measured_only;
+}
+
 void add_cells(const ScenarioColumn& column, CellPlace cell, bool with_measured, std::vector<TableCell>& cells) {
   const bool is_measured = cell.scenario_row().measured.has_value();
-  if (column.text) {
-    cells.emplace_back(column.text(cell));
+  if (column.setting) {
+    cells.push_back(column.setting(cell));
     return;
   }
   if (!column.with_error) {
     cell.measured = is_measured;
     const bool known = is_measured || !column.measured_only;
     cells.push_back(known ? number_cell(column.number(cell), column.digits) : TableCell("-"));
+    if (with_measured && !is_measured && cells.back().number) cells.back().text += " p";
     return;
   }
   const std::optional<double> predicted = column.number(cell);
@@ -136,20 +154,24 @@ void add_cells(const ScenarioColumn& column, CellPlace cell, bool with_measured,
 
 using Columns = std::vector<const ScenarioColumn*>;
 
+constexpr const char* kMixedColumns = "in columns of both kinds a number with p is predicted, one without measured";
+
 /// A row a configuration, or with columns of GPUs a row a GPU of each. `rows`: which.
-Table table_of(const ScenarioTable& scenario, const std::vector<std::size_t>& rows, const Columns& columns,
-               const std::string& name) {
+Table table_of(const ScenarioTable& scenario, const ShownRows& rows, const Columns& columns, const std::string& name) {
   const bool of_gpus = std::any_of(columns.begin(), columns.end(), [](auto* column) { return column->per_gpu; });
   const bool measured = scenario.has_measurements();
-  Table table{.name = name, .columns = {{"row", "row"}}};
+  const bool marked =
+      measured && std::any_of(columns.begin(), columns.end(), [](auto* column) { return is_mixed(*column); }) &&
+      std::any_of(rows.begin(), rows.end(), [&](const ShownRow& row) { return !has_measured(scenario, row); });
+  Table table{.name = name, .columns = {{"row", "row", "", marked ? kMixedColumns : ""}}};
   if (of_gpus) table.columns.push_back({"gpu", "GPU"});
   table.key_columns = table.columns.size();
   for (const ScenarioColumn* column : columns) add_columns(*column, scenario, table);
 
-  for (const std::size_t r : rows) {
+  for (const auto& [r, number] : rows) {
     const std::size_t gpus = of_gpus ? scenario.rows[r].predicted.metrics.gpus.size() : 1;
     for (std::size_t g = 0; g < gpus; ++g) {
-      std::vector<TableCell> cells = {TableCell(std::to_string(r + 1), static_cast<double>(r + 1))};
+      std::vector<TableCell> cells = {TableCell(std::to_string(number), static_cast<double>(number))};
       if (of_gpus) cells.emplace_back(std::to_string(g), static_cast<double>(g));
       for (const ScenarioColumn* column : columns) add_cells(*column, {scenario, r, false, g}, measured, cells);
       table.rows.push_back(std::move(cells));
@@ -158,8 +180,17 @@ Table table_of(const ScenarioTable& scenario, const std::vector<std::size_t>& ro
   return table;
 }
 
+/// As the first table numbers it; one that the first has not comes behind those.
+std::size_t number_of(const Tables& tables, const ScenarioTable& table, std::size_t r) {
+  const std::vector<ScenarioRow>& first = tables.front().rows;
+  if (&table == &tables.front()) return r + 1;
+  const auto found =
+      std::find_if(first.begin(), first.end(), [&](auto& row) { return same_run(row.spec, table.rows[r].spec); });
+  return static_cast<std::size_t>(found - first.begin()) + 1 + (found == first.end() ? r : 0);
+}
+
 /// Rows of the t-th table that no table before it has measured: all of the first.
-std::vector<std::size_t> new_rows(const Tables& tables, std::size_t t) {
+ShownRows new_rows(const Tables& tables, std::size_t t) {
   const auto measured_before = [&](const RunSpec& spec) {
     return std::any_of(
         tables.begin(), tables.begin() + static_cast<std::ptrdiff_t>(t), [&](const ScenarioTable& table) {
@@ -167,20 +198,17 @@ std::vector<std::size_t> new_rows(const Tables& tables, std::size_t t) {
                              [&](const ScenarioRow& row) { return row.measured && same_run(row.spec, spec); });
         });
   };
-  std::vector<std::size_t> rows;
+  ShownRows rows;
   for (std::size_t r = 0; r < tables[t].rows.size(); ++r) {
-    if (!measured_before(tables[t].rows[r].spec)) rows.push_back(r);
+    if (!measured_before(tables[t].rows[r].spec)) rows.push_back({r, number_of(tables, tables[t], r)});
   }
   return rows;
 }
 
 /// One table; two, the second a row a GPU, where the cells of a configuration would be said again for each of its GPUs.
-
 /// `t`: which machine of the exercise.
-std::vector<Table> tables_of(const Tables& tables, std::size_t t) {
+std::vector<Table> tables_of(const Tables& tables, std::size_t t, const ShownRows& rows) {
   const ScenarioTable& scenario = tables[t];
-  const std::vector<std::size_t> rows = new_rows(tables, t);
-
   constexpr std::size_t kFewColumns = 3;
   const Columns all = shown_columns(scenario);
   Columns of_rows, of_gpus;
@@ -201,15 +229,16 @@ std::string rows_text(const std::vector<std::size_t>& rows) {
 }
 
 /// Shares read off a recorded step that was unlike the others, where the table has such a column.
-void warn_of_recordings(const ScenarioTable& table, const std::string& exercise, Document& document) {
+void warn_of_recordings(const ScenarioTable& table, const ShownRows& shown, const std::string& exercise,
+                        Document& document) {
   const auto columns = shown_columns(table);
   if (std::none_of(columns.begin(), columns.end(), [](auto* column) { return column->of_spans; })) return;
   std::vector<std::size_t> rows;
   double most = 0;
-  for (std::size_t r = 0; r < table.rows.size(); ++r) {
+  for (const auto& [r, number] : shown) {
     const auto more = table.rows[r].measured ? unusual_recording(table.rows[r].measured->result) : std::nullopt;
     if (!more) continue;
-    rows.push_back(r + 1);
+    rows.push_back(number);
     if (std::abs(*more) > std::abs(most)) most = *more;
   }
   if (rows.empty()) return;
@@ -219,13 +248,13 @@ void warn_of_recordings(const ScenarioTable& table, const std::string& exercise,
 }
 
 /// `exercise`: "hw1_2 " in a book.
-void add_warnings(const ScenarioTable& table, const std::string& exercise, Document& document) {
-  warn_of_recordings(table, exercise, document);
+void add_warnings(const ScenarioTable& table, const ShownRows& shown, const std::string& exercise, Document& document) {
+  warn_of_recordings(table, shown, exercise, document);
   WarningList warnings(exercise + "row");
-  for (std::size_t r = 0; r < table.rows.size(); ++r) {
+  for (const auto& [r, number] : shown) {
     const ScenarioRow& row = table.rows[r];
-    warnings.add(std::to_string(r + 1), row.predicted.result.warnings, row.predicted.result.warning_shares);
-    if (row.measured) warnings.add(std::to_string(r + 1) + " (measured)", row.measured->result.warnings);
+    warnings.add(std::to_string(number), row.predicted.result.warnings, row.predicted.result.warning_shares);
+    if (row.measured) warnings.add(std::to_string(number) + " (measured)", row.measured->result.warnings);
   }
   warnings.add_to(document);
 }
@@ -246,15 +275,17 @@ void add_exercise(const Tables& tables, bool in_book, Document& document) {
   const std::string place = in_book ? scenario.id + " " : "";
   for (std::size_t t = 0; t < tables.size(); ++t) {
     const std::string settings = settings_text(tables[t]);
-    document.add(Paragraph{(t == 0 ? "" : "further rows, measured by another ") + machine_text(tables[t]) +
+    const ShownRows rows = new_rows(tables, t);
+    if (rows.empty()) continue;
+    document.add(Paragraph{(t == 0 ? "" : "further rows, measured by another ") + machine_text(tables[t], rows) +
                                (settings.empty() ? "" : "; " + settings),
                            2});
     if (t == 0 && is_on_cpu(tables[t]))
       document.add(
           Paragraph{"On a CPU the host computes itself: every step is host-bound, and a \"GPU\" is a process "
                     "or thread that shares the processor's cores with the others."});
-    for (const Table& table : tables_of(tables, t)) document.add(table);
-    add_warnings(tables[t], place, document);
+    for (const Table& table : tables_of(tables, t, rows)) document.add(table);
+    add_warnings(tables[t], rows, place, document);
   }
 }
 

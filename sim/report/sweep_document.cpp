@@ -46,6 +46,21 @@ struct Winners {
   std::optional<std::size_t> fastest, least_memory;
 };
 
+constexpr double kTellableMemory = 0.01;
+
+/// The row with least memory, unless that is hardly less than the fastest row needs, or than any where it is the fastest.
+std::optional<std::size_t> tellable_least_memory(const Sweep& sweep) {
+  const auto fastest = sweep.fastest(), least = sweep.least_memory();
+  if (!fastest || !least) return std::nullopt;
+  std::int64_t other = sweep.rows[*fastest].result->peak_memory_bytes;
+  if (fastest == least) {
+    for (const SweepRow& row : sweep.rows)
+      if (row.result) other = std::max(other, row.result->peak_memory_bytes);
+  }
+  const auto bytes = static_cast<double>(sweep.rows[*least].result->peak_memory_bytes);
+  return bytes < (1 - kTellableMemory) * static_cast<double>(other) ? least : std::nullopt;
+}
+
 std::string mark_of(const Sweep& sweep, const Winners& winners, std::size_t r) {
   const SweepRow& row = sweep.rows[r];
   if (!row.result) return row.exit_code == kExitInput ? "refused" : "cannot run";
@@ -87,7 +102,7 @@ ResultColumn memory_column(const Sweep& sweep, TableColumn head, std::int64_t (*
 }
 
 void add_scaling_columns(std::vector<ResultColumn>& columns) {
-  columns.push_back({{"speedup", "speedup", "", ""}, 2, [](const SweepRow& row) {
+  columns.push_back({{"speedup", "speed-up", "", ""}, 2, [](const SweepRow& row) {
                        return row.scaling ? std::optional(row.scaling->speedup) : std::nullopt;
                      }});
   columns.push_back({{"efficiency_percent", "efficiency", "%", ""}, 1, [](const SweepRow& row) {
@@ -158,28 +173,26 @@ TableCell setting_cell(const SweepRow& row, const std::string& name) {
 std::vector<TableCell> cells_of_row(const Sweep& sweep, const Winners& winners, const std::vector<std::string>& words,
                                     const std::vector<ResultColumn>& columns, std::size_t r) {
   const SweepRow& row = sweep.rows[r];
-  std::vector<TableCell> cells = {{std::to_string(r + 1), static_cast<double>(r + 1)}};
+  std::vector<TableCell> cells = {{std::to_string(r + 1), static_cast<double>(r + 1)}, mark_of(sweep, winners, r)};
   for (const std::string& name : words) cells.push_back(setting_cell(row, name));
   for (const ResultColumn& column : columns) {
     const std::optional<double> value = row.result ? column.value(row) : std::nullopt;
     cells.push_back(value ? TableCell(fixed(*value, column.digits), *value) : TableCell("-"));
   }
-  cells.push_back(mark_of(sweep, winners, r));
   return cells;
 }
 
 Table sweep_table(const Sweep& sweep) {
-  Table table{.name = "sweep", .columns = {{"row", "row"}}};
+  Table table{
+      .name = "sweep", .columns = {{"row", "row"}, {"verdict", "verdict", "", "", Align::left}}, .key_columns = 2};
   const std::vector<std::string> words = differing_words(sweep);
   for (const std::string& name : words) {
     table.columns.push_back(
         {name, name, is_synthetic_cost(name) ? "ms" : "", "", is_number(*find_row(name)) ? Align::right : Align::left});
   }
-  table.key_columns += std::min<std::size_t>(words.size(), 2);
   const std::vector<ResultColumn> columns = result_columns(sweep);
   for (const ResultColumn& column : columns) table.columns.push_back(column.head);
-  table.columns.push_back({"verdict", "", "", "", Align::left});
-  const Winners winners{sweep.fastest(), sweep.least_memory()};
+  const Winners winners{sweep.fastest(), tellable_least_memory(sweep)};
   for (std::size_t r = 0; r < sweep.rows.size(); ++r)
     table.rows.push_back(cells_of_row(sweep, winners, words, columns, r));
   return table;
@@ -205,11 +218,11 @@ std::string held_batch(const Sweep& sweep, bool of_gpu) {
 std::string scaling_text(const Sweep& sweep) {
   const bool strong = *sweep.scaling == Scaling::strong;
   std::string text = strong ? "Strong scaling: the global batch is held" + held_batch(sweep, false) +
-                                  " and shared by more GPUs. Speedup: the step time of "
+                                  " and shared by more GPUs. Speed-up: the step time of "
                             : "Weak scaling: the batch of a GPU is held" + held_batch(sweep, true) +
-                                  " and the global batch grows with the GPUs. Speedup: the throughput / that of ";
+                                  " and the global batch grows with the GPUs. Speed-up: the throughput / that of ";
   text += "the row with the fewest GPUs and otherwise equal settings" +
-          std::string(strong ? " / that of the row" : "") + ". Efficiency: speedup / (GPUs / fewest GPUs).";
+          std::string(strong ? " / that of the row" : "") + ". Efficiency: speed-up / (GPUs / fewest GPUs).";
   const auto alone = [](const SweepRow& row) { return row.result && !row.scaling; };
   if (std::any_of(sweep.rows.begin(), sweep.rows.end(), alone))
     text += " -: there is no other row with otherwise equal settings.";
@@ -324,12 +337,26 @@ void fill_in_refused(const Sweep& sweep, std::vector<std::vector<SettingValue>>&
   }
 }
 
-void add_common_settings(const Sweep& sweep, Document& document) {
+std::vector<SettingValue> settings_of_all_rows(const Sweep& sweep) {
   std::vector<std::vector<SettingValue>> settings;
   for (const SweepRow& row : sweep.rows) settings.push_back(row.settings);
   fill_in_refused(sweep, settings);
+  return common_settings(settings);
+}
+
+/// "sweep: depth 8, dim 4096": with the model where all rows have the same.
+std::string title_of(const Sweep& sweep) {
+  std::string model;
+  for (const SettingValue& setting : settings_of_all_rows(sweep)) {
+    if (setting.name == "model" || setting.name == "depth" || setting.name == "dim")
+      model += (model.empty() ? ": " : ", ") + setting.name + " " + setting.value;
+  }
+  return "sweep" + model;
+}
+
+void add_common_settings(const Sweep& sweep, Document& document) {
   std::string text;
-  for (const SettingValue& setting : common_settings(settings))
+  for (const SettingValue& setting : settings_of_all_rows(sweep))
     text += (text.empty() ? "" : ", ") + setting.name + " " + setting.value;
   if (!text.empty()) document.add(Paragraph{"all rows: " + text, 2});
 }
@@ -340,7 +367,7 @@ double gpus_of(const SweepRow& row) {
 
 /// A line a series of rows that differ in their GPUs, beside the ideal one.
 ChartFigure scaling_figure(const Sweep& sweep) {
-  ChartFigure figure{.title = "Speedup", .kind = ChartKind::line, .x_title = "GPUs", .y_title = "speedup"};
+  ChartFigure figure{.title = "Speed-up", .kind = ChartKind::line, .x_title = "GPUs", .y_title = "speed-up"};
   std::map<std::size_t, std::size_t> place_of;  // series of the sweep -> of the figure
   ChartSeries ideal{.name = "ideal", .reference = true};
   for (const SweepRow& row : sweep.rows) {
@@ -358,15 +385,19 @@ ChartFigure scaling_figure(const Sweep& sweep) {
   return figure;
 }
 
+/// A bar a row, named by what varies.
 ChartFigure step_time_figure(const Sweep& sweep) {
-  ChartFigure figure{.title = "Step time", .kind = ChartKind::bar, .x_title = "row", .y_title = "step time (ms)"};
+  const bool one = sweep.varying.size() == 1;
+  ChartFigure figure{.title = "Step time",
+                     .kind = ChartKind::bar,
+                     .x_title = one ? sweep.varying.front() : "configuration",
+                     .y_title = "step time (ms)"};
   ChartSeries series{.name = "step time"};
   for (std::size_t r = 0; r < sweep.rows.size(); ++r) {
     if (!sweep.rows[r].result) continue;
     series.x.push_back(static_cast<double>(figure.x_labels.size()));
     series.y.push_back(sweep.rows[r].result->step_time_ms);
-    series.labels.push_back(label(sweep, sweep.rows[r]));
-    figure.x_labels.push_back(std::to_string(r + 1));
+    figure.x_labels.push_back(one ? word_of(sweep.rows[r], sweep.varying.front()) : label(sweep, sweep.rows[r]));
   }
   figure.series.push_back(std::move(series));
   return figure;
@@ -382,7 +413,7 @@ void add_figures(const Sweep& sweep, Document& document) {
 }  // namespace
 
 Document sweep_document(const Sweep& sweep) {
-  Document document{.title = "sweep"};
+  Document document{.title = title_of(sweep)};
   if (!sweep.source.empty()) document.add(Paragraph{sweep.source, 2});
   add_common_settings(sweep, document);
   document.add(sweep_table(sweep));

@@ -7,6 +7,7 @@
 
 #include "sim/io/number_text.hpp"
 #include "sim/report/gantt.hpp"
+#include "sim/report/run_document.hpp"
 #include "sim/run/metrics.hpp"
 
 namespace pdl {
@@ -192,11 +193,9 @@ TimelineRow drawn_row(const FullRow& full, const RunResult& run, const std::vect
 }
 
 std::vector<std::string> run_names(const std::vector<TimelineRun>& runs) {
-  const auto name = [](const TimelineRun& run) { return std::string(run.run->measured ? "measured" : "predicted"); };
-  std::vector<std::string> names;
-  for (const TimelineRun& run : runs) names.push_back(name(run));
-  if (names.size() == 2 && names[0] == names[1]) return {"first, " + names[0], "second, " + names[1]};
-  return names;
+  std::vector<const RunResult*> results;
+  for (const TimelineRun& run : runs) results.push_back(run.run);
+  return names_of_runs(results);
 }
 
 /// One number where all are equal, else a column.

@@ -336,13 +336,12 @@ class TraceOfRun {
 }  // namespace
 
 std::vector<TracedRun> traced_runs(const RunResult& run) {
-  return {{run, run.measured ? "measured" : "predicted"}};
+  return {{run, names_of_runs({&run})[0]}};
 }
 
 std::vector<TracedRun> traced_runs(const RunResult& a, const RunResult& b) {
-  const std::string name_a = traced_runs(a)[0].name, name_b = traced_runs(b)[0].name;
-  if (name_a != name_b) return {{a, name_a}, {b, name_b}};
-  return {{a, "A, " + name_a}, {b, "B, " + name_b}};
+  const std::vector<std::string> names = names_of_runs({&a, &b});
+  return {{a, names[0]}, {b, names[1]}};
 }
 
 void write_trace(std::ostream& out, const std::vector<TracedRun>& runs) {

@@ -10,6 +10,8 @@
 namespace pdl {
 namespace {
 
+constexpr std::size_t kMostTerminalRows = 20;
+
 bool several_profiles(const Validation& validation) {
   return std::any_of(validation.runs.begin(), validation.runs.end(),
                      [&](const ValidatedRun& run) { return run.profile_name != validation.runs.front().profile_name; });
@@ -53,7 +55,7 @@ Table run_table(const Validation& validation, bool host_bound) {
               .columns = {{"run", "run", "", "", Align::left},
                           {"measured_ms", "measured", "ms", "the median step"},
                           {"measured_p25_ms", "p25", "ms", ""},
-                          {"measured_p75_ms", "p75", "ms", "a quarter of the measured steps took longer, for p25 less"},
+                          {"measured_p75_ms", "p75", "ms", "as p25 a quartile of the measured steps"},
                           {"predicted_ms", "predicted", "ms", ""},
                           {"error_percent", "error", "%", "(predicted - measured) / measured"},
                           {"memory_error_percent", "memory error", "%",
@@ -67,6 +69,10 @@ Table run_table(const Validation& validation, bool host_bound) {
   }
   const bool with_profile = several_profiles(validation);
   if (with_profile) table.columns.insert(table.columns.begin() + 1, {"profile", "profile", "", "", Align::left});
+  table.most_terminal_rows = kMostTerminalRows;
+  const auto error = std::find_if(table.columns.begin(), table.columns.end(),
+                                  [](const TableColumn& column) { return column.key == "error_percent"; });
+  table.worst_by = static_cast<std::size_t>(error - table.columns.begin());
   for (const ValidatedRun& run : validation.runs) {
     if (run.host_bound() == host_bound) table.rows.push_back(cells_of_run(run, host_bound, with_profile));
   }
@@ -124,13 +130,20 @@ ChartFigure error_figure(const Validation& validation) {
   return figure;
 }
 
+/// "validation: 57 runs, profile h200x4"
+std::string title_of(const Validation& validation) {
+  const std::string runs = std::to_string(validation.runs.size()) + (validation.runs.size() == 1 ? " run" : " runs");
+  if (validation.runs.empty() || several_profiles(validation)) return "validation: " + runs;
+  return "validation: " + runs + ", profile " + validation.runs.front().profile_name;
+}
+
 }  // namespace
 
 Document validation_document(const Validation& validation) {
-  Document document{.title = "validation"};
+  Document document{.title = title_of(validation)};
+  document.add(summary_table(validation));
   if (Table others = run_table(validation, false); !others.rows.empty()) document.add(std::move(others));
   if (any_host_bound(validation)) document.add(run_table(validation, true));
-  document.add(summary_table(validation));
   document.add(error_figure(validation));
   WarningList predicted("run"), measured("measured run");
   for (const ValidatedRun& run : validation.runs) {

@@ -148,10 +148,16 @@
     return {type: 'log', logBase: Math.max(...positive) / Math.min(...positive) < 100 ? 2 : 10};
   }
 
+  // "12.5 ms" of an axis "step time (ms)".
+  function withUnit(data, value) {
+    const unit = data.y_title.match(/\(([^()]+)\)$/);
+    return typeof value === 'number' && unit ? `${short(value)} ${unit[1]}` : short(value);
+  }
+
   // Where areas are stacked, the number of each and not the sum of those below; the highest first, as they are seen.
   function lineText(data) {
     return points => {
-      const lines = points.map(point => `${point.marker}${escaped(point.seriesName)}: <b>${short(point.value[point.value.length - 1])}</b>`);
+      const lines = points.map(point => `${point.marker}${escaped(point.seriesName)}: <b>${withUnit(data, point.value[point.value.length - 1])}</b>`);
       if (data.type === 'stacked_area') lines.reverse();
       return [`${escaped(data.x_title)}: ${short(points[0].value[0])}`, ...lines].join('<br>');
     };
@@ -188,7 +194,7 @@
       legend: several ? {top: 0, left: 0, type: pages ? 'scroll' : 'plain', textStyle: {color: colour('text')}, pageTextStyle: {color: colour('quiet')},
                          itemWidth: 14, itemHeight: 9} : {show: false},
       tooltip: {...tooltipStyle(), trigger: data.type === 'scatter' ? 'item' : 'axis', axisPointer: {type: isBar(data) ? 'shadow' : 'line'},
-                ...formatter(data)},
+                valueFormatter: value => withUnit(data, value), ...formatter(data)},
       xAxis: {...(turned ? y : x), ...below}, yAxis: turned ? category : y,
       series: data.series.map((one, i) => chartSeries(data, one, i, turned)),
     };
@@ -672,14 +678,17 @@
       this.redrawSpans();
     }
 
-    // A name as on the chart ("F3", "1B0") is meant exactly; anything else is a part of what the tip says.
+    // A name as on the chart ("1B0"; "F3" is that of any stage) is meant exactly; anything else is a part of what the
+    // tip says, where a number at its end is a whole one.
     find(text) {
       const wanted = text.trim().toLowerCase(), exact = /^\d*[a-z]\d+$/.test(wanted);
+      const isNamed = name => name === wanted || name.endsWith(` ${wanted}`);
+      const part = new RegExp(wanted.replace(/[^\w\s]/g, '\\$&') + (/\d$/.test(wanted) ? '(?!\\d)' : ''));
       this.matches = wanted === '' ? null : this.rows.map(row => {
         const found = new Uint8Array(row.n), where = ` gpu ${row.gpu} ${row.label}`;
         for (let i = 0; i < row.n; ++i) {
-          const name = this.shortName(row, i).toLowerCase();
-          found[i] = (exact ? name === wanted || name.endsWith(` ${wanted}`) : `${name} ${this.words(row, i)}${where}`.toLowerCase().includes(wanted)) ? 1 : 0;
+          const name = this.shortName(row, i).toLowerCase(), stage = row.stage[i] >= 0 ? ` stage ${row.stage[i]}` : '';
+          found[i] = (exact ? isNamed(name) || isNamed(name.replace(/\b\d+(?=[a-z]\d)/, '')) : part.test(`${name} ${this.words(row, i)}${stage}${where}`.toLowerCase())) ? 1 : 0;
         }
         return found;
       });

@@ -76,6 +76,18 @@ TEST_CASE("a minor warning is shown with all warnings only") {
   CHECK(to_terminal(document, {.all_warnings = true}) == "warning: hardly anything\nwarning: much\n");
 }
 
+TEST_CASE("of more rows than a terminal shows those that are worst are shown, the worst first") {
+  Table table{.name = "t", .columns = {{"n", "n"}, {"e", "error", "%"}}, .rows = {}, .most_terminal_rows = 2};
+  for (const auto& [n, error] : {std::pair{1.0, 2.0}, {2.0, -9.0}, {3.0, 0.5}, {4.0, 3.0}})
+    table.rows.push_back({{std::to_string(static_cast<int>(n)), n}, {std::to_string(static_cast<int>(error)), error}});
+  const std::string head = "n  error (%)\n------------\n", rest = "... 2 rows are not shown (--csv has all) ...\n";
+  CHECK(to_terminal(table, 80) == head + "1          2\n" + rest + "4          3\n");
+  table.worst_by = 1;
+  CHECK(to_terminal(table, 80) == head + "2         -9\n4          3\n" + rest);
+  table.most_terminal_rows = 4;
+  CHECK(to_terminal(table, 80) == head + "1          2\n2         -9\n3          0\n4          3\n");
+}
+
 TEST_CASE("UTF-8 takes a column a character") {
   const Table table{.name = "t", .columns = {{"a", "Größe"}, {"b", "b"}}, .rows = {{"1", "2"}}};
   CHECK(to_terminal(table, 80) ==
@@ -113,9 +125,19 @@ TEST_CASE("Markdown has the same words, without what only a terminal needs") {
         "|---:|---:|:---|\n"
         "| 1 | 12.50 | 4 (0-3) |\n"
         "| 10 | - | a, \"b\" \\| c |\n\n"
-        "* step time: from before the forward to after the optimizer\n\n"
         "```\nB0\n```\n\n"
+        "* step time: from before the forward to after the optimizer\n\n"
         "> Warning (row 1): doubtful\n");
+}
+
+TEST_CASE("Markdown has its legend and its warnings at its end, each once") {
+  const Document document{.title = "d",
+                          .blocks = {two_rows(), Warning{"doubtful", "x row 1"}, Heading{"Part"}, two_rows(),
+                                     Warning{"doubtful", "y row 2"}, Warning{"of all"}, Paragraph{"last"}}};
+  const std::string text = to_markdown(document);
+  CHECK_THAT(text, Catch::Matchers::EndsWith("last\n\n* step time: from before the forward to after the optimizer\n\n"
+                                             "> Warning (x row 1; y row 2): doubtful\n\n> Warning: of all\n"));
+  CHECK(text.find("* step time") == text.rfind("* step time"));
 }
 
 TEST_CASE("CSV and JSON have numbers in full and nothing where there is nothing") {

@@ -16,13 +16,36 @@ MemorySample sample(std::int64_t time_ns, std::int64_t activations) {
 
 }  // namespace
 
-TEST_CASE("of an interval the moment with most bytes is drawn") {
-  const std::vector<MemorySample> all = {sample(0, 1), sample(10, 5), sample(20, 2), sample(60, 3), sample(99, 9)};
-  CHECK(peaks_of_intervals(all, 5).size() == 5);
-  const std::vector<MemorySample> two = peaks_of_intervals(all, 2);
-  REQUIRE(two.size() == 2);
-  CHECK(two[0].time_ns == 10);
-  CHECK(two[1].time_ns == 99);
+TEST_CASE("of many samples the first, and of each interval that with most bytes and the last are drawn") {
+  const std::vector<MemorySample> all = {sample(0, 1),  sample(10, 5), sample(20, 4), sample(30, 2),
+                                         sample(60, 9), sample(80, 8), sample(99, 3)};
+  CHECK(thinned_samples(all, 7).size() == 7);
+  const std::vector<MemorySample> kept = thinned_samples(all, 5);  // two intervals of 50 ns
+  std::vector<std::int64_t> times;
+  for (const MemorySample& one : kept) times.push_back(one.time_ns);
+  CHECK(times == std::vector<std::int64_t>{0, 10, 30, 60, 99});
+}
+
+TEST_CASE("at the end of each interval a thinned chart has the true value, and the step's peak") {
+  std::vector<MemorySample> all;
+  for (std::int64_t t = 0; t < 10'000; ++t) all.push_back(sample(t, t * 7919 % 1009));
+  const std::vector<MemorySample> kept = thinned_samples(all, 101);  // 50 intervals of 200 ns
+  CHECK(kept.size() <= 101);
+  CHECK(kept.front().time_ns == 0);
+  const auto value_at = [](const std::vector<MemorySample>& samples, std::int64_t t) {
+    std::int64_t bytes = -1;
+    for (const MemorySample& one : samples) {
+      if (one.time_ns <= t) bytes = total_bytes(one.bytes);
+    }
+    return bytes;
+  };
+  for (std::int64_t end = 199; end < 10'000; end += 200) CHECK(value_at(kept, end) == value_at(all, end));
+  const auto most = [](const std::vector<MemorySample>& samples) {
+    std::int64_t bytes = 0;
+    for (const MemorySample& one : samples) bytes = std::max(bytes, total_bytes(one.bytes));
+    return bytes;
+  };
+  CHECK(most(kept) == most(all));
 }
 
 TEST_CASE("a chart of memory a GPU, each category an area from the start of the step to its end") {
@@ -47,6 +70,7 @@ TEST_CASE("where no memory changes during the step, one chart has a bar a GPU") 
   const std::vector<ChartFigure> figures = memory_figures(run);
   REQUIRE(figures.size() == 1);
   CHECK(figures[0].kind == ChartKind::stacked_bar);
+  CHECK_THAT(figures[0].title, ContainsSubstring("a pipeline allocates all its buffers before"));
   double sum = 0;
   for (const ChartSeries& series : figures[0].series) sum += series.y.at(1);
   CHECK(sum * 1024 * 1024 * 1024 == Approx(static_cast<double>(run.peak_memory_bytes.at(1))));

@@ -62,7 +62,14 @@ TEST_CASE("a number is of the measured run where the row has one, else of the pr
   CHECK(table.rows[1][4].text == "-6.7");  // 14 predicted
   CHECK(table.rows[1][5].text == "0.87");  // 13 / 15
   CHECK(table.rows[2][3].text == "-");
-  CHECK(table.rows[2][5].text == "0.86");  // 12 / 14
+  CHECK(table.rows[2][5].text == "0.86 p");  // 12 / 14, predicted
+  CHECK(table.rows[2][5].number == Approx(12.0 / 14));
+  CHECK_THAT(table.columns[0].meaning, ContainsSubstring("with p is predicted"));
+  // Where nothing was measured all is predicted, and nothing is marked.
+  const Table predicted =
+      table_of(scenario_document({scaling(ExerciseMachine(), R"("gpus", "step_time_ms", "speedup")")}), 0);
+  CHECK(predicted.rows[2].back().text == "0.86");
+  CHECK(predicted.columns[0].meaning.empty());
 }
 
 TEST_CASE("settings that every row has are said above the table, of one row they are columns", "[data_parallel]") {
@@ -74,6 +81,27 @@ TEST_CASE("settings that every row has are said above the table, of one row they
   const Document one = scenario_document({machine.tables("strong_scaling", R"("strategy": "ddp", "batch": 64)",
                                                          R"({"gpus": 2})", R"("strategy", "dim", "gpus")")});
   CHECK(table_of(one, 0).columns[1].title == "strategy");
+}
+
+TEST_CASE("settings and counts are numbers, bytes too, and words are words") {
+  const ExerciseMachine machine;
+  const Tables tables = machine.tables("more_gpus", R"("schedule": "gpipe", "microbatches": 4)",
+                                       R"([{"gpus": 2, "batch": 2048}, {"gpus": 4, "batch": 4096}])",
+                                       R"("gpus", "batch", "parameters", "transfers_forward",
+                                          "transfer_bytes_forward", "layers")");
+  const Table table = table_of(scenario_document({tables}), 0);
+  const auto column = [&](const std::string& key) {
+    const auto found = std::find_if(table.columns.begin(), table.columns.end(), [&](auto& c) { return c.key == key; });
+    return static_cast<std::size_t>(found - table.columns.begin());
+  };
+  CHECK(table.rows[1].at(column("gpus")).number == 4);
+  CHECK(table.rows[1].at(column("batch")).number == 4096);
+  CHECK(table.rows[1].at(column("transfers_forward")).number == 12);  // 4 micro-batches over 3 boundaries
+  const TableCell& bytes = table.rows[1].at(column("transfer_bytes_forward"));
+  CHECK(bytes.number == 3.0 * 4096 * 8192 * 4);
+  CHECK(bytes.text == "402.7");
+  CHECK(table.columns.at(column("transfer_bytes_forward")).unit == "MB");
+  CHECK_FALSE(table.rows[1].at(column("layers")).number.has_value());
 }
 
 TEST_CASE("only pipelines have a schedule to show, and layers are those of each GPU", "[data_parallel]") {
@@ -99,6 +127,7 @@ TEST_CASE("a further machine's table has the rows that the first has not measure
   CHECK(table_of(document, 0).rows.size() == 3);
   REQUIRE(table_of(document, 1).rows.size() == 1);
   CHECK(table_of(document, 1).rows[0][1].text == "4");
+  CHECK(table_of(document, 1).rows[0][0].number == 3);  // the third row of the first table
   CHECK(table_of(document, 0).name == "x");
   CHECK(table_of(document, 1).name == "x_2");
 }

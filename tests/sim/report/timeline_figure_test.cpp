@@ -71,6 +71,8 @@ TEST_CASE("two runs: the rows of a stream above each other") {
   CHECK(data.end_ns == 3 * kMillisecond);
   CHECK(timeline_summary(data, {{&predicted, {}}, {&measured, {}}}) ==
         "1 GPU, 6 tasks; the step takes 2.000 ms (predicted) and 3.000 ms (measured).");
+  CHECK(timeline_summary(data, {{&measured, {}}, {&measured, {}}}) ==
+        "1 GPU, 6 tasks; the step takes 3.000 ms (A, measured) and 3.000 ms (B, measured).");
 }
 
 TEST_CASE("what overlaps on a stream goes to a further row of it") {
