@@ -54,13 +54,13 @@ std::string microbatches_text(const ScenarioRow& row) {
 }
 
 Difference difference_to(double value, double than) {
-  if (std::abs(value / than - 1) <= kNoDifference) return Difference::none;
+  if (std::abs(value / than - 1) <= kSameWithin) return Difference::none;
   return value > than ? Difference::more : Difference::less;
 }
 
 std::string time_as_long(double time_ms, double than_ms) {
   if (difference_to(time_ms, than_ms) == Difference::none)
-    return "as long as (within " + to_text(100 * kNoDifference) + " %)";
+    return "as long as (within " + to_text(100 * kSameWithin) + " %)";
   return fixed(time_ms / than_ms, 2) + " times as long as";
 }
 

@@ -41,7 +41,7 @@ std::int64_t microbatches_of(const ScenarioRow& row);
 std::string microbatches_text(const ScenarioRow& row);
 
 /// Of two step times or speed-ups, of two programs or predicted: those that are so close say that nothing differs.
-inline constexpr double kNoDifference = 0.02;
+inline constexpr double kSameWithin = 0.02;
 enum class Difference { less, none, more };
 Difference difference_to(double value, double than);
 /// "1.09 times as long as", "as long as (within 2 %)".
