@@ -17,7 +17,12 @@ struct Compared {
   const ScenarioRow *a = nullptr, *b = nullptr, *c = nullptr;
 
   const EvaluatedRun& run(const ScenarioRow* row) const { return run_of(series, *row); }
-  std::string time(const ScenarioRow* row) const { return ms(step_ms(series, *row)); }
+  double step(const ScenarioRow* row) const { return step_ms(series, *row); }
+  std::string time(const ScenarioRow* row) const { return ms(step(row)); }
+  /// Of another option: that its steps are as long as those of C.
+  std::string note(const ScenarioRow* other) const {
+    return is_same(step(other), step(c)) ? ", " + no_difference_text({other, c}) : "";
+  }
   std::string place() const { return pipeline_place(series) + ", " + microbatches_text(*c); }
 };
 
@@ -48,14 +53,15 @@ constexpr const char* kWithoutCondition =
     "It fails: after F0 B0 F1 with \"RuntimeError: Trying to backward through the graph a second time\" "
     "(scenarios/python/p9_option_c.py --without-condition), as at i = 0 losses[i - 1] is losses[-1], the last element "
     "of the list, which is the loss of micro-batch 0 itself: its backward runs at once, and again at i = 1. With "
-    "--retain-graph it runs F0 B0 F1 B0 F2 B1 F3 B2 B3, and the gradient is wrong by 41 % of its length, as "
+    "--retain-graph it runs F0 B0 F1 B0 F2 B1 F3 B2 B3, and the gradient is wrong by 41 % of its norm, as "
     "micro-batch 0 counts twice (run on a CPU).";
 
 std::string why_delayed(const Compared& own) {
   return "So that the forward of i is issued before the backward of i - 1, and " +
          count_of(most_live(own.c->predicted.result), "micro-batch", "es") +
-         " can be in flight: with i it would be Option A, whose step takes " + own.time(own.a) + " instead of " +
-         own.time(own.c) + " (" + own.place() + ").";
+         " can be in flight: with i it would be Option A, whose step " + against(own.step(own.a), own.step(own.c)) +
+         " Option C's" + own.note(own.a) + ": " + own.time(own.a) + " and " + own.time(own.c) + " (" + own.place() +
+         ").";
 }
 
 std::string overlap_and_efficiency(const Compared& own) {
@@ -64,7 +70,8 @@ std::string overlap_and_efficiency(const Compared& own) {
          ": one thread gives every GPU the same order, in which F_i comes after B_(i-2) has been through all GPUs and "
          "back. " +
          average_at_once(own.run(own.c)) + " compute on average and a step takes " + own.time(own.c) + ", with GPipe " +
-         fixed(concurrency(own.run(own.b).result).average, 2) + " and " + own.time(own.b) + " (" + own.place() + ").";
+         fixed(concurrency(own.run(own.b).result).average, 2) + " and " + own.time(own.b) + own.note(own.b) + " (" +
+         own.place() + ").";
 }
 
 }  // namespace
@@ -116,10 +123,10 @@ std::string hw4_4_first_overlap(const Tables& tables) {
   if (!own) return "";
   const auto first = first_overlap(own->run(own->c));
   if (first)
-    return "After " + ms_of(first->at_ns) + " of " + ms_of(own->run(own->c).metrics.step_ns) + ": " + first->backward +
+    return "After " + ms_of(first->at_ns) + " of " + timeline_step_text(own->run(own->c)) + ": " + first->backward +
            " beside " + first->forward + " (" + own->place() + ").";
   return "Never (" + own->place() + "): B0 begins after " + ms_of(first_backward_ns(own->run(own->c))) + " of " +
-         ms_of(own->run(own->c).metrics.step_ns) +
+         timeline_step_text(own->run(own->c)) +
          ", and F2 is behind it in the queue of every GPU. In 1F1B with a worker a GPU B0 runs beside F1, which the "
          "next GPU runs.";
 }
@@ -127,8 +134,9 @@ std::string hw4_4_first_overlap(const Tables& tables) {
 std::string hw4_4_why_more_efficient(const Tables& tables) {
   const auto own = compared(tables);
   if (!own) return "";
-  return "Issued by one thread it is not: a step of Option C " +
-         against(step_ms(own->series, *own->c), step_ms(own->series, *own->b)) + " GPipe's (" + own->time(own->c) +
+  const bool faster = own->step(own->c) < own->step(own->b) && own->note(own->b).empty();
+  return std::string(faster ? "Here it is" : "Issued by one thread it is not") + ": a step of Option C " +
+         against(own->step(own->c), own->step(own->b)) + " GPipe's" + own->note(own->b) + " (" + own->time(own->c) +
          " against " + own->time(own->b) + "; " + own->place() +
          "). The premise is that the last GPU runs a backward while the first ones run later forwards, which needs a "
          "worker a GPU.";
@@ -149,7 +157,7 @@ std::string p9_3_when_backward_starts(const Tables& tables) {
   const auto own = compared(tables);
   if (!own) return "";
   const auto begins = [&](const ScenarioRow* row) {
-    return ms_of(first_backward_ns(own->run(row))) + " of " + ms_of(own->run(row).metrics.step_ns);
+    return ms_of(first_backward_ns(own->run(row))) + " of " + timeline_step_text(own->run(row));
   };
   return "After the second forward, F1: B0 begins after " + begins(own->c) + ", in GPipe after all forwards, " +
          begins(own->b) + " (" + own->place() + ").";
@@ -167,10 +175,13 @@ std::string p9_3_what_differs(const Tables& tables) {
 std::string p9_3_why_efficient(const Tables& tables) {
   const auto own = compared(tables);
   if (!own) return "";
-  const double c_ms = step_ms(own->series, *own->c), b_ms = step_ms(own->series, *own->b);
-  return "A step of Option C " + against(c_ms, b_ms) + " GPipe's and " + against(c_ms, step_ms(own->series, *own->a)) +
-         " Option A's: GPU 0 waits " + wait_of_first_gpu(own->run(own->c)) + " between its tasks, with GPipe " +
-         wait_of_first_gpu(own->run(own->b)) + ", as F_i waits there for B_(i-2) to come back (" + own->place() + ").";
+  const std::string here = wait_of_first_gpu(own->run(own->c)), in_gpipe = wait_of_first_gpu(own->run(own->b));
+  const bool slower = own->step(own->c) > own->step(own->b) && own->note(own->b).empty();
+  const std::string note = own->note(own->a).empty() ? "" : own->note(own->b);
+  return "A step of Option C " + against(own->step(own->c), own->step(own->b)) + " GPipe's and " +
+         against(own->step(own->c), own->step(own->a)) + " Option A's" + note + ": GPU 0 waits " + here +
+         " between its tasks, with GPipe " + in_gpipe +
+         (slower ? ", as F_i waits there for B_(i-2) to come back" : "") + " (" + own->place() + ").";
 }
 
 std::string p9_5_why_delayed(const Tables& tables) {

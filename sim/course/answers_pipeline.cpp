@@ -2,6 +2,7 @@
 #include "sim/course/exercises.hpp"
 
 #include <algorithm>
+#include <cstdint>
 
 #include "sim/course/answer_words.hpp"
 #include "sim/course/pipeline_words.hpp"
@@ -45,7 +46,32 @@ std::string memory_text(const Versus& own) {
   const std::int64_t few = largest_memory(run_of(own.series, *own.one_f_one_b));
   const std::int64_t many = largest_memory(run_of(own.series, *own.gpipe));
   if (few == 0 || many == 0) return "";
-  return ", and the fullest GPU needs " + memory_like(few, many) + " instead of " + memory_like(many, many);
+  return ", and the fullest GPU needs " + memory_like(few, many) + " instead of " + memory_like(many, many) +
+         (is_same(static_cast<double>(few), static_cast<double>(many)) ? ", no difference here" : "");
+}
+
+std::string equal_microbatches_text(const Versus& own) {
+  const double gpipe_ms = step_ms(own.series, *own.gpipe), ms_of_1f1b = step_ms(own.series, *own.one_f_one_b);
+  const std::string at = "at equal micro-batches ";
+  if (is_same(ms_of_1f1b, gpipe_ms)) return at + "that makes " + no_difference_text({own.gpipe, own.one_f_one_b});
+  return at + "it " + against(ms_of_1f1b, gpipe_ms) + " GPipe here" +
+         (is_host_bound(*own.gpipe) || is_host_bound(*own.one_f_one_b) ? ", where the steps are host-bound" : "");
+}
+
+/// 1F1B is faster where a GPU's memory holds its activations and not those of GPipe.
+std::string when_faster_text(const Versus& own) {
+  const std::string text =
+      "It is faster where memory keeps GPipe from as many or as large micro-batches, or makes it "
+      "recompute";
+  std::int64_t least = INT64_MAX;
+  for (const ScenarioRow* row : rows_of_schedule(own.series, "gpipe"))
+    least = std::min(least, largest_memory(run_of(own.series, *row)));
+  const std::int64_t needed = largest_memory(run_of(own.series, *own.one_f_one_b));
+  if (needed == 0 || is_same(static_cast<double>(needed), static_cast<double>(least)) || needed > least)
+    return text + ".";
+  return text + ": " + memory_like(needed, least) + " a GPU are enough for 1F1B with " +
+         microbatches_text(*own.one_f_one_b) + ", and GPipe needs " + memory_like(least, least) +
+         " at least, with any number of them here.";
 }
 
 }  // namespace
@@ -74,11 +100,15 @@ std::string hw4_1_bubble(const Tables& tables) {
   const auto own = gpipe_and_1f1b(tables);
   if (!own) return "";
   const ScenarioRow& row = *own->gpipe;
+  const GpuMetrics& first = run_of(own->series, row).metrics.gpus.front();
   return "The time in which GPUs of a pipeline have no forward or backward to run: at the start, until the first "
-         "micro-batch arrives, and at the end, while the last one goes back; the GPUs are paid for and do nothing. "
+         "micro-batch arrives, in the middle on all but the last GPU, until the first gradient comes back, and at the "
+         "end, while the last ones go back; the GPUs are paid for and do nothing. "
          "With P = " +
          std::to_string(row.spec.gpus) + " GPUs and M = " + std::to_string(microbatches_of(row)) +
-         " micro-batches, GPipe's is " + bubble_text(own->series, row) + " (" + pipeline_place(own->series) + ").";
+         " micro-batches, GPipe's is " + bubble_text(own->series, row) + ", and " + rest_of_bubble({&row}) +
+         "; GPU 0 is idle " + ms_of(first.idle_between_ns) + " between its tasks and " + ms_of(first.idle_after_ns) +
+         " after them, of " + timeline_step_text(run_of(own->series, row)) + " (" + pipeline_place(own->series) + ").";
 }
 
 std::string hw4_1_why_1f1b(const Tables& tables) {
@@ -87,12 +117,14 @@ std::string hw4_1_why_1f1b(const Tables& tables) {
   const auto bubble = [&](const ScenarioRow* row) {
     return percent(run_of(own->series, *row).metrics.bubble_fraction);
   };
-  return "Because its forwards and backwards overlap; at equal micro-batches that saves no time: with " +
-         microbatches_text(*own->gpipe) + " 1F1B takes " + ms(step_ms(own->series, *own->one_f_one_b)) + " and GPipe " +
-         ms(step_ms(own->series, *own->gpipe)) + ", with bubbles of " + bubble(own->one_f_one_b) + " and " +
-         bubble(own->gpipe) + ". The gain is memory: the GPUs keep at most " +
-         live_by_gpu(own->one_f_one_b->predicted.result) + " micro-batches instead of " +
-         live_by_gpu(own->gpipe->predicted.result) + memory_text(*own) + " (" + pipeline_place(own->series) + ").";
+  const std::string times = "with " + microbatches_text(*own->gpipe) + " 1F1B takes " +
+                            ms(step_ms(own->series, *own->one_f_one_b)) + " and GPipe " +
+                            ms(step_ms(own->series, *own->gpipe)) + ", with bubbles of " + bubble(own->one_f_one_b) +
+                            " and " + bubble(own->gpipe);
+  return "Because its forwards and backwards overlap; " + equal_microbatches_text(*own) + ": " + times +
+         ". The gain is memory: the GPUs keep at most " + live_by_gpu(own->one_f_one_b->predicted.result) +
+         " micro-batches instead of " + live_by_gpu(own->gpipe->predicted.result) + memory_text(*own) + " (" +
+         pipeline_place(own->series) + "). " + when_faster_text(*own);
 }
 
 }  // namespace pdl

@@ -113,10 +113,24 @@ std::string times_text(const Series& series, const Rows& rows) {
          listed(times) + " ms";
 }
 
+bool is_same(double value, double other) {
+  return std::abs(value - other) <= kNoDifference * std::abs(other);
+}
+
+std::string no_difference_text(const Rows& rows) {
+  const bool host_bound =
+      std::any_of(rows.begin(), rows.end(), [](const ScenarioRow* row) { return is_host_bound(*row); });
+  return std::string("no difference here") + (host_bound ? ", where the steps are host-bound" : "");
+}
+
 std::string against(double time_ms, double than_ms) {
-  if (std::abs(time_ms / than_ms - 1) < kTellable) return "takes as long as";
+  if (is_same(time_ms, than_ms)) return "takes as long as";
   return time_ms < than_ms ? "is " + fixed(than_ms / time_ms, 2) + " times as fast as"
                            : "takes " + fixed(time_ms / than_ms, 2) + " times as long as";
+}
+
+std::string timeline_step_text(const EvaluatedRun& run) {
+  return (run.result.measured ? "the recorded step of " : "") + ms_of(run.metrics.step_ns);
 }
 
 std::string order_text(const EvaluatedRun& run, std::size_t most) {
@@ -143,6 +157,12 @@ std::string bubble_text(const Series& series, const ScenarioRow& row) {
   return percent(metrics.bubble_fraction) + " of the GPUs' time (idle " + percent(idle / all) +
          ", optimizer and loss " + percent(other / all) + ", transfers " + percent(transfers / all) +
          "), where the closed form (P - 1) / (M + P - 1) is " + percent(ideal_bubble(row));
+}
+
+std::string rest_of_bubble(const Rows& rows) {
+  if (std::any_of(rows.begin(), rows.end(), [](const ScenarioRow* row) { return is_host_bound(*row); }))
+    return "the rest is mostly that the GPUs wait for the host";
+  return "the rest is the optimizer, transfers and unequal stages";
 }
 
 std::optional<FirstOverlap> first_overlap(const EvaluatedRun& run) {
@@ -180,8 +200,9 @@ std::string losses_text(const Series& series, const Rows& rows) {
   constexpr double kFloatPrecision = 1e-6;
   const std::string first =
       "in the first step " + fixed(losses.front().front(), 7) + ", in the last " + fixed(losses.front().back(), 7);
-  if (*difference < kFloatPrecision) return "The losses are equal in every step: " + first + ".";
-  return "The losses differ by at most " + difference_text(*difference) + ": " + first + ".";
+  const std::string place = " (" + pipeline_place(series) + ", " + microbatches_text(*rows.front()) + "): ";
+  if (*difference < kFloatPrecision) return "The losses are equal in every step" + place + first + ".";
+  return "The losses differ by at most " + difference_text(*difference) + place + first + ".";
 }
 
 }  // namespace pdl

@@ -42,14 +42,24 @@ std::string pipeline_place(const Series& series);
 std::string option_name(const std::string& schedule);
 /// "2, 4 and 8 micro-batches: 98.86, 85.31 and 87.17 ms"
 std::string times_text(const Series& series, const Rows& rows);
-/// "is 2.16 times as fast as", "takes 1.63 times as long as", "takes as long as": between the one and the other.
+/// Less than that between two steps, waits or shares of an answer is no difference to explain.
+inline constexpr double kNoDifference = 0.02;
+bool is_same(double value, double other);
+/// "no difference here", and that the steps are host-bound where the predictions of the rows say so.
+std::string no_difference_text(const Rows& rows);
+/// "is 2.16 times as fast as", "takes 1.63 times as long as", "takes as long as" (within kNoDifference): between the one
+/// and the other.
 std::string against(double time_ms, double than_ms);
+/// "the recorded step of 116.39 ms": the one of the timeline, which the median step is not; predicted: "84.00 ms".
+std::string timeline_step_text(const EvaluatedRun& run);
 
 /// "F0 F1 B0 F2 ...", all of it or the first operations: of GPU 0.
 std::string order_text(const EvaluatedRun& run, std::size_t most = 1000);
 /// (P - 1) / (M + P - 1): GPipe and 1F1B with equal stages and no other cost.
 double ideal_bubble(const ScenarioRow& row);
 std::string bubble_text(const Series& series, const ScenarioRow& row);
+/// What a bubble is beyond its closed form: "the rest is the optimizer, transfers and unequal stages", or the host.
+std::string rest_of_bubble(const Rows& rows);
 
 /// The first moment at which a backward of one GPU and a forward of another run at once for over 0.1 % of the step.
 struct FirstOverlap {
@@ -60,7 +70,8 @@ std::optional<FirstOverlap> first_overlap(const EvaluatedRun& run);
 /// Until the first backward of the step begins.
 std::int64_t first_backward_ns(const EvaluatedRun& run);
 
-/// "The losses are equal: 0.9998776 in the first step, 0.9991 in the last." Of rows with as many micro-batches.
+/// "The losses are equal in every step (8 layers of ...): in the first step 0.9998776, in the last 0.9991." Of rows with
+/// as many micro-batches.
 std::string losses_text(const Series& series, const Rows& rows);
 
 }  // namespace pdl

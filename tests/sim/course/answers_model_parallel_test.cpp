@@ -32,6 +32,13 @@ TEST_CASE("more GPUs for the same model save no time", "[model_parallel]") {
   CHECK_THAT(answer(tables, "HW3.4 Q"),
              StartsWith("No: at most 1 of 4 GPUs compute at once, 1.00 on average, and each is busy "
                         "25.0 % of the step. It gets slower, 48.00 ms on 4 GPUs, 24.00 ms on 2"));
+  const ExerciseMachine machine;
+  machine.measure("--strategy mp --gpus 2 --batch 64", 45);
+  const Tables measured = machine.tables("more_gpus", R"("strategy": "mp", "batch": 64)", R"({"gpus": [2, 4]})");
+  CHECK_THAT(answer(measured, "HW3.4 E"), StartsWith("2 GPUs 45.00 ms"));
+  CHECK_THAT(answer(measured, "HW3.4 E"), ContainsSubstring("(measured) and 4 GPUs 96.00 ms"));
+  CHECK_THAT(answer(measured, "HW3.4 Q"), ContainsSubstring("40.00 ms on 2"));
+  CHECK_THAT(answer(measured, "HW3.4 Q"), EndsWith("(all predicted; measured: 45.00 ms on 2 GPUs)."));
   CHECK(answer(on_gpus("more_gpus", "[2]"), "HW3.4 Q") == "The rows of this table do not say it.");
 }
 
