@@ -61,11 +61,20 @@ std::optional<std::size_t> tellable_least_memory(const Sweep& sweep) {
   return bytes < (1 - kTellableMemory) * static_cast<double>(other) ? least : std::nullopt;
 }
 
+/// With synthetic costs a micro-batch takes the same time however many there are: rows with more of them do more work
+/// in a step, and neither their step times nor their samples a second compare.
+bool has_unlike_work(const Sweep& sweep) {
+  const bool vary = std::find(sweep.varying.begin(), sweep.varying.end(), "microbatches") != sweep.varying.end();
+  return vary && std::any_of(sweep.rows.begin(), sweep.rows.end(),
+                             [](const SweepRow& row) { return find_setting(row.settings, "tf") != nullptr; });
+}
+
 std::string mark_of(const Sweep& sweep, const Winners& winners, std::size_t r) {
   const SweepRow& row = sweep.rows[r];
   if (!row.result) return row.exit_code == kExitInput ? "refused" : "cannot run";
   if (!sweep.can_win(row)) return "above " + binary_bytes(*sweep.memory_limit_bytes);
   // Steps of different samples: the winner may have the longest one.
+  if (has_unlike_work(sweep)) return r == winners.least_memory ? "least memory" : "";
   const std::string first = sweep.same_samples() ? "fastest" : "most samples/s";
   if (r == winners.fastest) return r == winners.least_memory ? first + ", least memory" : first;
   return r == winners.least_memory ? "least memory" : "";
@@ -293,6 +302,10 @@ std::string winners_text(const Sweep& sweep) {
   const auto fastest = sweep.fastest(), smallest = sweep.least_memory();
   if (!fastest) return "";
   const SweepRow& winner = sweep.rows[*fastest];
+  if (has_unlike_work(sweep)) {
+    return "No row is the fastest: --tf is the time of one micro-batch, however many there are, so that rows with more "
+           "micro-batches do more work in a step.";
+  }
   if (!sweep.same_samples()) {
     return "Most samples/s: " + label(sweep, winner) + ", " + fixed(winner.result->throughput_samples_per_s, 0) +
            " samples/s; least memory: " + label(sweep, sweep.rows[*smallest]) + ", " +
