@@ -120,8 +120,8 @@ std::string accumulation_loss_text(const Series& series) {
     const ScenarioRow* other = trained_row(series, false, accum);
     if (accum == 1 || !plain || !other) continue;
     return " Accumulation makes the effective batch " + std::to_string(accum) +
-           " times as large; these runs feed the same batch in each accumulation step, so the mean gradient is that of "
-           "one step but for rounding, and fp32 with " +
+           " times as large; these runs feed the same batch in each accumulation step, so the mean gradient is the "
+           "same but for rounding, and fp32 with " +
            std::to_string(accum) + " against fp32 with 1 differs by " +
            apart_text(training_of(*plain), training_of(*other)) +
            (is_taken_apart(training_of(*plain), training_of(*other))
