@@ -15,7 +15,8 @@
 //                  (RunResult::bound_ms)
 //
 // The order of the tasks stays what it is. Tasks in no time are not issued either: the host's time for them goes too. A
-// cost that is not there, such as imbalance of equal stages, is left out. Gains do not add up: behind one cost there may be another that then counts.
+// cost that is not there, such as imbalance of equal stages, is left out. Gains do not add up: behind one cost there
+// may be another that then counts.
 #pragma once
 
 #include <vector>

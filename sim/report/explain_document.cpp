@@ -234,8 +234,8 @@ std::string sentence_about_tasks(const RunResult& run) {
   return run.measured ? "The step is the one whose tasks were recorded. Waits for the host between the kernels of a "
                         "task, and contention with collectives, cannot be told from the task itself."
                       : "A prediction that is read from a file does not say what its tasks take alone: waits for the "
-                        "host between the kernels of a task, and contention with collectives, are part of the task, "
-                        "other than where pdl-sim --explain predicts it.";
+                        "host between the kernels of a task, and contention with collectives, are part of the task. "
+                        "pdl-sim --explain with the same settings tells them apart.";
 }
 
 }  // namespace

@@ -17,9 +17,9 @@
 // A gap belongs to what the next compute task waited for, followed back through the tasks that it waited for
 // (waiting_for.hpp) until the gap began: a running transfer or collective is exposed communication; a host that slept
 // (--delay-ms, --straggler) is sleep; what nobody was at is the host, which had not issued yet; and another GPU's
-// compute task is waiting for other GPUs. Of this waiting, as much as hosts slept further back on the same chain, beyond
-// what else the task after the sleep waited for and what this GPU has of the sleep already, is sleep too; then, as much
-// as the GPU has less work than the GPU that has most is imbalance; the rest is fill and drain:
+// compute task is waiting for other GPUs. Of this waiting, as much as hosts slept further back on the same chain,
+// beyond what else the task after the sleep waited for and what this GPU has of the sleep already, is sleep too; then,
+// as much as the GPU has less work than the GPU that has most is imbalance; the rest is fill and drain:
 //
 //   GPU 0  F0 B0 B0 .. .. a0      DDP, the host of GPU 1 sleeps 2 ms: GPU 0 waits 2 ms in the all-reduce a0 for B0 of
 //   GPU 1  zz zz F0 B0 B0 a0      GPU 1, which the sleep has held up
