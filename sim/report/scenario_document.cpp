@@ -154,7 +154,7 @@ void add_cells(const ScenarioColumn& column, CellPlace cell, bool with_measured,
 
 using Columns = std::vector<const ScenarioColumn*>;
 
-constexpr const char* kMixedColumns = "in columns of both kinds a number with p is predicted, one without measured";
+constexpr const char* kMixedColumns = "where a column has measured and predicted numbers, p marks the predicted ones";
 
 /// A row a configuration, or with columns of GPUs a row a GPU of each. `rows`: which.
 Table table_of(const ScenarioTable& scenario, const ShownRows& rows, const Columns& columns, const std::string& name) {

@@ -64,7 +64,7 @@ TEST_CASE("a number is of the measured run where the row has one, else of the pr
   CHECK(table.rows[2][3].text == "-");
   CHECK(table.rows[2][5].text == "0.86 p");  // 12 / 14, predicted
   CHECK(table.rows[2][5].number == Approx(12.0 / 14));
-  CHECK_THAT(table.columns[0].meaning, ContainsSubstring("with p is predicted"));
+  CHECK_THAT(table.columns[0].meaning, ContainsSubstring("p marks the predicted ones"));
   // Where nothing was measured all is predicted, and nothing is marked.
   const Table predicted =
       table_of(scenario_document({scaling(ExerciseMachine(), R"("gpus", "step_time_ms", "speedup")")}), 0);
