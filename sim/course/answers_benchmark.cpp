@@ -60,7 +60,8 @@ double mean_of(std::vector<double> values, const std::vector<double>& more) {
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
 
-/// "the losses of all 40 steps, warm-up and recorded ones included, are equal to the last digit", "the first loss is 1.000129 instead of 1.001367".
+/// "the losses of all 40 steps, warm-up and recorded ones included, are equal to the last digit", "the first loss is
+/// 1.000129 instead of 1.001367".
 std::string losses_against(const std::vector<double>& losses, const std::vector<double>& other) {
   const bool equal = losses == other;
   if (equal)

@@ -116,8 +116,8 @@ std::int64_t activations_of(const ScenarioRow& row) {
   return most;
 }
 
-/// At a fixed batch: "320.00 MiB with 2, 4 and 8 micro-batches, and 1F1B min(P, M) of M parts, 320.00, 320.00 and 160.00
-/// MiB"
+/// At a fixed batch: "320.00 MiB with 2, 4 and 8 micro-batches, and 1F1B min(P, M) of M parts, 320.00, 320.00 and
+/// 160.00 MiB"
 std::string activations_text(const Rows& rows) {
   std::vector<std::string> counts, all, parts;
   for (const ScenarioRow* row : rows) {

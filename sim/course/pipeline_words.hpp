@@ -47,8 +47,8 @@ inline constexpr double kNoDifference = 0.02;
 bool is_same(double value, double other);
 /// "no difference here", and that the steps are host-bound where the predictions of the rows say so.
 std::string no_difference_text(const Rows& rows);
-/// "is 2.16 times as fast as", "takes 1.63 times as long as", "takes as long as" (within kNoDifference): between the one
-/// and the other.
+/// "is 2.16 times as fast as", "takes 1.63 times as long as", "takes as long as" (within kNoDifference): between the
+/// one and the other.
 std::string against(double time_ms, double than_ms);
 /// "the recorded step of 116.39 ms": the one of the timeline, which the median step is not; predicted: "84.00 ms".
 std::string timeline_step_text(const EvaluatedRun& run);
@@ -70,8 +70,8 @@ std::optional<FirstOverlap> first_overlap(const EvaluatedRun& run);
 /// Until the first backward of the step begins.
 std::int64_t first_backward_ns(const EvaluatedRun& run);
 
-/// "The losses are equal in every step (8 layers of ...): in the first step 0.9998776, in the last 0.9991." Of rows with
-/// as many micro-batches.
+/// "The losses are equal in every step (8 layers of ...): in the first step 0.9998776, in the last 0.9991." Of rows
+/// with as many micro-batches.
 std::string losses_text(const Series& series, const Rows& rows);
 
 }  // namespace pdl

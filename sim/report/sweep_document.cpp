@@ -48,7 +48,8 @@ struct Winners {
 
 constexpr double kTellableMemory = 0.01;
 
-/// The row with least memory, unless that is hardly less than the fastest row needs, or than any where it is the fastest.
+/// The row with least memory, unless that is hardly less than the fastest row needs, or than any where it is the
+/// fastest.
 std::optional<std::size_t> tellable_least_memory(const Sweep& sweep) {
   const auto fastest = sweep.fastest(), least = sweep.least_memory();
   if (!fastest || !least) return std::nullopt;

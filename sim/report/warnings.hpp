@@ -5,7 +5,8 @@
 //   warnings.add("3", other.warnings, other.warning_shares);
 //   warnings.add_to(document);
 //
-//   warning (rows 1, 3): extrapolated: dim 16384 beyond 1024..8192 measured; 0.9 to 1.7 % of the step's work rests on it
+//   warning (rows 1, 3): extrapolated: dim 16384 beyond 1024..8192 measured; 0.9 to 1.7 % of the step's work rests on
+//   it
 //
 // Those that say nothing of a share come first, then those on which most rests. What less than kMinorShare of every run
 // rests on is minor: a terminal leaves it out (sim/report/document.hpp).

@@ -272,7 +272,7 @@ TEST_CASE("rows of several machines: a table each, the first with all rows, none
   CHECK(drawn(tables) == Lines{"zz-b: 1=9 2=9 3=9 4=9 5"});
   const RunResult& first = tables.front().rows.front().predicted.result;
   CHECK(first.environment["profile"]["chosen_as"] ==
-        "the measured runs are those of another host with the same cards (zz-b/runs_on_host_1), which has measured "
+        "the measured runs are those of another host with the same GPUs (zz-b/runs_on_host_1), which has measured "
         "most rows, 4 of 5");
   CHECK(first.warnings.back() == "measured on Other GPU, predicted from Tiny GPU");
 }
