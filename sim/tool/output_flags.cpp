@@ -16,7 +16,7 @@ namespace {
 std::string place_of_output(const std::string& path) {
   if (path == "-" || path == "/dev/stdout") return "-";
   std::error_code unknown;
-  const auto place = std::filesystem::weakly_canonical(path, unknown);
+  const auto place = std::filesystem::weakly_canonical(std::filesystem::absolute(path), unknown);
   return unknown ? path : place.string();
 }
 
