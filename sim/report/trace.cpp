@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "sim/io/output_file.hpp"
+#include "sim/report/run_document.hpp"
 #include "sim/run/memory_over_time.hpp"
 #include "sim/run/metrics.hpp"
 #include "sim/run/plan_of_run.hpp"
