@@ -1,4 +1,5 @@
 // What tells measured runs of the same work apart.
+#include "sim/io/words.hpp"
 #include "sim/spec/settings/rows.hpp"
 
 namespace pdl::setting_rows {
