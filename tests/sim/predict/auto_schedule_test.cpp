@@ -94,7 +94,7 @@ TEST_CASE("auto keeps to the memory limit, or says that nothing does") {
   CHECK(most(limited) < most(free));
   CHECK(limited.step_time.median_ms >= free.step_time.median_ms);
   CHECK_THROWS_WITH(predict(spec(words), nullptr, {.memory_limit_bytes = 1000}),
-                    ContainsSubstring("out of memory: no order"));
+                    ContainsSubstring("out of memory: no schedule"));
 }
 
 TEST_CASE("auto finds the same order every time, and its CSV is that order") {

@@ -83,7 +83,8 @@ TEST_CASE("every word there is, given differently from its default, is among the
       R"({"layers": [{"kind": "linear_relu", "in": 12, "out": 20}, {"kind": "linear_relu", "in": 20, "out": 6}]})");
   std::set<std::string> given;
   for (const std::string& flags : std::vector<std::string>{
-           "--model " + model + " --batch 96 --optimizer adam --dtype tf32 --accum 3 --seed 7 --repeat 2",
+           "--model " + model +
+               " --batch 96 --optimizer adam --dtype tf32 --accum 3 --seed 7 --repeat 2 --learning-rate 0.5",
            "--gpus 4 --pp 2 --dp 2 --depth 12 --dim 64 --batch 96 --microbatches 4 --schedule interleaved --chunks 3 "
            "--recompute 1 "
            "--overlap-steps 1 --transport nccl --workers process --no-sync 1 --accum 2",
