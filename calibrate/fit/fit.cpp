@@ -7,8 +7,10 @@
 #include <tuple>
 
 #include "calibrate/fit/check_samples.hpp"
+#include "calibrate/fit/layer_errors.hpp"
 #include "calibrate/fit/line_fit.hpp"
 #include "calibrate/fit/nccl_tests.hpp"
+#include "calibrate/fit/product_fit.hpp"
 #include "calibrate/fit/robust_curve.hpp"
 #include "calibrate/fit/statistics.hpp"
 #include "calibrate/fit/suspicion.hpp"
@@ -221,6 +223,11 @@ CostProfile fit_profile(const Samples& samples, const std::string& place, const 
     throw InputError(place, "samples of host and memory only", "at least one of a layer, loss, optimizer or transfer");
   }
   refuse_faster_than_card(profile, place);
+  if (!samples.products.empty()) {
+    profile.products =
+        fit_products(samples.products, profile.host_description.multiprocessors, profile.host_description.card);
+    profile.layer_errors = layer_errors(profile);
+  }
   profile.warnings = suspicions(profile);
   tallies.tell(profile);
   for (std::string& doubt : nccl_tests_doubts(environment)) profile.warnings.push_back(std::move(doubt));

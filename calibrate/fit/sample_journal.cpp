@@ -109,6 +109,7 @@ void SampleJournal::read(const std::string& text, const json& environment, const
     begin = end + 1;
   }
   of_part_.clear();
+  products_of_part_ = {};
   for (const auto& [part, seconds] : seconds_) seconds_before_ += seconds;
 }
 
@@ -119,10 +120,11 @@ void SampleJournal::read_line(const json& line, std::size_t number) {
     of_part_.push_back(sample_from_json(place.at("sample")));
     return;
   }
-  seconds_[part] = place.at("seconds").number(0, 1e9);
-  samples_.environment["probe_seconds"][part] = seconds_[part];
-  for (Sample& sample : of_part_) samples_.samples.push_back(std::move(sample));
-  of_part_.clear();
+  if (place.has("products")) {
+    append(products_of_part_, product_samples_from_json(place.at("products")));
+    return;
+  }
+  complete(part, place.at("seconds").number(0, 1e9));
 }
 
 void SampleJournal::add(const std::string& part, const Sample& sample) {
@@ -131,13 +133,24 @@ void SampleJournal::add(const std::string& part, const Sample& sample) {
   write({{"part", part}, {"sample", to_json(sample)}});
 }
 
+void SampleJournal::add(const std::string& part, const ProductSamples& products) {
+  append(products_of_part_, products);
+  write({{"part", part}, {"products", to_json(products)}});
+}
+
 void SampleJournal::finish(const std::string& part, double seconds) {
-  const json line = {{"part", part}, {"seconds", std::round(seconds * 10) / 10}};
-  write(line);
+  const double tenths = std::round(seconds * 10) / 10;
+  write({{"part", part}, {"seconds", tenths}});
+  complete(part, tenths);
+}
+
+void SampleJournal::complete(const std::string& part, double seconds) {
   seconds_[part] = seconds;
-  samples_.environment["probe_seconds"][part] = line.at("seconds");
+  samples_.environment["probe_seconds"][part] = seconds;
   for (Sample& sample : of_part_) samples_.samples.push_back(std::move(sample));
   of_part_.clear();
+  if (!products_of_part_.empty()) append(samples_.products, products_of_part_);
+  products_of_part_ = {};
 }
 
 /// In one call of write(): a process that is killed leaves whole lines, or one that is cut off at the end.

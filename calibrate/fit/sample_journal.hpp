@@ -3,6 +3,7 @@
 //
 //   {"format": "pdl-calibration-1", "environment": {"card": ...}, "settings": {"gpus": 2, ...}}
 //   {"part": "host", "sample": {"probe": "host", ...}}
+//   {"part": "products fp32", "products": {...}}
 //   {"part": "host", "seconds": 2.3}                          part "host" is complete
 //
 //   SampleJournal journal("samples.json.partial", environment, settings, SampleJournal::Start::resume);
@@ -43,6 +44,7 @@ class SampleJournal {
 
   /// Throws InputError where the file takes no more.
   void add(const std::string& part, const Sample& sample);
+  void add(const std::string& part, const ProductSamples& products);
   void finish(const std::string& part, double seconds);
 
   /// Of all complete parts; environment: that of the beginning, with probe_seconds by part and, after a resumption, its
@@ -58,6 +60,7 @@ class SampleJournal {
  private:
   void read(const std::string& text, const nlohmann::json& environment, const nlohmann::json& settings);
   void read_line(const nlohmann::json& line, std::size_t number);
+  void complete(const std::string& part, double seconds);
   void write(const nlohmann::json& line);
 
   std::string path_, note_;
@@ -65,6 +68,7 @@ class SampleJournal {
   std::size_t complete_bytes_ = 0;  // of the file that was read: up to the end of its last complete part
   Samples samples_;
   std::vector<Sample> of_part_;  // of the part under way
+  ProductSamples products_of_part_;
   std::map<std::string, double> seconds_;
   double seconds_before_ = 0;
 };

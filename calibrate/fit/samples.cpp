@@ -117,7 +117,7 @@ void check_format(const JsonPlace& format) {
 }  // namespace
 
 Samples samples_from_json(const nlohmann::json& document, const std::string& place) {
-  static const Words known = {"format", "environment", "samples"};
+  static const Words known = {"format", "environment", "samples", "products"};
   const JsonPlace root(document, place);
   check_format(root.at("format"));
   root.object_of(known);
@@ -128,6 +128,7 @@ Samples samples_from_json(const nlohmann::json& document, const std::string& pla
   const JsonPlace list = root.at("samples");
   list.array();
   for (std::size_t i = 0; i < list.size(); ++i) samples.samples.push_back(sample_from_json(list.at(i)));
+  if (root.has("products")) samples.products = product_samples_from_json(root.at("products"));
   check_samples(samples, place);
   return samples;
 }
@@ -142,6 +143,7 @@ ordered_json to_json(const Samples& samples) {
   json["environment"] = samples.environment;
   json["samples"] = ordered_json::array();
   for (const Sample& sample : samples.samples) json["samples"].push_back(to_json(sample));
+  if (!samples.products.empty()) json["products"] = to_json(samples.products);
   return json;
 }
 

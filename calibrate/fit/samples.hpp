@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "calibrate/fit/product_samples.hpp"
 #include "sim/cost/measured_key.hpp"
 
 namespace pdl {
@@ -50,6 +51,7 @@ struct Sample {
 struct Samples {
   nlohmann::json environment = nlohmann::json::object();
   std::vector<Sample> samples;
+  ProductSamples products;  // matrix products of many sizes; often empty
 };
 
 /// Throws InputError naming file, place and what is wrong: not JSON, cut off, larger than a file of samples can be,

@@ -18,6 +18,7 @@
 #include "calibrate/probe/overlap_probe.hpp"
 #include "calibrate/probe/pace.hpp"
 #include "calibrate/probe/pause_probe.hpp"
+#include "calibrate/probe/product_probe.hpp"
 #include "calibrate/probe/transfer_probe.hpp"
 #include "runtime/comm/process_group.hpp"
 #include "runtime/comm/waiting.hpp"
@@ -120,6 +121,7 @@ std::vector<ProbePart> parts_of(const ProbeOptions& options, const RuntimeOption
   add("collectives", gpus - 1, probe_collectives);
   for (ProbePart& part : compute_parts(options, runtime, pace)) parts.push_back(std::move(part));
   add("overlap", 3.5, probe_overlap);
+  for (ProbePart& part : product_parts(options, runtime)) parts.push_back(std::move(part));
   return parts;
 }
 
@@ -154,10 +156,14 @@ void run_part(const ProbePart& part, SampleJournal& journal, const Progress& pro
   const Waiting waiting("probe " + part.name);
   const std::int64_t begin_ns = steady_now_ns();
   progress(0, part.name);
-  const auto collect = [&](Sample sample) {
-    Waiting::renew();
-    journal.add(part.name, sample);
-  };
+  const Collect collect{[&](Sample sample) {
+                          Waiting::renew();
+                          journal.add(part.name, sample);
+                        },
+                        [&](const ProductSamples& products) {
+                          Waiting::renew();
+                          journal.add(part.name, products);
+                        }};
   part.run(collect, [&](double fraction, const std::string& what) {
     Waiting::renew();
     progress(fraction, what);

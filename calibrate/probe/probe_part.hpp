@@ -5,12 +5,19 @@
 
 #include <functional>
 #include <string>
+#include <utility>
 
 #include "calibrate/fit/samples.hpp"
 
 namespace pdl {
 
-using Collect = std::function<void(Sample)>;
+/// Takes what was measured.
+struct Collect {
+  std::function<void(Sample)> sample;
+  std::function<void(const ProductSamples&)> products;
+  void operator()(Sample measured) const { sample(std::move(measured)); }
+  void operator()(const ProductSamples& measured) const { products(measured); }
+};
 
 /// The fraction of the part that is done, 0 to 1, and what is measured now.
 using Progress = std::function<void(double fraction, const std::string& what)>;

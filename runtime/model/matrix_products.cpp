@@ -148,6 +148,7 @@ struct MatrixProducts::Ways {
   };
   at::Tensor workspace;
   std::map<Key, std::unique_ptr<Way>> of_key;  // null: LibTorch's call
+  std::vector<std::unique_ptr<Way>> asked;     // of the product that was asked for last
 
   std::optional<cublasLtMatmulAlgo_t> choose(const MatrixProduct& p, const Key& key) {
     const cublasLtHandle_t handle = at::cuda::getCurrentCUDABlasLtHandle();
@@ -193,6 +194,25 @@ void MatrixProducts::run(const MatrixProduct& p) {
         "cublasLtMatmul");
 }
 
+std::size_t MatrixProducts::ways(const MatrixProduct& p) {
+  if (!ways_) return 1;
+  const Key key = key_of(p);
+  ways_->asked.clear();
+  for (const cublasLtMatmulAlgo_t& algorithm : LtProduct(key).proposals(at::cuda::getCurrentCUDABlasLtHandle()))
+    ways_->asked.push_back(std::make_unique<Ways::Way>(key, algorithm));
+  return 1 + ways_->asked.size();
+}
+
+bool MatrixProducts::run_way(const MatrixProduct& p, std::size_t way) {
+  if (way == 0) {
+    run_by_libtorch(p);
+    return true;
+  }
+  Ways::Way& asked = *ways_->asked[way - 1];
+  return asked.product.run(at::cuda::getCurrentCUDABlasLtHandle(), p, asked.algorithm,
+                           ways_->workspace.mutable_data_ptr()) == CUBLAS_STATUS_SUCCESS;
+}
+
 #else
 
 struct MatrixProducts::Ways {};
@@ -201,6 +221,13 @@ MatrixProducts::~MatrixProducts() = default;
 void MatrixProducts::tune(const MatrixProduct&) {}
 void MatrixProducts::run(const MatrixProduct& product) {
   run_by_libtorch(product);
+}
+std::size_t MatrixProducts::ways(const MatrixProduct&) {
+  return 1;
+}
+bool MatrixProducts::run_way(const MatrixProduct& product, std::size_t) {
+  run_by_libtorch(product);
+  return true;
 }
 
 #endif

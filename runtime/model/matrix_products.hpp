@@ -41,6 +41,11 @@ class MatrixProducts {
   /// On the current stream. A shape that was not tuned is run by LibTorch's call.
   void run(const MatrixProduct& product);
 
+  /// For probes: how many ways there are, LibTorch's call first, and one of them. `ways` asks cuBLASLt, each time anew;
+  /// run_way is for the product that was asked for last. A way that this product cannot be run by is skipped: false.
+  std::size_t ways(const MatrixProduct& product);
+  bool run_way(const MatrixProduct& product, std::size_t way);
+
  private:
   struct Ways;
   std::unique_ptr<Ways> ways_;  // null: LibTorch's call is the only one

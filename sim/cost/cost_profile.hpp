@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -17,6 +18,7 @@
 #include "sim/cost/curve.hpp"
 #include "sim/cost/environment.hpp"
 #include "sim/cost/measured_key.hpp"
+#include "sim/cost/product_model.hpp"
 #include "sim/spec/run_spec.hpp"
 
 namespace pdl {
@@ -40,6 +42,15 @@ struct MemoryConstant {
   std::int64_t count = 0;
 };
 
+/// How far off a layer's operation may be where it was not measured: 90 % of sizes that were held back lie within.
+struct LayerError {
+  std::string implementation;
+  std::string operation;
+  Dtype dtype = Dtype::fp32;
+  double half_width = 0;    // relative
+  std::int64_t probes = 0;  // sizes that were held back
+};
+
 struct CostProfile {
   std::string name;
   nlohmann::json environment = nlohmann::json::object();  // as in the samples
@@ -47,6 +58,8 @@ struct CostProfile {
   std::vector<MeasuredCurve> curves;                      // ascending keys, each once
   std::vector<HostTime> host;                             // ascending keys, each once
   std::vector<MemoryConstant> memory;                     // ascending keys, each once
+  std::optional<ProductModel> products;                   // of sizes that were not measured
+  std::vector<LayerError> layer_errors;                   // of the same; empty: not known
   std::vector<std::string> warnings;                      // doubts of the fit: part of every prediction
   std::vector<std::string> notes;                         // facts of the fit: wide spread, single values
   /// Not in the file: why this one, where the user named none: "the largest host in data/". Part of every prediction.

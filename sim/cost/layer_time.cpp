@@ -28,6 +28,10 @@ std::string width_text(const MeasuredKey& layer) {
   return of_input + "x" + std::to_string(output_numbers(layer.layer));
 }
 
+std::array<double, 3> log_sizes(const MeasuredKey& layer, std::int64_t rows) {
+  return {std::log(static_cast<double>(rows)), std::log(in(layer)), std::log(out(layer))};
+}
+
 bool is_row_wise(const MeasuredKey& layer) {
   return layer.layer.kind->scaling == LayerScaling::row_wise;
 }
@@ -135,6 +139,35 @@ std::string other_implementation(const std::string& implementation) {
   return implementation == "pipeline" ? "autograd" : "pipeline";
 }
 
+/// Kernels of the nearest measured size, its products those that the model has for this one.
+std::vector<Kernel> adapted_kernels(const std::vector<Kernel>& nearest, const ModelledOperation& modelled,
+                                    double nearest_beside_ns) {
+  std::vector<Kernel> kernels;
+  std::size_t products = 0;
+  for (const Kernel& kernel : nearest) {
+    Kernel adapted = kernel;
+    if (is_product_kernel(kernel.name) && products < modelled.products.size()) {
+      adapted = modelled.products[products++];
+    } else if (nearest_beside_ns > 0) {
+      adapted.time_ns *= modelled.beside_ns / nearest_beside_ns;
+    }
+    kernels.push_back(adapted);
+  }
+  return products == modelled.products.size() ? kernels : nearest;
+}
+
+/// What a median of these measurements may be off by.
+double spread_of(const CurvePoint& point) {
+  constexpr double kLeast = 0.003;
+  return std::max(kLeast, (point.p75_ns - point.p25_ns) / point.time_ns);
+}
+
+const CurvePoint* measured_point(const MeasuredCurve& shape, std::int64_t rows) {
+  const auto& points = shape.curve.points;
+  const auto found = std::find_if(points.begin(), points.end(), [&](const CurvePoint& p) { return p.size == rows; });
+  return found == points.end() ? nullptr : &*found;
+}
+
 }  // namespace
 
 double layer_flops(const MeasuredKey& layer) {
@@ -174,6 +207,8 @@ LayerTimes::LayerTimes(const CostProfile& profile, Dtype dtype, Notices& notices
                      known.empty() ? "a profile with layers: profile " + profile.name + " has none"
                                    : "what profile " + profile.name + " has layers of: " + list_words(known));
   }
+  const auto best = best_bytes_per_ns_.find(linear_relu(1, 1).kind);
+  if (profile.products && best != best_bytes_per_ns_.end()) model_.emplace(*profile.products, best->second);
 }
 
 const LayerTimes::Family* LayerTimes::family(MeasuredKey layer) {
@@ -192,6 +227,18 @@ const LayerTimes::Family* LayerTimes::family(MeasuredKey layer) {
     return std::pair(width(a->key), a->key) < std::pair(width(b->key), b->key);
   });
   if (is_row_wise(layer)) family.by_numbers = merged(family.shapes);
+  if (!is_row_wise(layer) && model_) {
+    for (const MeasuredCurve* shape : family.shapes) {
+      for (const CurvePoint& point : shape->curve.points) {
+        MeasuredKey size = shape->key;
+        size.size = point.size;
+        const std::optional<ModelledOperation> modelled = model_->at(size);
+        if (!modelled) continue;
+        family.shares.push_back({log_sizes(size, point.size), std::log(point.time_ns / modelled->ns),
+                                 modelled->beside_ns, &point, shape});
+      }
+    }
+  }
   return family.shapes.empty() ? nullptr : &family;
 }
 
@@ -265,8 +312,73 @@ OperationTime LayerTimes::by_numbers(const Family& family, const MeasuredKey& la
   return {roofline_ns(family, wanted, measured, nearest.time_ns), time.issue_ns, time.kernels};
 }
 
+/// Of sizes that were held back when the profile was fitted; where that is not known, and where the library was not
+/// asked for such sizes, what a straight line between widths is off by (docs/accuracy.md).
+double LayerTimes::half_width(const MeasuredKey& layer, bool covered) const {
+  constexpr double kOfALine = 0.15;
+  for (const LayerError& error : profile_.layer_errors) {
+    if (error.implementation == layer.implementation && error.operation == layer.operation && error.dtype == layer.dtype)
+      return covered ? error.half_width : std::max(kOfALine, 2 * error.half_width);
+  }
+  return kOfALine;
+}
+
+std::optional<OperationTime> LayerTimes::by_model(const Family& family, const MeasuredKey& layer) {
+  constexpr double kNear2 = 0.01;
+  if (family.shares.empty()) return std::nullopt;
+  const std::optional<ModelledOperation> modelled = model_->at(layer);
+  if (!modelled) return std::nullopt;
+  const std::array<double, 3> log_size = log_sizes(layer, layer.size);
+  double weights = 0, weighted = 0, least = INFINITY;
+  const MeasuredShare* nearest = nullptr;
+  for (const MeasuredShare& share : family.shares) {
+    double distance2 = 0;
+    for (std::size_t i = 0; i < log_size.size(); ++i) {
+      const double away = log_size[i] - share.log_size[i];
+      distance2 += away * away;
+    }
+    const double weight = 1 / ((distance2 + kNear2) * (distance2 + kNear2));
+    weights += weight;
+    weighted += weight * share.log_share;
+    if (distance2 < least) {
+      least = distance2;
+      nearest = &share;
+    }
+  }
+  OperationTime time;
+  time.device_ns = modelled->ns * std::exp(weighted / weights);
+  time.issue_ns = read_issue_ns(nearest->curve->curve, layer.size, host_quantile_);
+  modelled_kernels_.push_back(adapted_kernels(nearest->point->kernels, *modelled, nearest->beside_ns));
+  time.kernels = &modelled_kernels_.back();
+  time.half_width = half_width(layer, modelled->covered);
+  time.probed = false;
+  return time;
+}
+
 OperationTime LayerTimes::of_family(const Family& family, const MeasuredKey& layer) {
-  if (is_row_wise(layer)) return by_numbers(family, layer);
+  OperationTime time;
+  const auto same = std::find_if(family.shapes.begin(), family.shapes.end(),
+                                 [&](const MeasuredCurve* shape) { return shape->key.layer == layer.layer; });
+  const CurvePoint* measured = same == family.shapes.end() ? nullptr : measured_point(**same, layer.size);
+  if (measured) {
+    time = {measured->time_ns, read_issue_ns((*same)->curve, layer.size, host_quantile_), &measured->kernels};
+    time.half_width = spread_of(*measured);
+  } else if (is_row_wise(layer)) {
+    time = by_numbers(family, layer);
+    time.half_width = half_width(layer, true);
+    time.probed = false;
+  } else if (const auto modelled = by_model(family, layer)) {
+    time = *modelled;
+  } else {
+    time = by_line(family, layer);
+    time.half_width = half_width(layer, false);
+    time.probed = false;
+  }
+  time.of = layer;
+  return time;
+}
+
+OperationTime LayerTimes::by_line(const Family& family, const MeasuredKey& layer) {
   const auto at_shape = [&](const MeasuredCurve& shape, double device_ns) {
     return OperationTime{device_ns, read_issue_ns(shape.curve, layer.size, host_quantile_),
                          &nearest_point(shape.curve, layer.size).kernels};

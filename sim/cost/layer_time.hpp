@@ -4,7 +4,13 @@
 //   times.at({.probe = Probe::layer, .implementation = "pipeline", .operation = "forward", .dtype = Dtype::fp32,
 //             .layer = linear_relu(5120, 5120), .size = 512})
 //
-// Measured shapes as they are; between them straight lines in log(rows) and log(sqrt(in * out)) against log(time), of
+// Measured shapes as they are. Others, of matrix products, by the model of their kernels where the profile has one
+// (sim/cost/layer_model.hpp): its time, times the share by which measured sizes near this one differ from it,
+//
+//   share = mean of log(measured / modelled) over measured sizes, each with the weight (distance^2 + 0.1^2)^-2,
+//           distance in the logarithms of rows, in and out
+//
+// Where it has none: straight lines in log(rows) and log(sqrt(in * out)) against log(time), of
 // kinds that are row-wise (LayerScaling) in log(rows * width); beyond them the roofline:
 //
 //   time = max(FLOPs at the rate of the nearest measured layer,
@@ -16,11 +22,15 @@
 // Units: nanoseconds.
 #pragma once
 
+#include <array>
+#include <deque>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "sim/cost/cost_profile.hpp"
+#include "sim/cost/layer_model.hpp"
 #include "sim/cost/notices.hpp"
 
 namespace pdl {
@@ -29,7 +39,10 @@ namespace pdl {
 struct OperationTime {
   double device_ns = 0;
   double issue_ns = 0;
-  const std::vector<Kernel>* kernels = nullptr;  // of the nearest measured point; owned by the profile
+  const std::vector<Kernel>* kernels = nullptr;  // owned by the profile or by LayerTimes
+  double half_width = 0;                         // relative: 90 % of truths lie so near to device_ns
+  bool probed = true;                            // measured at this very size
+  MeasuredKey of = {};                           // what it is the time of
 };
 
 /// What the layer's kind answers (sim/model/layer.hpp) for the operation, rows and data type of the key.
@@ -54,17 +67,30 @@ class LayerTimes {
   bool has(const MeasuredKey& layer) { return family(layer) != nullptr; }
 
  private:
+  /// A measured size of a family, and by how much it differs from its model.
+  struct MeasuredShare {
+    std::array<double, 3> log_size{};  // rows, in, out
+    double log_share = 0;
+    double beside_ns = 0;  // of the model
+    const CurvePoint* point = nullptr;
+    const MeasuredCurve* curve = nullptr;
+  };
+
   /// Curves that differ only in the shape of the layer, ascending sqrt(in * out).
   struct Family {
     std::vector<const MeasuredCurve*> shapes;
     double smallest_ns = 0;
-    Curve by_numbers;  // row-wise kinds: all shapes, over the numbers of the result
+    Curve by_numbers;                    // row-wise kinds: all shapes, over the numbers of the result
+    std::vector<MeasuredShare> shares;  // matrix products, where there is a model
   };
 
   std::vector<MeasuredKey> resolve(const MeasuredKey& layer);
   const Family* family(MeasuredKey layer);
   OperationTime by_numbers(const Family& family, const MeasuredKey& layer);
   OperationTime of_family(const Family& family, const MeasuredKey& layer);
+  OperationTime by_line(const Family& family, const MeasuredKey& layer);
+  std::optional<OperationTime> by_model(const Family& family, const MeasuredKey& layer);
+  double half_width(const MeasuredKey& layer, bool covered) const;
   double at_rows(const Family& family, const MeasuredCurve& shape, std::int64_t rows);
   double roofline_ns(const Family& family, const MeasuredKey& layer, const MeasuredKey& measured,
                      double measured_ns) const;
@@ -73,7 +99,9 @@ class LayerTimes {
   Notices& notices_;
   double host_quantile_;
   std::map<const LayerKind*, double> best_bytes_per_ns_;  // at which memory was seen to deliver, in layers of a kind
+  std::optional<LayerModel> model_;
   std::map<MeasuredKey, Family> families_;
+  std::deque<std::vector<Kernel>> modelled_kernels_;
   struct Known {
     std::vector<OperationTime> times;
     std::vector<std::size_t> said;  // notices that the times rest on

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <optional>
 #include <set>
 #include <stdexcept>
@@ -22,6 +23,10 @@ namespace pdl {
 namespace {
 
 constexpr std::size_t kFitWarningsShown = 5;
+
+/// Of what is a curve over one size (loss, optimizer, copies, transfers, collectives): how far the fit lies from single
+/// measurements, and these from another hour's.
+constexpr double kCurveHalfWidth = 0.03;
 
 std::string name_of(Implementation implementation) {
   return implementation == Implementation::pipeline ? "pipeline" : "autograd";
@@ -60,7 +65,9 @@ class Pricer {
     PricedWork priced;
     for (const Work& work : plan_.graph.works) {
       notices_.begin_work(priced.costs.size());
+      work_ = priced.costs.size();
       priced.costs.push_back(cost(work));
+      rest_of_work(work, priced.costs.back());
       if (shares_) priced.shared.kernels.push_back(std::move(kernels_));
     }
     notices_.end_works();
@@ -78,6 +85,7 @@ class Pricer {
     if (const std::string notice = hosts_notice(plan_, profile_); !notice.empty()) notices_.say(notice);
     say_missing_and_fit_warnings();
     give_warnings(priced);
+    for (auto& [key, error] : errors_) priced.errors.push_back(std::move(error));
     priced.step_overhead_ns = std::llround(calls_.step_overhead_ns);
     return priced;
   }
@@ -156,9 +164,46 @@ class Pricer {
               contention_.of_layer(layer_key(work, index), time.device_ns, plan_.parallel.mesh.dp));
         }
         kernels.add(time);
+        count_error(time);
       }
     }
     return of_kernels(kernels);
+  }
+
+  /// Whatever the gradients of a layer are added to, its times would be wrong together.
+  void count_error(const OperationTime& time) {
+    MeasuredKey key = time.of;
+    key.accumulate = false;
+    key.input_gradient = true;
+    key.layers = 0;
+    PriceError& error = errors_[key];
+    if (error.what.empty()) {
+      error.what = to_text(key.layer) + ", " + std::to_string(key.size) + " rows, " + key.operation + " " +
+                   dtype_word(key) + " (" + key.implementation + ")";
+    }
+    error.half_width = std::max(error.half_width, time.half_width);
+    error.probed = error.probed && time.probed;
+    add_time(error, time.device_ns);
+    of_layers_ns_ += time.device_ns;
+  }
+
+  void add_time(PriceError& error, double ns) const {
+    if (ns <= 0) return;
+    if (error.works_ns.empty() || error.works_ns.back().first != work_) error.works_ns.emplace_back(work_, 0.0);
+    error.works_ns.back().second += ns;
+  }
+
+  /// What is no layer: of one kind all together.
+  void rest_of_work(const Work& work, const TaskCost& cost) {
+    const double rest_ns = static_cast<double>(cost.device_ns) - of_layers_ns_;
+    of_layers_ns_ = 0;
+    if (work.kind == TaskKind::sleep || rest_ns < 1) return;
+    MeasuredKey key;
+    key.probe = is_communication(work.kind) ? Probe::transfer : Probe::optimizer;
+    PriceError& error = errors_[key];
+    error.what = is_communication(work.kind) ? "transfers and collectives" : "loss, optimizer and copies";
+    error.half_width = kCurveHalfWidth;
+    add_time(error, rest_ns);
   }
 
   /// A whole backward has its weight gradients on a second stream beside the input gradients (where that is faster);
@@ -185,6 +230,8 @@ class Pricer {
     };
     slope.device_ns = per_layer(slope.device_ns, one.device_ns);
     slope.issue_ns = per_layer(slope.issue_ns, one.issue_ns);
+    slope.half_width = std::max(slope.half_width, one.half_width);
+    slope.probed = slope.probed && one.probed;
     return slope;
   }
 
@@ -309,6 +356,9 @@ class Pricer {
   bool on_host_;                     // a CPU's
   MemoryContention contention_;      // where multiprocessors are shared
   std::vector<KernelCost> kernels_;  // of the work that was priced last
+  std::size_t work_ = 0;             // that is priced now
+  double of_layers_ns_ = 0;          // of it
+  std::map<MeasuredKey, PriceError> errors_;
 };
 
 }  // namespace

@@ -7,11 +7,8 @@
 // each layer's device time split over its kernels in proportion to their recorded durations, its issue time evenly.
 // The list is collapsed into four numbers (sim/cost/task_cost.hpp).
 //
-// A layer that was not measured:
-//   rows between measured ones   straight line in log(rows), log(time)
-//   width between measured ones  the same over sqrt(in * out), at the same rows
-//   beyond, in rows or width     roofline: the nearest measured layer's FLOP/s, but never faster than memory was seen
-//                                to deliver, nor than the smallest time measured; and a warning
+// A layer that was not measured: by the model of its kernels, where the profile has one; else between measured ones and
+// beyond them (sim/cost/layer_time.hpp). How far off that may be goes into the errors.
 // A kind of operation that was not measured is taken from the nearest one that was, with a warning; where there is
 // none, or the data type was not measured at all, the plan is refused.
 //
@@ -28,6 +25,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "sim/cost/cost_profile.hpp"
@@ -37,6 +35,14 @@
 #include "sim/spec/run_spec.hpp"
 
 namespace pdl {
+
+/// One source of error of the prices: times that would all be wrong together and by the same share.
+struct PriceError {
+  std::string what;      // "linear_relu 3584x3584, 1100 rows, backward fp32 (autograd)": for people
+  double half_width = 0;  // relative; 90 % of truths lie within
+  bool probed = true;    // a probe measured exactly this; false: it comes from the model of kernels, a line, a roofline
+  std::vector<std::pair<std::size_t, double>> works_ns{};  // index into TaskGraph::works, device time of it in that work
+};
 
 struct PricedWork {
   std::vector<TaskCost> costs;
@@ -51,6 +57,8 @@ struct PricedWork {
   /// Of the warnings that are about pieces of work: the share of the step's work that rests on it
   /// (sim/cost/notice_shares.hpp).
   std::map<std::string, double> warning_shares = {};
+  /// Empty: not known (synthetic costs).
+  std::vector<PriceError> errors = {};
 };
 
 /// Host times vary with the core that a process is on and what else that does.

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "sim/cost/cost_profile.hpp"
+#include "sim/cost/product_json.hpp"
 #include "sim/cost/time_unit.hpp"
 #include "sim/io/error.hpp"
 #include "sim/io/json_place.hpp"
@@ -295,6 +296,20 @@ std::vector<std::string> read_texts(const JsonPlace& list) {
   return texts;
 }
 
+std::vector<LayerError> read_layer_errors(const JsonPlace& list) {
+  std::vector<LayerError> errors;
+  list.array();
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    const JsonPlace place = list.at(i);
+    place.object_of(Words{"implementation", "operation", "dtype", "half_width_90", "probes"});
+    const std::optional<Dtype> dtype = find_dtype(place.at("dtype").text());
+    if (!dtype) place.at("dtype").refuse("a data type");
+    errors.push_back({place.at("implementation").text(), place.at("operation").text(), *dtype,
+                      place.at("half_width_90").number(0, 100), place.at("probes").whole(1, kLargestCount)});
+  }
+  return errors;
+}
+
 double read_units(const JsonPlace& units) {
   units.object_of(Words{"time", "size"});
   if (units.at("size").text() != "bytes") units.at("size").refuse("\"bytes\"");
@@ -325,6 +340,15 @@ ordered_json to_json(const CostProfile& profile) {
   for (const MeasuredCurve& curve : profile.curves) json[section(curve.key.probe)].push_back(curve_json(curve));
   for (const HostTime& host : profile.host) json[section(Probe::host)].push_back(host_json(host));
   for (const MemoryConstant& memory : profile.memory) json[section(Probe::memory)].push_back(memory_json(memory));
+  if (profile.products) json["products"] = to_json(*profile.products);
+  if (!profile.layer_errors.empty()) json["layer_errors"] = ordered_json::array();
+  for (const LayerError& error : profile.layer_errors) {
+    json["layer_errors"].push_back({{"implementation", error.implementation},
+                                    {"operation", error.operation},
+                                    {"dtype", to_string(error.dtype)},
+                                    {"half_width_90", error.half_width},
+                                    {"probes", error.probes}});
+  }
   json["warnings"] = profile.warnings;
   json["notes"] = profile.notes;
   return json;
@@ -332,7 +356,7 @@ ordered_json to_json(const CostProfile& profile) {
 
 CostProfile profile_from_json(const nlohmann::json& document, const std::string& place) {
   const JsonPlace root(document, place);
-  Words known = {"format", "name", "units", "environment", "warnings", "notes"};
+  Words known = {"format", "name", "units", "environment", "products", "layer_errors", "warnings", "notes"};
   known.insert(known.end(), kSections.begin(), kSections.end());
   check_format(root.at("format"));
   root.object_of(known);
@@ -352,6 +376,8 @@ CostProfile profile_from_json(const nlohmann::json& document, const std::string&
       if (probe == Probe::memory) profile.memory.push_back(reader.memory(entries.at(e)));
     }
   }
+  if (root.has("products")) profile.products = product_model_from_json(root.at("products"));
+  if (root.has("layer_errors")) profile.layer_errors = read_layer_errors(root.at("layer_errors"));
   if (profile.curves.empty()) throw InputError(place, "a profile without any curve", "at least one");
   sort_by_key(profile.curves, place);
   sort_by_key(profile.host, place);

@@ -1,0 +1,400 @@
+#include "calibrate/fit/product_fit.hpp"
+
+#include <Eigen/Dense>
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <numeric>
+#include <regex>
+#include <tuple>
+
+#include "calibrate/fit/statistics.hpp"
+
+namespace pdl {
+namespace {
+
+/// How near to what is expected a set of parameters stays: as if one product had been measured that much too exactly.
+constexpr double kPriorWeight = 0.15;
+constexpr int kRobustRounds = 4;
+constexpr double kLeastScale = 0.01;    // relative; residuals below twice the scale count in full
+constexpr double kWorstResidual = 0.3;  // in the choice between two readings of a name
+constexpr double kLeastGain = 0.97;     // by which another reading must be better
+constexpr double kReferenceTile = 128 * 128;
+constexpr std::size_t kWellKnown = 5;  // products of a kernel that says something about its family
+
+struct Timing {
+  const ProductTiming* measured = nullptr;
+  const SeenKernel* kernel = nullptr;
+  double us = 0;
+};
+
+/// Kernels of one design, data type and order of operands: their times are alike but for the tile.
+std::string family_of(const std::string& name) {
+  for (const char* word : {"nvjet_sm90_hsh", "nvjet_sm90_tst", "nvjet", "sm90_xmma", "sm80_xmma", "simt", "tensorop"}) {
+    if (name.find(word) == name.npos) continue;
+    const bool tf32 = name.find("tf32") != name.npos;
+    return std::string(word) + (tf32 ? " tf32" : "");
+  }
+  return "other";
+}
+
+bool contains(const std::string& text, const char* word) {
+  return text.find(word) != text.npos;
+}
+
+/// Without what makes no difference to its times: of nvjet kernels how deep they fetch ahead, and their clusters.
+std::string short_name(const std::string& name) {
+  static const std::regex nvjet(R"((nvjet_sm\d+_[a-z]+)_(\d+x\d+)_\d+x\d+_\dx\d_[hv]_(.*))");
+  std::smatch parts;
+  if (std::regex_match(name, parts, nvjet)) return parts.str(1) + "_" + parts.str(2) + "_" + parts.str(3);
+  static const std::regex cutlass(R"((cutlass_\d+_\w+?_align\d+))");
+  if (std::regex_search(name, parts, cutlass)) return parts.str(1);
+  static const std::regex execute(R"(_execute(_segment_k_(off|on))?.*)");
+  return std::regex_replace(name, execute, "$1");
+}
+
+std::pair<std::int64_t, std::int64_t> tile_in(const std::string& name) {
+  static const std::regex patterns[] = {std::regex(R"(tilesize(\d+)x(\d+)x\d+)"),
+                                        std::regex(R"(nvjet_sm\d+_[a-z]+_(\d+)x(\d+)_)"),
+                                        std::regex(R"(gemm_(\d+)x(\d+)_\d+x\d+)")};
+  std::smatch parts;
+  for (const std::regex& pattern : patterns) {
+    if (std::regex_search(name, parts, pattern)) return {std::stoll(parts.str(1)), std::stoll(parts.str(2))};
+  }
+  return {32, 32};
+}
+
+bool works_through_tiles(const std::string& name) {
+  return contains(name, "nvjet") || contains(name, "sm90_xmma");
+}
+
+double area(const KernelTiling& tiling) {
+  return static_cast<double>(tiling.tile_m * tiling.tile_n);
+}
+
+/// Kernels that share parameters.
+using GroupKey = std::tuple<std::string, std::int64_t, bool, bool>;  // short name, resident, splits, adds parts
+
+GroupKey group_of(const SeenKernel& kernel) {
+  return {short_name(kernel.name), kernel.resident, kernel.splits > 1, kernel.adds_parts};
+}
+
+struct Fitted {
+  KernelTerms parameters_us{};
+  bool turned = false;
+  double residual = 0;
+  std::size_t probes = 0;
+};
+
+/// What a kernel of a family is expected to take: of a launch, of memory, and of a step of depth for a tile of the
+/// reference area, which goes with a power of the area.
+struct Family {
+  double launch_us = 4;
+  double memory_us = 0.2;
+  double log_depth_us = 0;  // of the reference tile, a block, a thousand of depth
+  double power = 1;
+};
+
+KernelTerms expected(const Family& family, const KernelTiling& tiling) {
+  const double tiles = area(tiling) / kReferenceTile;
+  const double depth_us = std::exp(family.log_depth_us) * std::pow(tiles, family.power);
+  const auto resident = static_cast<double>(tiling.grid_limit > 0 ? 1 : tiling.resident);
+  return {family.launch_us,  family.memory_us, 0.3, depth_us, 1.2 * depth_us, 0.7 * depth_us, 0.3 * depth_us,
+          1.5 * tiles * resident};
+}
+
+KernelTerms terms_of(const Timing& timing, bool turned, std::int64_t multiprocessors) {
+  return kernel_terms(tiling_of(*timing.kernel, turned), timing.kernel->splits,
+                      product_shape(timing.measured->kind.operation, timing.measured->size),
+                      product_number_bytes(timing.measured->kind.dtype), multiprocessors);
+}
+
+double dot(const KernelTerms& a, const KernelTerms& b) {
+  return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
+}
+
+Fitted fit_group(const std::vector<Timing>& timings, const Family& family, bool turned, std::int64_t multiprocessors) {
+  std::vector<KernelTerms> relative;  // terms over the time: y is 1 for all
+  for (const Timing& timing : timings) {
+    KernelTerms terms = terms_of(timing, turned, multiprocessors);
+    for (double& term : terms) term /= timing.us;
+    relative.push_back(terms);
+  }
+  const KernelTerms prior = expected(family, tiling_of(*timings.front().kernel, turned));
+  KernelTerms weight{};
+  for (std::size_t t = 0; t < kKernelTerms; ++t) weight[t] = kPriorWeight / prior[t];
+  Fitted fitted;
+  fitted.turned = turned;
+  fitted.probes = timings.size();
+  std::vector<double> counts(timings.size(), 1.0), residuals(timings.size());
+  for (int round = 0; round < kRobustRounds; ++round) {
+    std::vector<KernelTerms> weighted = relative;
+    for (std::size_t i = 0; i < weighted.size(); ++i) {
+      for (double& term : weighted[i]) term *= counts[i];
+    }
+    fitted.parameters_us = least_squares_from(weighted, counts, prior, weight);
+    for (std::size_t i = 0; i < relative.size(); ++i)
+      residuals[i] = std::abs(dot(relative[i], fitted.parameters_us) - 1);
+    const double scale = std::max(kLeastScale, 1.5 * median(residuals));
+    for (std::size_t i = 0; i < counts.size(); ++i) counts[i] = std::sqrt(1 / std::max(1.0, residuals[i] / (2 * scale)));
+  }
+  for (const double residual : residuals)
+    fitted.residual += std::min(residual, kWorstResidual) / static_cast<double>(residuals.size());
+  return fitted;
+}
+
+class ProductFit {
+ public:
+  ProductFit(const ProductSamples& products, std::int64_t multiprocessors)
+      : products_(products), multiprocessors_(multiprocessors) {
+    for (const ProductTiming& timing : products.timings) {
+      const SeenKernel& kernel = products.kernels[timing.kernel];
+      groups_[group_of(kernel)].push_back({&timing, &kernel, median(timing.values_us)});
+    }
+    for (auto& [key, timings] : groups_) {  // sums are the same whatever the order of the file
+      std::sort(timings.begin(), timings.end(), [](const Timing& a, const Timing& b) {
+        return std::tie(a.measured->kind, a.measured->size, a.us, *a.kernel) <
+               std::tie(b.measured->kind, b.measured->size, b.us, *b.kernel);
+      });
+    }
+    guess_families();
+    fit_groups();
+    learn_families();
+    fit_groups();
+  }
+
+  /// Of any kernel, one without products too.
+  ProductKernel kernel(const SeenKernel& seen) const {
+    const auto found = fitted_.find(group_of(seen));
+    if (found != fitted_.end())
+      return {tiling_of(seen, found->second.turned), found->second.parameters_us,
+              static_cast<std::int64_t>(found->second.probes)};
+    const KernelTiling tiling = tiling_of(seen, false);
+    return {tiling, expected(family(seen.name), tiling), 0};
+  }
+
+ private:
+  Family family(const std::string& name) const {
+    const auto found = families_.find(family_of(name));
+    return found != families_.end() ? found->second : Family{4, 0.2, default_log_depth_us_, 1};
+  }
+
+  /// From what each product takes over its launch, per tile and depth, as if all multiprocessors were always full.
+  void guess_families() {
+    std::map<std::string, std::vector<double>> of_family;
+    std::vector<double> all;
+    for (const auto& [key, timings] : groups_) {
+      for (const Timing& timing : timings) {
+        const KernelTiling tiling = tiling_of(*timing.kernel, false);
+        const KernelTerms terms = terms_of(timing, false, multiprocessors_);
+        const double depth = terms[3] + terms[4] + terms[5] + terms[6];
+        if (timing.us < 20 || depth <= 0) continue;
+        const double log_us = std::log((timing.us - 4) / depth / (area(tiling) / kReferenceTile));
+        of_family[family_of(timing.kernel->name)].push_back(log_us);
+        all.push_back(log_us);
+      }
+    }
+    if (!all.empty()) default_log_depth_us_ = median(all);
+    for (const auto& [name, log_us] : of_family) families_[name] = {4, 0.2, median(log_us), 1};
+  }
+
+  void fit_groups() {
+    fitted_.clear();
+    for (const auto& [key, timings] : groups_) {
+      const SeenKernel& seen = *timings.front().kernel;
+      Fitted best = fit_group(timings, family(seen.name), false, multiprocessors_);
+      const KernelTiling straight = tiling_of(seen, false);
+      const bool can_turn = straight.tile_m != straight.tile_n || straight.cluster_m != straight.cluster_n;
+      if (can_turn && !contains(seen.name, "nvjet")) {
+        Fitted turned = fit_group(timings, family(seen.name), true, multiprocessors_);
+        if (turned.residual < kLeastGain * best.residual) best = turned;
+      }
+      fitted_[key] = best;
+    }
+  }
+
+  /// What well-known kernels of a family have in common: a straight line of log(time of a step of depth) over log(area).
+  void learn_families() {
+    struct Known {
+      std::vector<double> log_area, log_depth_us, weight, launch_us, memory_us;
+    };
+    std::map<std::string, Known> known;
+    for (const auto& [key, fitted] : fitted_) {
+      if (fitted.probes < kWellKnown || fitted.parameters_us[3] <= 0) continue;
+      const SeenKernel& seen = *groups_.at(key).front().kernel;
+      Known& of_family = known[family_of(seen.name)];
+      of_family.log_area.push_back(std::log(area(tiling_of(seen, false)) / kReferenceTile));
+      of_family.log_depth_us.push_back(std::log(fitted.parameters_us[3]));
+      of_family.weight.push_back(static_cast<double>(std::min<std::size_t>(fitted.probes, 30)));
+      of_family.launch_us.push_back(fitted.parameters_us[0]);
+      of_family.memory_us.push_back(fitted.parameters_us[1]);
+    }
+    for (const auto& [name, of_family] : known) {
+      Family& family = families_[name];
+      family.launch_us = std::max(1.0, median(of_family.launch_us));
+      family.memory_us = std::max(0.02, median(of_family.memory_us));
+      constexpr double kPowerIsOne = 9;  // as if kernels of weight 9 said so
+      double w = 0, wx = 0, wy = 0, wxx = kPowerIsOne, wxy = kPowerIsOne;
+      for (std::size_t i = 0; i < of_family.weight.size(); ++i) {
+        const double weight = of_family.weight[i], x = of_family.log_area[i], y = of_family.log_depth_us[i];
+        w += weight;
+        wx += weight * x;
+        wy += weight * y;
+        wxx += weight * x * x;
+        wxy += weight * x * y;
+      }
+      family.power = (w * wxy - wx * wy) / (w * wxx - wx * wx);
+      family.log_depth_us = (wy - family.power * wx) / w;
+    }
+  }
+
+  const ProductSamples& products_;
+  std::int64_t multiprocessors_;
+  std::map<GroupKey, std::vector<Timing>> groups_;
+  std::map<GroupKey, Fitted> fitted_;
+  std::map<std::string, Family> families_;
+  double default_log_depth_us_ = std::log(80.0);
+};
+
+/// Blocks that work through all tiles are as many as the multiprocessors hold of their clusters, unless there are fewer
+/// tiles: the most that were seen of any kernel with clusters of that size.
+std::vector<SeenKernel> with_grid_limits(std::vector<SeenKernel> kernels) {
+  std::map<std::int64_t, std::int64_t> most;
+  for (const SeenKernel& kernel : kernels) {
+    if (!works_through_tiles(kernel.name)) continue;
+    std::int64_t& of_cluster = most[kernel.cluster_x * kernel.cluster_y];
+    of_cluster = std::max(of_cluster, kernel.blocks);
+  }
+  for (SeenKernel& kernel : kernels) {
+    if (works_through_tiles(kernel.name)) kernel.blocks = most.at(kernel.cluster_x * kernel.cluster_y);
+  }
+  return kernels;
+}
+
+/// Of the ways of one size that are known the one whose kernel is fastest; the first where there is one alone.
+std::optional<KernelChoice> fastest(const ProductAnswers& answers, std::size_t shape, std::size_t row,
+                                    const std::vector<ProductKernel>& kernels,
+                                    const std::vector<KernelChoice>& choice_of, std::int64_t multiprocessors) {
+  const auto ways = static_cast<std::size_t>(answers.ways);
+  const auto [in, out] = answers.shapes[shape];
+  const ProductShape size = product_shape(answers.kind.operation, {answers.rows[row], in, out});
+  std::optional<KernelChoice> best;
+  double least_us = INFINITY;
+  for (std::size_t way = 0; way < ways; ++way) {
+    const std::optional<std::size_t> seen = answers.kernels[shape][row * ways + way];
+    if (!seen) continue;
+    const KernelChoice choice = choice_of[*seen];
+    const double us = dot(kernel_terms(kernels[choice.kernel].tiling, choice.splits, size,
+                                       product_number_bytes(answers.kind.dtype), multiprocessors),
+                          kernels[choice.kernel].parameters_us);
+    if (us >= least_us) continue;
+    least_us = us;
+    best = choice;
+  }
+  return best;
+}
+
+}  // namespace
+
+KernelTerms least_squares_from(const std::vector<KernelTerms>& terms, const std::vector<double>& y,
+                               const KernelTerms& prior, const KernelTerms& weight) {
+  constexpr auto kTerms = static_cast<Eigen::Index>(kKernelTerms);
+  using Square = Eigen::Matrix<double, kTerms, kTerms>;
+  Square normal = Square::Zero();
+  Eigen::Matrix<double, kTerms, 1> right = Eigen::Matrix<double, kTerms, 1>::Zero();
+  for (std::size_t i = 0; i < terms.size(); ++i) {
+    const Eigen::Map<const Eigen::Matrix<double, kTerms, 1>> row(terms[i].data());
+    normal += row * row.transpose();
+    right += row * y[i];
+  }
+  for (Eigen::Index t = 0; t < kTerms; ++t) {
+    const double squared = weight[static_cast<std::size_t>(t)] * weight[static_cast<std::size_t>(t)];
+    normal(t, t) += squared;
+    right(t) += squared * prior[static_cast<std::size_t>(t)];
+  }
+  // One parameter after the other, each to its best value that is not below zero, until none moves.
+  KernelTerms x = prior;
+  for (int round = 0; round < 20000; ++round) {
+    double moved = 0;
+    for (Eigen::Index t = 0; t < kTerms; ++t) {
+      double rest = right(t);
+      for (Eigen::Index other = 0; other < kTerms; ++other) {
+        if (other != t) rest -= normal(t, other) * x[static_cast<std::size_t>(other)];
+      }
+      const double best = std::max(0.0, rest / normal(t, t));
+      double& old = x[static_cast<std::size_t>(t)];
+      moved = std::max(moved, std::abs(best - old) / std::max(std::abs(old), 1e-3));
+      old = best;
+    }
+    if (moved < 1e-9) break;
+  }
+  return x;
+}
+
+KernelTiling tiling_of(const SeenKernel& kernel, bool turned) {
+  KernelTiling tiling;
+  tiling.name = short_name(kernel.name);
+  std::tie(tiling.tile_m, tiling.tile_n) = tile_in(kernel.name);
+  tiling.cluster_m = kernel.cluster_x;
+  tiling.cluster_n = kernel.cluster_y;
+  // xmma kernels of the generation before have the result's other direction first.
+  if (turned != contains(kernel.name, "sm80_xmma")) {
+    std::swap(tiling.tile_m, tiling.tile_n);
+    std::swap(tiling.cluster_m, tiling.cluster_n);
+  }
+  tiling.resident = kernel.resident;
+  if (works_through_tiles(kernel.name)) tiling.grid_limit = kernel.blocks;
+  tiling.shares_tiles = contains(kernel.name, "segment_k_on");
+  tiling.splits_depth = kernel.splits > 1;
+  tiling.adds_parts = kernel.adds_parts;
+  return tiling;
+}
+
+ProductModel fit_products(const ProductSamples& samples, std::int64_t multiprocessors, const std::string& card) {
+  ProductSamples products = samples;
+  products.kernels = with_grid_limits(products.kernels);
+  ProductModel model;
+  model.library = products.library;
+  model.asked_by = products.asked_by;
+  model.card = card;
+  model.multiprocessors = multiprocessors;
+  const ProductFit fit(products, multiprocessors);
+  std::map<KernelTiling, ProductKernel> by_tiling;
+  for (const SeenKernel& seen : products.kernels) {
+    const ProductKernel kernel = fit.kernel(seen);
+    by_tiling.emplace(kernel.tiling, kernel);
+  }
+  std::map<KernelTiling, std::size_t> index;
+  for (const auto& [tiling, kernel] : by_tiling) {
+    index[tiling] = model.kernels.size();
+    model.kernels.push_back(kernel);
+  }
+  std::vector<KernelChoice> choice_of;
+  for (const SeenKernel& seen : products.kernels)
+    choice_of.push_back({index.at(fit.kernel(seen).tiling), seen.splits});
+  for (const ProductAnswers& answers : products.answers) {
+    ProductChoices choices;
+    choices.kind = answers.kind;
+    choices.rows = answers.rows;
+    std::vector<std::size_t> order(answers.shapes.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::sort(order.begin(), order.end(),
+              [&](std::size_t a, std::size_t b) { return answers.shapes[a] < answers.shapes[b]; });
+    for (const std::size_t s : order) {
+      std::vector<KernelChoice> of_shape;
+      for (std::size_t r = 0; r < answers.rows.size(); ++r) {
+        const auto choice = fastest(answers, s, r, model.kernels, choice_of, multiprocessors);
+        if (choice) of_shape.push_back(*choice);
+      }
+      if (of_shape.size() != answers.rows.size()) continue;  // the library did not answer for all rows
+      choices.shapes.push_back(answers.shapes[s]);
+      choices.of_shape.push_back(std::move(of_shape));
+    }
+    if (!choices.shapes.empty()) model.choices.push_back(std::move(choices));
+  }
+  std::sort(model.choices.begin(), model.choices.end(),
+            [](const ProductChoices& a, const ProductChoices& b) { return a.kind < b.kind; });
+  return model;
+}
+
+}  // namespace pdl

@@ -1,0 +1,188 @@
+#include "calibrate/fit/product_samples.hpp"
+
+#include <algorithm>
+
+#include "sim/io/json_place.hpp"
+#include "sim/io/letters.hpp"
+#include "sim/io/words.hpp"
+
+namespace pdl {
+namespace {
+
+using nlohmann::ordered_json;
+using Words = std::vector<std::string>;
+
+constexpr std::int64_t kLargestSize = std::int64_t{1} << 30;
+void write_kind(const ProductKind& kind, ordered_json& json) {
+  json["implementation"] = kind.implementation;
+  json["operation"] = kind.operation;
+  json["dtype"] = to_string(kind.dtype);
+}
+
+ordered_json to_json(const ProductAnswers& answers) {
+  ordered_json json;
+  write_kind(answers.kind, json);
+  json["ways"] = answers.ways;
+  json["rows"] = answers.rows;
+  json["shapes"] = ordered_json::array();
+  for (std::size_t s = 0; s < answers.shapes.size(); ++s) {
+    std::string text;
+    for (const std::optional<std::size_t>& kernel : answers.kernels[s]) text += letters_of(kernel);
+    json["shapes"].push_back({{"in", answers.shapes[s].first}, {"out", answers.shapes[s].second}, {"kernels", text}});
+  }
+  return json;
+}
+
+std::string one_of(const JsonPlace& place, const Words& known) {
+  const std::string word = place.text();
+  for (const std::string& each : known) {
+    if (each == word) return word;
+  }
+  place.refuse(list_words(known));
+}
+
+ProductKind read_kind(const JsonPlace& place) {
+  const JsonPlace dtype = place.at("dtype");
+  const std::optional<Dtype> known = find_dtype(dtype.text());
+  if (!known) dtype.refuse("a data type");
+  return {one_of(place.at("implementation"), {"autograd", "pipeline"}),
+          one_of(place.at("operation"), {"forward", "backward_input", "backward_weight"}), *known};
+}
+
+SeenKernel read_kernel(const JsonPlace& place) {
+  place.object_of(Words{"name", "splits", "cluster", "resident", "blocks", "adds_parts"});
+  SeenKernel kernel;
+  kernel.name = place.at("name").text();
+  kernel.splits = place.at("splits").whole(1, kLargestSize);
+  kernel.cluster_x = place.at("cluster").array().at(std::size_t{0}).whole(1, 64);
+  kernel.cluster_y = place.at("cluster").at(std::size_t{1}).whole(1, 64);
+  kernel.resident = place.at("resident").whole(1, 1024);
+  kernel.blocks = place.at("blocks").whole(1, std::int64_t{1} << 40);
+  kernel.adds_parts = place.at("adds_parts").boolean();
+  return kernel;
+}
+
+std::optional<std::size_t> read_letters(const JsonPlace& place, const std::string& text, std::size_t begin,
+                                        std::size_t kernels) {
+  const std::optional<std::size_t> kernel = index_of_letters(text, begin);
+  if (kernel == kMostIndices) place.refuse("kernels in letters, three each");
+  if (kernel && *kernel >= kernels) place.refuse("kernels of the list, which has " + std::to_string(kernels));
+  return kernel;
+}
+
+ProductAnswers read_answers(const JsonPlace& place, std::size_t kernels) {
+  place.object_of(Words{"implementation", "operation", "dtype", "ways", "rows", "shapes"});
+  ProductAnswers answers;
+  answers.kind = read_kind(place);
+  answers.ways = place.at("ways").whole(1, 64);
+  const JsonPlace rows = place.at("rows"), shapes = place.at("shapes");
+  rows.array();
+  for (std::size_t i = 0; i < rows.size(); ++i) answers.rows.push_back(rows.at(i).whole(1, kLargestSize));
+  shapes.array();
+  const std::size_t letters_a_shape = kLetters * answers.rows.size() * static_cast<std::size_t>(answers.ways);
+  for (std::size_t s = 0; s < shapes.size(); ++s) {
+    const JsonPlace shape = shapes.at(s);
+    shape.object_of(Words{"in", "out", "kernels"});
+    answers.shapes.emplace_back(shape.at("in").whole(1, kLargestSize), shape.at("out").whole(1, kLargestSize));
+    const JsonPlace text_place = shape.at("kernels");
+    const std::string text = text_place.text();
+    if (text.size() != letters_a_shape) text_place.refuse(std::to_string(letters_a_shape) + " letters");
+    std::vector<std::optional<std::size_t>>& of_shape = answers.kernels.emplace_back();
+    for (std::size_t i = 0; i < text.size(); i += kLetters)
+      of_shape.push_back(read_letters(text_place, text, i, kernels));
+  }
+  return answers;
+}
+
+ProductTiming read_timing(const JsonPlace& place, std::size_t kernels) {
+  place.object_of(
+      Words{"implementation", "operation", "dtype", "rows", "in", "out", "kernel", "blocks", "values"});
+  ProductTiming timing;
+  timing.kind = read_kind(place);
+  timing.size = {place.at("rows").whole(1, kLargestSize), place.at("in").whole(1, kLargestSize),
+                 place.at("out").whole(1, kLargestSize)};
+  timing.kernel = static_cast<std::size_t>(place.at("kernel").whole(0, static_cast<std::int64_t>(kernels) - 1));
+  timing.blocks = place.at("blocks").whole(1, std::int64_t{1} << 40);
+  const JsonPlace values = place.at("values");
+  values.array();
+  if (values.size() == 0) values.refuse("at least one time");
+  for (std::size_t i = 0; i < values.size(); ++i) timing.values_us.push_back(values.at(i).number(1e-6, 1e12));
+  return timing;
+}
+
+}  // namespace
+
+void append(ProductSamples& all, const ProductSamples& more) {
+  all.library = more.library;
+  all.asked_by = more.asked_by;
+  std::vector<std::size_t> now;  // by index in `more`
+  for (const SeenKernel& kernel : more.kernels) {
+    const auto same = [&](SeenKernel other) {
+      other.blocks = kernel.blocks;
+      return other == kernel;
+    };
+    const auto found = std::find_if(all.kernels.begin(), all.kernels.end(), same);
+    now.push_back(static_cast<std::size_t>(found - all.kernels.begin()));
+    if (found == all.kernels.end()) all.kernels.push_back(kernel);
+    std::int64_t& most = all.kernels[now.back()].blocks;
+    most = std::max(most, kernel.blocks);
+  }
+  for (ProductAnswers answers : more.answers) {
+    for (auto& of_shape : answers.kernels) {
+      for (auto& kernel : of_shape) {
+        if (kernel) kernel = now[*kernel];
+      }
+    }
+    all.answers.push_back(std::move(answers));
+  }
+  for (ProductTiming timing : more.timings) {
+    timing.kernel = now[timing.kernel];
+    all.timings.push_back(std::move(timing));
+  }
+}
+
+ordered_json to_json(const ProductSamples& products) {
+  ordered_json json = {{"library", products.library}, {"asked_by", products.asked_by}};
+  for (const char* list : {"kernels", "answers", "timings"}) json[list] = ordered_json::array();
+  for (const SeenKernel& kernel : products.kernels) {
+    json["kernels"].push_back({{"name", kernel.name},
+                               {"splits", kernel.splits},
+                               {"cluster", {kernel.cluster_x, kernel.cluster_y}},
+                               {"resident", kernel.resident},
+                               {"blocks", kernel.blocks},
+                               {"adds_parts", kernel.adds_parts}});
+  }
+  for (const ProductAnswers& answers : products.answers) json["answers"].push_back(to_json(answers));
+  for (const ProductTiming& timing : products.timings) {
+    ordered_json of_timing;
+    write_kind(timing.kind, of_timing);
+    of_timing["rows"] = timing.size.rows;
+    of_timing["in"] = timing.size.in;
+    of_timing["out"] = timing.size.out;
+    of_timing["kernel"] = timing.kernel;
+    of_timing["blocks"] = timing.blocks;
+    of_timing["values"] = timing.values_us;
+    json["timings"].push_back(std::move(of_timing));
+  }
+  return json;
+}
+
+ProductSamples product_samples_from_json(const JsonPlace& place) {
+  place.object_of(Words{"library", "asked_by", "kernels", "answers", "timings"});
+  ProductSamples products;
+  products.library = place.at("library").text();
+  products.asked_by = place.at("asked_by").text();
+  const JsonPlace kernels = place.at("kernels"), answers = place.at("answers"), timings = place.at("timings");
+  kernels.array();
+  if (kernels.size() > kMostIndices) kernels.refuse("at most " + std::to_string(kMostIndices) + " kernels");
+  for (std::size_t i = 0; i < kernels.size(); ++i) products.kernels.push_back(read_kernel(kernels.at(i)));
+  answers.array();
+  for (std::size_t i = 0; i < answers.size(); ++i)
+    products.answers.push_back(read_answers(answers.at(i), products.kernels.size()));
+  timings.array();
+  for (std::size_t i = 0; i < timings.size(); ++i)
+    products.timings.push_back(read_timing(timings.at(i), products.kernels.size()));
+  return products;
+}
+
+}  // namespace pdl

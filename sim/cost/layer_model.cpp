@@ -1,0 +1,72 @@
+#include "sim/cost/layer_model.hpp"
+
+namespace pdl {
+namespace {
+
+constexpr double kLaunch_ns = 2e3;
+
+struct Beside {
+  double bytes = 0;
+  double kernels = 0;
+};
+
+/// Counted from what LibTorch's modules launch, and the pipeline's stages (runtime/model/layer_modules.cpp).
+Beside beside_products(const MeasuredKey& layer) {
+  const auto rows = static_cast<double>(layer.size);
+  const auto in = static_cast<double>(input_numbers(layer.layer)), out = static_cast<double>(output_numbers(layer.layer));
+  const auto number = static_cast<double>(product_number_bytes(layer.dtype.value_or(Dtype::fp32)));
+  const bool amp = layer.dtype && is_amp(*layer.dtype);
+  const bool autograd = layer.implementation == "autograd";
+  Beside beside;
+  if (layer.operation == "forward") {
+    if (autograd) beside = {2 * rows * out * number, 1};                  // ReLU
+    if (amp) beside = {beside.bytes + in * out * 6, beside.kernels + 2};  // copies of weight and bias
+    return beside;
+  }
+  beside = {3 * rows * out * number, 1};  // ReLU's backward
+  if (layer.operation == "backward_input") return beside;
+  if (layer.operation == "backward_weight") beside = {};
+  beside.bytes += rows * out * number;  // the bias's gradient
+  beside.kernels += 1;
+  if (autograd && layer.accumulate) beside = {beside.bytes + 12 * in * out, beside.kernels + 2};
+  if (amp) beside = {beside.bytes + 6 * in * out, beside.kernels + 2};  // the gradient to fp32
+  return beside;
+}
+
+std::vector<std::string> products_of(const MeasuredKey& layer) {
+  if (layer.operation == "forward") return {"forward"};
+  std::vector<std::string> operations;
+  if (layer.operation != "backward_weight" && layer.input_gradient) operations.push_back("backward_input");
+  if (layer.operation != "backward_input") operations.push_back("backward_weight");
+  return operations;
+}
+
+}  // namespace
+
+bool is_product_kernel(const std::string& name) {
+  for (const char* word : {"gemm", "nvjet", "cutlass"}) {
+    if (name.find(word) != name.npos && name.find("splitKreduce") == name.npos) return true;
+  }
+  return false;
+}
+
+std::optional<ModelledOperation> LayerModel::at(const MeasuredKey& layer) const {
+  if (layer.layer.kind->scaling != LayerScaling::matrix_product || !layer.dtype) return std::nullopt;
+  // A pipeline's products are timed before they are chosen in fp32 alone (runtime/model/matrix_products.hpp).
+  const bool chosen = layer.implementation == "pipeline" && *layer.dtype == Dtype::fp32;
+  const ProductSize size{layer.size, input_numbers(layer.layer), output_numbers(layer.layer)};
+  ModelledOperation modelled;
+  for (const std::string& operation : products_of(layer)) {
+    const auto time = product_time(model_, {chosen ? "pipeline" : "autograd", operation, *layer.dtype}, size);
+    if (!time) return std::nullopt;
+    modelled.ns += time->ns;
+    modelled.covered = modelled.covered && time->covered;
+    modelled.products.push_back({time->kernel->tiling.name, time->ns, time->blocks, time->resident, 1});
+  }
+  const Beside beside = beside_products(layer);
+  modelled.beside_ns = beside.bytes / best_bytes_per_ns_ + beside.kernels * kLaunch_ns;
+  modelled.ns += modelled.beside_ns;
+  return modelled;
+}
+
+}  // namespace pdl

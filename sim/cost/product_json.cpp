@@ -1,0 +1,173 @@
+#include "sim/cost/product_json.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+
+#include "sim/io/json_place.hpp"
+#include "sim/io/letters.hpp"
+#include "sim/io/words.hpp"
+
+namespace pdl {
+namespace {
+
+using nlohmann::ordered_json;
+using Words = std::vector<std::string>;
+
+constexpr std::int64_t kLargest = std::int64_t{1} << 30;
+
+double five_digits(double number) {
+  char text[64];
+  std::snprintf(text, sizeof text, "%.5g", number);
+  return std::strtod(text, nullptr);
+}
+
+ordered_json to_json(const ProductKernel& kernel) {
+  const KernelTiling& tiling = kernel.tiling;
+  ordered_json json = {{"name", tiling.name},
+                       {"tile", {tiling.tile_m, tiling.tile_n}},
+                       {"cluster", {tiling.cluster_m, tiling.cluster_n}},
+                       {"resident", tiling.resident},
+                       {"grid_limit", tiling.grid_limit},
+                       {"shares_tiles", tiling.shares_tiles},
+                       {"splits_depth", tiling.splits_depth},
+                       {"adds_parts", tiling.adds_parts},
+                       {"probes", kernel.probes}};
+  json["parameters"] = ordered_json::array();
+  for (const double parameter : kernel.parameters_us) json["parameters"].push_back(five_digits(parameter));
+  return json;
+}
+
+std::pair<std::int64_t, std::int64_t> read_pair(const JsonPlace& place) {
+  place.array();
+  if (place.size() != 2) place.refuse("two whole numbers");
+  return {place.at(std::size_t{0}).whole(1, kLargest), place.at(std::size_t{1}).whole(1, kLargest)};
+}
+
+ProductKernel read_kernel(const JsonPlace& place) {
+  place.object_of(Words{"name", "tile", "cluster", "resident", "grid_limit", "shares_tiles", "splits_depth",
+                        "adds_parts", "probes", "parameters"});
+  ProductKernel kernel;
+  KernelTiling& tiling = kernel.tiling;
+  tiling.name = place.at("name").text();
+  std::tie(tiling.tile_m, tiling.tile_n) = read_pair(place.at("tile"));
+  std::tie(tiling.cluster_m, tiling.cluster_n) = read_pair(place.at("cluster"));
+  tiling.resident = place.at("resident").whole(1, kLargest);
+  tiling.grid_limit = place.at("grid_limit").whole(0, kLargest);
+  tiling.shares_tiles = place.at("shares_tiles").boolean();
+  tiling.splits_depth = place.at("splits_depth").boolean();
+  tiling.adds_parts = place.at("adds_parts").boolean();
+  kernel.probes = place.at("probes").whole(0, kLargest);
+  const JsonPlace parameters = place.at("parameters");
+  parameters.array();
+  if (parameters.size() != kKernelTerms) parameters.refuse(std::to_string(kKernelTerms) + " numbers");
+  for (std::size_t i = 0; i < kKernelTerms; ++i) kernel.parameters_us[i] = parameters.at(i).number(0, 1e12);
+  return kernel;
+}
+
+std::string read_word(const JsonPlace& place, const Words& known) {
+  const std::string word = place.text();
+  if (std::find(known.begin(), known.end(), word) == known.end()) place.refuse(list_words(known));
+  return word;
+}
+
+ProductChoices read_choices(const JsonPlace& place, const std::vector<KernelChoice>& known) {
+  place.object_of(Words{"implementation", "operation", "dtype", "rows", "shapes"});
+  ProductChoices choices;
+  const std::optional<Dtype> dtype = find_dtype(place.at("dtype").text());
+  if (!dtype) place.at("dtype").refuse("a data type");
+  choices.kind = {read_word(place.at("implementation"), {"autograd", "pipeline"}),
+                  read_word(place.at("operation"), {"forward", "backward_input", "backward_weight"}), *dtype};
+  const JsonPlace rows = place.at("rows"), shapes = place.at("shapes");
+  rows.array();
+  for (std::size_t r = 0; r < rows.size(); ++r) choices.rows.push_back(rows.at(r).whole(1, kLargest));
+  if (choices.rows.empty() || !std::is_sorted(choices.rows.begin(), choices.rows.end()))
+    rows.refuse("at least one, ascending");
+  shapes.array();
+  if (shapes.size() == 0) shapes.refuse("at least one");
+  for (std::size_t s = 0; s < shapes.size(); ++s) {
+    const JsonPlace shape = shapes.at(s);
+    shape.array();
+    if (shape.size() != 3) shape.refuse("in, out and letters");
+    choices.shapes.emplace_back(shape.at(std::size_t{0}).whole(1, kLargest), shape.at(std::size_t{1}).whole(1, kLargest));
+    const JsonPlace letters = shape.at(std::size_t{2});
+    const std::string text = letters.text();
+    if (text.size() != kLetters * choices.rows.size())
+      letters.refuse(std::to_string(kLetters * choices.rows.size()) + " letters");
+    std::vector<KernelChoice>& of_shape = choices.of_shape.emplace_back();
+    for (std::size_t i = 0; i < text.size(); i += kLetters) {
+      const std::optional<std::size_t> index = index_of_letters(text, i);
+      if (!index || *index >= known.size()) letters.refuse("letters of one of " + std::to_string(known.size()) + " splits");
+      of_shape.push_back(known[*index]);
+    }
+  }
+  if (!std::is_sorted(choices.shapes.begin(), choices.shapes.end())) shapes.refuse("shapes in ascending order");
+  return choices;
+}
+
+}  // namespace
+
+ordered_json to_json(const ProductModel& model) {
+  ordered_json json = {{"library", model.library},
+                       {"asked_by", model.asked_by},
+                       {"card", model.card},
+                       {"multiprocessors", model.multiprocessors}};
+  json["kernels"] = ordered_json::array();
+  for (const ProductKernel& kernel : model.kernels) json["kernels"].push_back(to_json(kernel));
+  std::map<KernelChoice, std::size_t> index;
+  for (const ProductChoices& choices : model.choices) {
+    for (const auto& of_shape : choices.of_shape) {
+      for (const KernelChoice& choice : of_shape) index.emplace(choice, 0);
+    }
+  }
+  json["splits"] = ordered_json::array();
+  for (auto& [choice, number] : index) {
+    number = json["splits"].size();
+    json["splits"].push_back({choice.kernel, choice.splits});
+  }
+  json["choices"] = ordered_json::array();
+  for (const ProductChoices& choices : model.choices) {
+    ordered_json of_kind = {{"implementation", choices.kind.implementation},
+                            {"operation", choices.kind.operation},
+                            {"dtype", to_string(choices.kind.dtype)},
+                            {"rows", choices.rows}};
+    of_kind["shapes"] = ordered_json::array();
+    for (std::size_t s = 0; s < choices.shapes.size(); ++s) {
+      std::string letters;
+      for (const KernelChoice& choice : choices.of_shape[s]) letters += letters_of(index.at(choice));
+      of_kind["shapes"].push_back({choices.shapes[s].first, choices.shapes[s].second, letters});
+    }
+    json["choices"].push_back(std::move(of_kind));
+  }
+  return json;
+}
+
+ProductModel product_model_from_json(const JsonPlace& place) {
+  place.object_of(Words{"library", "asked_by", "card", "multiprocessors", "kernels", "splits", "choices"});
+  ProductModel model;
+  model.library = place.at("library").text();
+  model.asked_by = place.at("asked_by").text();
+  model.card = place.at("card").text();
+  model.multiprocessors = place.at("multiprocessors").whole(1, kLargest);
+  const JsonPlace kernels = place.at("kernels"), splits = place.at("splits"), choices = place.at("choices");
+  kernels.array();
+  for (std::size_t i = 0; i < kernels.size(); ++i) model.kernels.push_back(read_kernel(kernels.at(i)));
+  splits.array();
+  std::vector<KernelChoice> known;
+  for (std::size_t i = 0; i < splits.size(); ++i) {
+    const JsonPlace pair = splits.at(i);
+    pair.array();
+    if (pair.size() != 2) pair.refuse("a kernel and its splits");
+    known.push_back({static_cast<std::size_t>(
+                         pair.at(std::size_t{0}).whole(0, static_cast<std::int64_t>(model.kernels.size()) - 1)),
+                     pair.at(std::size_t{1}).whole(1, kLargest)});
+  }
+  choices.array();
+  for (std::size_t i = 0; i < choices.size(); ++i) model.choices.push_back(read_choices(choices.at(i), known));
+  std::sort(model.choices.begin(), model.choices.end(),
+            [](const ProductChoices& a, const ProductChoices& b) { return a.kind < b.kind; });
+  return model;
+}
+
+}  // namespace pdl

@@ -1,0 +1,27 @@
+// The model of products in a profile's file: its key "products".
+//
+//   "products": {"library": "cuBLAS 13.1.0", "asked_by": "stream capture", "card": "NVIDIA H200", "multiprocessors": 132,
+//     "kernels": [{"name": "sm80_xmma_gemm_...", "tile": [128, 128], "cluster": [1, 1], "resident": 2, "grid_limit": 0,
+//                  "shares_tiles": false, "splits_depth": false, "adds_parts": false, "probes": 62,
+//                  "parameters": [4.2, 0.2, 0.3, 81.7, 82.6, 52.3, 35.0, 3.7]}, ...],
+//     "splits": [[17, 1], ...],                      a kernel and its splits, by which choices name them
+//     "choices": [{"implementation": "autograd", "operation": "forward", "dtype": "fp32", "rows": [8, ...],
+//                  "shapes": [[512, 512, "AAAAABAAB"], ...]}, ...]}
+//
+// A choice is three letters (sim/io/letters.hpp), one a row. Parameters: microseconds (sim/cost/product_model.hpp).
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include "sim/cost/product_model.hpp"
+
+namespace pdl {
+
+class JsonPlace;
+
+nlohmann::ordered_json to_json(const ProductModel& model);
+
+/// Throws InputError with the place in the file: unknown or missing keys, choices of kernels that there are not.
+ProductModel product_model_from_json(const JsonPlace& place);
+
+}  // namespace pdl

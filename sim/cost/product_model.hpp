@@ -1,0 +1,125 @@
+// Time of a matrix product of any size: which kernel the library picks for it, and how long that kernel takes.
+//
+//   const ProductModel& model = *profile.products;
+//   ProductTime time = *product_time(model, {"autograd", "forward", Dtype::fp32}, {1100, 3584, 3584});
+//   time.ns, time.blocks       // 700.1e3, 504 thread blocks
+//
+// A product multiplies rows x in by in x out (forward), or makes one of its gradients. Its result is cut into tiles, one
+// a thread block; a multiprocessor holds `resident` blocks at once. So time goes up in waves:
+//
+//   tiles      |####|####|####|##  |      504 tiles on 132 multiprocessors: three full waves and a part of a fourth,
+//   wave         1    2    3    4         which takes as long as a whole one
+//
+//   time = launch + operands, result and parts of sums at the memory's speed
+//        + waves x (depth x time a step of depth + start and end of a block)
+//
+// These times are the kernel's own, fitted from products of many sizes (calibrate/fit/product_fit.hpp). Which kernel:
+// the library was asked for a lattice of sizes (calibrate/probe/product_probe.hpp); between them the nearest one counts.
+//
+// Units: microseconds in the parameters, nanoseconds in results. Not here: what runs beside a product, whole layers
+// (sim/cost/layer_model.hpp), power: clocks are those of the probes.
+#pragma once
+
+#include <array>
+#include <compare>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sim/model/dtype.hpp"
+
+namespace pdl {
+
+/// A layer's product: what it is made from.
+struct ProductSize {
+  std::int64_t rows = 0, in = 0, out = 0;
+  auto operator<=>(const ProductSize&) const = default;
+};
+
+/// Whose product. `implementation` "autograd": LibTorch's own calls; "pipeline": the fastest of several ways
+/// (runtime/model/matrix_products.hpp). `operation`: forward (out = x W^T + b), backward_input (dx = dy W),
+/// backward_weight (dW = dy^T x).
+struct ProductKind {
+  std::string implementation;
+  std::string operation;
+  Dtype dtype = Dtype::fp32;
+  auto operator<=>(const ProductKind&) const = default;
+};
+
+/// What a kernel is, as far as it can be known without running it.
+struct KernelTiling {
+  std::string name;
+  std::int64_t tile_m = 0, tile_n = 0;        // numbers of the result a block makes at once
+  std::int64_t cluster_m = 1, cluster_n = 1;  // blocks that are placed together: tiles are padded to whole clusters
+  std::int64_t resident = 1;                  // blocks a multiprocessor holds at once
+  std::int64_t grid_limit = 0;                // blocks that work through all tiles in turn; 0: a block a tile
+  bool shares_tiles = false;                  // such blocks share the last tiles evenly (stream-K)
+  bool splits_depth = false;                  // several blocks a tile, each a part of the depth
+  bool adds_parts = false;                    // and a second kernel adds these parts
+  auto operator<=>(const KernelTiling&) const = default;
+};
+
+/// The result is m x n, each of its numbers a sum of k products, m fastest in memory (as cuBLAS has it).
+struct ProductShape {
+  std::int64_t m = 0, n = 0, k = 0;
+};
+ProductShape product_shape(const std::string& operation, const ProductSize& size);
+
+/// Thread blocks of the launch.
+std::int64_t launched_blocks(const KernelTiling& tiling, std::int64_t splits, const ProductShape& shape);
+
+/// What the parameters of a kernel are multiplied with, in this order: a launch; operands and result (4 million
+/// bytes); parts to be added (4 million bytes); full waves (thousands of depth x resident blocks); a wave with few
+/// blocks a multiprocessor (the same); a last wave (the same); its filled share (the same); waves.
+/// Why a last wave counts whole: a multiprocessor whose blocks end together takes as many new ones.
+inline constexpr std::size_t kKernelTerms = 8;
+using KernelTerms = std::array<double, kKernelTerms>;
+KernelTerms kernel_terms(const KernelTiling& tiling, std::int64_t splits, const ProductShape& shape,
+                         std::int64_t number_bytes, std::int64_t multiprocessors);
+
+struct ProductKernel {
+  KernelTiling tiling;
+  KernelTerms parameters_us{};  // >= 0
+  std::int64_t probes = 0;      // products that they were fitted from; 0: from the other kernels
+};
+
+/// The kernel of one size.
+struct KernelChoice {
+  std::size_t kernel = 0;  // index into ProductModel::kernels
+  std::int64_t splits = 1;
+  auto operator<=>(const KernelChoice&) const = default;
+};
+
+/// The library's answers for a lattice of sizes.
+struct ProductChoices {
+  ProductKind kind;
+  std::vector<std::int64_t> rows;                             // ascending
+  std::vector<std::pair<std::int64_t, std::int64_t>> shapes;  // (in, out), ascending
+  std::vector<std::vector<KernelChoice>> of_shape;            // by shape, then by row
+};
+
+struct ProductModel {
+  std::string library;                  // "cuBLAS 13.1.0": whose choices
+  std::string asked_by;                 // "stream capture"
+  std::string card;                     // that it was measured on
+  std::int64_t multiprocessors = 0;     // of that card
+  std::vector<ProductKernel> kernels;   // ascending tiling
+  std::vector<ProductChoices> choices;  // ascending kind
+};
+
+struct ProductTime {
+  double ns = 0;
+  std::int64_t blocks = 0;    // thread blocks of the launch
+  std::int64_t resident = 1;  // of them at once on a multiprocessor
+  const ProductKernel* kernel = nullptr;
+  bool covered = true;  // false: beyond the lattice, or of a width that the library was not asked for
+};
+
+/// Nothing if the library was not asked for products of that kind. Sizes are positive.
+std::optional<ProductTime> product_time(const ProductModel& model, const ProductKind& kind, const ProductSize& size);
+
+/// 4, or 2 under AMP.
+std::int64_t product_number_bytes(Dtype dtype);
+
+}  // namespace pdl

@@ -1,0 +1,153 @@
+#include "sim/cost/product_model.hpp"
+
+#include <numeric>
+
+#include "sim/cost/product_json.hpp"
+#include "sim/io/error.hpp"
+#include "sim/io/json_place.hpp"
+#include "tests/support/catch.hpp"
+
+namespace pdl {
+namespace {
+
+constexpr std::int64_t kMultiprocessors = 10;
+constexpr std::int64_t kFp32 = 4;
+
+KernelTiling tiles_of_100(std::int64_t resident) {
+  KernelTiling tiling;
+  tiling.name = "sgemm_100x100";
+  tiling.tile_m = tiling.tile_n = 100;
+  tiling.resident = resident;
+  return tiling;
+}
+
+/// A result of so many tiles in a row, a depth of 1000.
+ProductShape tiles(std::int64_t count) {
+  return {100 * count, 100, 1000};
+}
+
+TEST_CASE("products of a layer: result and depth", "[product_model]") {
+  const ProductSize size{64, 300, 500};  // rows, in, out
+  const ProductShape forward = product_shape("forward", size);
+  CHECK(std::tuple(forward.m, forward.n, forward.k) == std::tuple(500, 64, 300));
+  const ProductShape input = product_shape("backward_input", size);
+  CHECK(std::tuple(input.m, input.n, input.k) == std::tuple(300, 64, 500));
+  const ProductShape weight = product_shape("backward_weight", size);
+  CHECK(std::tuple(weight.m, weight.n, weight.k) == std::tuple(300, 500, 64));
+}
+
+TEST_CASE("one block a multiprocessor: a last wave counts whole", "[product_model]") {
+  //   10 tiles  |##########|                          1 wave
+  //   11 tiles  |##########|#         |               2 waves
+  //   25 tiles  |##########|##########|#####     |    3 waves
+  for (const auto& [count, waves] : {std::pair{1, 1}, {10, 1}, {11, 2}, {25, 3}}) {
+    const KernelTerms terms = kernel_terms(tiles_of_100(1), 1, tiles(count), kFp32, kMultiprocessors);
+    CHECK(terms[3] == waves);  // thousands of depth
+    CHECK(terms[7] == waves);
+    CHECK(terms[5] + terms[6] == 0);
+  }
+}
+
+TEST_CASE("two blocks a multiprocessor: few blocks, full waves, and what is left", "[product_model]") {
+  const auto terms = [](std::int64_t count) {
+    return kernel_terms(tiles_of_100(2), 1, tiles(count), kFp32, kMultiprocessors);
+  };
+  // 10 tiles: one on each multiprocessor, each alone.
+  CHECK(terms(10)[3] == 0);
+  CHECK(terms(10)[4] == 1);
+  // 20 tiles: the fullest have two. Alone counts an eighth of it.
+  CHECK(terms(20)[3] == 2);
+  CHECK(terms(20)[4] == 0);
+  CHECK(terms(15)[3] == Approx(2 * 7.0 / 8));
+  CHECK(terms(15)[4] == Approx(2 * 1.0 / 8));
+  // 25 tiles: a full wave, then a last one that is a quarter full.
+  CHECK(terms(25)[3] == 2);
+  CHECK(terms(25)[5] == 2);
+  CHECK(terms(25)[6] == Approx(2 * 0.25));
+  CHECK(terms(25)[7] == 2);
+}
+
+TEST_CASE("splits of the depth are more blocks of less depth, and parts to add", "[product_model]") {
+  const KernelTerms terms = kernel_terms(tiles_of_100(1), 5, tiles(2), kFp32, kMultiprocessors);
+  CHECK(terms[3] == Approx(0.2));                            // 10 blocks, one wave, a fifth of the depth
+  CHECK(terms[2] == Approx(4.0 * 200 * 100 * 5 / 4e6));      // five parts
+  CHECK(launched_blocks(tiles_of_100(1), 5, tiles(2)) == 10);
+}
+
+TEST_CASE("blocks that work through all tiles: as many as the grid has, clusters padded", "[product_model]") {
+  KernelTiling tiling = tiles_of_100(1);
+  tiling.grid_limit = 8;
+  CHECK(launched_blocks(tiling, 1, tiles(3)) == 3);
+  CHECK(launched_blocks(tiling, 1, tiles(20)) == 8);
+  CHECK(kernel_terms(tiling, 1, tiles(20), kFp32, kMultiprocessors)[3] == 3);  // of 8
+  tiling.cluster_m = 2;
+  CHECK(kernel_terms(tiling, 1, tiles(7), kFp32, kMultiprocessors)[3] == 1);
+  CHECK(launched_blocks(tiling, 1, tiles(7)) == 8);
+  tiling.shares_tiles = true;
+  CHECK(kernel_terms(tiling, 1, tiles(20), kFp32, kMultiprocessors)[3] == Approx(2.5));  // evenly
+}
+
+ProductModel model_of_two() {
+  ProductModel model;
+  model.library = "cuBLAS 1.2.3";
+  model.asked_by = "stream capture";
+  model.card = "a card";
+  model.multiprocessors = kMultiprocessors;
+  KernelTiling small = tiles_of_100(1);
+  small.name = "small";
+  small.tile_m = small.tile_n = 50;
+  model.kernels = {{tiles_of_100(1), {3, 0, 0, 10, 0, 0, 0, 1}, 7}, {small, {2, 0, 0, 4, 0, 0, 0, 1}, 0}};
+  model.choices = {{{"autograd", "forward", Dtype::fp32},
+                    {10, 1000},
+                    {{100, 100}, {1000, 1000}},
+                    {{{1, 1}, {1, 1}}, {{1, 1}, {0, 1}}}}};
+  return model;
+}
+
+TEST_CASE("the nearest size of the lattice says the kernel", "[product_model]") {
+  const ProductModel model = model_of_two();
+  const ProductKind kind{"autograd", "forward", Dtype::fp32};
+  // 1000 x 1000 over 1000: 100 tiles of 100, 10 waves of 10 us and 1, after 3.
+  const ProductTime exact = *product_time(model, kind, {1000, 1000, 1000});
+  CHECK(exact.ns == Approx((3 + 10 * 11) * 1e3));
+  CHECK(exact.blocks == 100);
+  CHECK(exact.covered);
+  // Fewer rows: the other kernel, 20 x 1 tiles of 50, two waves.
+  CHECK(product_time(model, kind, {20, 1000, 1000})->ns == Approx((2 + 2 * 5) * 1e3));
+  CHECK(product_time(model, kind, {900, 960, 1000})->kernel == &model.kernels[0]);
+  CHECK_FALSE(product_time(model, kind, {1000, 500, 500})->covered);
+  CHECK_FALSE(product_time(model, kind, {2000, 1000, 1000})->covered);
+  CHECK_FALSE(product_time(model, {"pipeline", "forward", Dtype::fp32}, {1000, 1000, 1000}));
+}
+
+TEST_CASE("a model of products survives its file", "[product_model]") {
+  const ProductModel model = model_of_two();
+  const nlohmann::json json = to_json(model);
+  const ProductModel read = product_model_from_json(JsonPlace(json, "p.json"));
+  CHECK(to_json(read) == json);
+  CHECK(product_time(read, {"autograd", "forward", Dtype::fp32}, {1000, 1000, 1000})->blocks == 100);
+}
+
+TEST_CASE("a broken model of products is refused with its place", "[product_model]") {
+  const auto refused = [](auto&& change) {
+    nlohmann::json json = to_json(model_of_two());
+    change(json);
+    try {
+      product_model_from_json(JsonPlace(json, "p.json"));
+    } catch (const InputError& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  CHECK(refused([](auto& json) { json["kernels"][0]["parameters"] = {1, 2}; }).find("8 numbers") != std::string::npos);
+  CHECK(refused([](auto& json) { json["kernels"][0]["tile"] = {0, 100}; }).find("p.json") == 0);
+  CHECK(refused([](auto& json) { json["choices"][0]["shapes"][0][2] = "AAA"; }).find("6 letters") != std::string::npos);
+  CHECK(refused([](auto& json) { json["choices"][0]["shapes"][0][2] = "AAA//A"; }).find("letters of one of 2") !=
+        std::string::npos);
+  CHECK(refused([](auto& json) { json["choices"][0]["rows"] = {1000, 10}; }).find("ascending") != std::string::npos);
+  CHECK(refused([](auto& json) { json["splits"][0] = {9, 1}; }).find("splits[0]") != std::string::npos);
+  CHECK(refused([](auto& json) { json.erase("library"); }).find("library") != std::string::npos);
+}
+
+}  // namespace
+}  // namespace pdl
