@@ -25,9 +25,11 @@
 // (sim/engine/host_delays.hpp), sharing of links and of memory bandwidth.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "sim/cost/cost_profile.hpp"
@@ -37,6 +39,14 @@
 #include "sim/spec/run_spec.hpp"
 
 namespace pdl {
+
+/// One source of error of the prices: times that would all be wrong together and by the same share.
+struct PriceError {
+  std::string what;       // "linear_relu 3584x3584, 1100 rows, backward fp32 (autograd)": for people
+  double half_width = 0;  // relative; 90 % of truths lie within
+  bool probed = true;     // a probe measured exactly this; false: it comes from the model of kernels, a line, a roofline
+  std::vector<std::pair<std::size_t, double>> works_ns;  // index into TaskGraph::works, device time of it in that work
+};
 
 struct PricedWork {
   std::vector<TaskCost> costs;
@@ -51,6 +61,8 @@ struct PricedWork {
   /// Of the warnings that are about pieces of work: the share of the step's work that rests on it
   /// (sim/cost/notice_shares.hpp).
   std::map<std::string, double> warning_shares = {};
+  /// Empty: not known (synthetic costs, profiles without what it needs).
+  std::vector<PriceError> errors = {};
 };
 
 /// Host times vary with the core that a process is on and what else that does.
