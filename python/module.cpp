@@ -115,9 +115,10 @@ void add_prediction(nb::module_& m) {
           "Every setting that means something, defaults filled in: the options of the command line.")
       .def_ro("profile", &Prediction::profile, "Name of the profile; empty where the settings give the costs.")
       .def_ro("step_time_ms", &Prediction::step_time_ms, "Time of one optimizer step; milliseconds.")
-      .def_ro("half_width_90_ms", &Prediction::half_width_90_ms,
-              "90 % of measured steps lie within step_time_ms +- this; milliseconds; None where it is not known, such as "
-              "where the settings give the costs.")
+      .def_ro(
+          "half_width_90_ms", &Prediction::half_width_90_ms,
+          "90 % of measured steps lie within step_time_ms +- this; milliseconds; None where it is not known, such as "
+          "where the settings give the costs.")
       .def_ro("unprobed_share", &Prediction::unprobed_share,
               "Of the work, what no probe measured exactly; a fraction, 0 to 1; None where it is not known.")
       .def_ro("probe_command", &Prediction::probe_command,

@@ -53,9 +53,8 @@ std::optional<ErrorBar> error_bar(const std::vector<PriceError>& errors, const T
   double squares = std::pow(100 * kStepFloor, 2);
   for (const ErrorCarrier& carrier : bar.carriers) squares += std::pow(part_percent(carrier), 2);
   bar.half_width_percent = std::sqrt(squares);
-  std::stable_sort(bar.carriers.begin(), bar.carriers.end(), [](const ErrorCarrier& a, const ErrorCarrier& b) {
-    return part_percent(a) > part_percent(b);
-  });
+  std::stable_sort(bar.carriers.begin(), bar.carriers.end(),
+                   [](const ErrorCarrier& a, const ErrorCarrier& b) { return part_percent(a) > part_percent(b); });
   if (bar.carriers.size() > kMostCarriers) bar.carriers.resize(kMostCarriers);
   return bar;
 }

@@ -25,10 +25,10 @@ namespace pdl {
 struct PriceError;
 
 /// What a step differs from the sum of its parts, relative, 90 % within: it stands for what runs of one plan differ by
-/// on two hosts of a kind. Of 45 pairs of measured runs above 20 ms, of one plan each, on two of the hosts in data/h200x4
-/// (runs, runs_on_host_1, runs_on_host_2, runs_on_host_3) the medians of half are within 0.25 %, of three quarters within
-/// 0.6 %, of 37 within 1 %. The other 8 are of DDP with gradient accumulation in amp-fp16 (up to 29 %) or with a sleep of
-/// the host (1.6 %).
+/// on two hosts of a kind. Of 45 pairs of measured runs above 20 ms, a plan a pair, on two of the hosts in data/h200x4
+/// (runs, runs_on_host_1, runs_on_host_2, runs_on_host_3) the medians of half are within 0.25 %, of three quarters
+/// within 0.6 %, of 37 within 1 %. The other 8 are of DDP with gradient accumulation in amp-fp16 (up to 29 %) or with a
+/// sleep of the host (1.6 %).
 inline constexpr double kStepFloor = 0.010;
 
 /// Below this share of the step's work that no probe measured, a prediction is called probed.

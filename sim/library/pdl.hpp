@@ -81,9 +81,9 @@ struct SpanColumns {
 };
 
 struct Prediction {
-  Settings settings;                    // as in the JSON's `config`: some only where they are not the default
-  std::string profile;                  // name of the profile; empty: the settings give the costs
-  double step_time_ms = 0;              // of one optimizer step
+  Settings settings;        // as in the JSON's `config`: some only where they are not the default
+  std::string profile;      // name of the profile; empty: the settings give the costs
+  double step_time_ms = 0;  // of one optimizer step
   /// 90 % of measured steps lie within step_time_ms +- this. None: not known, such as of given costs.
   std::optional<double> half_width_90_ms;
   std::optional<double> unprobed_share;  // of the work, in 0..1, that no probe measured; none: not known

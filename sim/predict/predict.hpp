@@ -30,8 +30,8 @@ struct PredictOptions {
   /// Default: a step whose host share is above kHostBoundShare has a warning that says so. false: only
   /// RunResult::host_share tells, for tables that keep such runs apart.
   bool warn_where_host_bound = true;
-  /// The file of samples that the profile was fitted from, for RunResult::probe_command (samples_beside()). Default: not
-  /// known.
+  /// The file of samples that the profile was fitted from, for RunResult::probe_command (samples_beside()). Default:
+  /// not known.
   std::string samples = "";
 };
 

@@ -11,8 +11,8 @@
 //   step time: 24.000 ms +- 0.300 ms, predicted (90 % of measured steps lie within)
 //   throughput: 85,333.3 samples/s
 //
-// Where the error bar rests on what no probe measured, a line names it, with the command that would measure it. Not here:
-// where the step goes (explain_document.hpp), which a run is shown with if it is given.
+// Where the error bar rests on what no probe measured, a line names it, with the command that would measure it. Not
+// here: where the step goes (explain_document.hpp), which a run is shown with if it is given.
 #pragma once
 
 #include <memory>

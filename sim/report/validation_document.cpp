@@ -122,7 +122,8 @@ Table summary_table(const Validation& validation) {
                           {"max_percent", "maximum", "%"}}};
   const bool with_bars = validation.any_error_bar();
   if (with_bars) {
-    table.columns.push_back({"inside_percent", "share inside", "%", "measured medians within the error bars; 90 % should be"});
+    table.columns.push_back(
+        {"inside_percent", "share inside", "%", "measured medians within the error bars; 90 % should be"});
     table.columns.push_back({"median_half_width_90_percent", "median ±", "%", "of the error bars"});
   }
   const auto add = [&](const std::string& group, const char* what, const ErrorSummary& summary) {

@@ -197,9 +197,8 @@ std::optional<ErrorBar> read_error_bar(const JsonPlace& root, bool measured) {
   if (!root.has("uncertainty")) return std::nullopt;
   const JsonPlace place = root.at("uncertainty").object();
   if (measured) place.refuse("none: a measured run has no error bar of a prediction");
-  ErrorBar bar{place.at("half_width_90_percent").number(0, kLargestPercent),
-               place.at("unprobed_share").number(0, 1),
-               {}};
+  ErrorBar bar{
+      place.at("half_width_90_percent").number(0, kLargestPercent), place.at("unprobed_share").number(0, 1), {}};
   const JsonPlace carriers = place.at("carried_by").array();
   for (std::size_t i = 0; i < carriers.size(); ++i) {
     const JsonPlace in = carriers.at(i).object();

@@ -86,11 +86,10 @@ std::string sweep_csv(const Sweep& sweep) {
     if (std::find(words.begin(), words.end(), name) == words.end()) words.push_back(name);
   }
   std::vector<std::string> head = words;
-  head.insert(head.end(),
-              {"step_time_ms", "bound_ms", "throughput_samples_per_s", "speedup", "efficiency",
-               "exposed_communication_fraction", "bubble_fraction", "idle_fraction", "peak_memory_bytes",
-               "live_activations", "live_activation_bytes", "steps_overlap", "within_memory_limit",
-               "half_width_90_percent", "probed", "refused"});
+  head.insert(head.end(), {"step_time_ms", "bound_ms", "throughput_samples_per_s", "speedup", "efficiency",
+                           "exposed_communication_fraction", "bubble_fraction", "idle_fraction", "peak_memory_bytes",
+                           "live_activations", "live_activation_bytes", "steps_overlap", "within_memory_limit",
+                           "refused", "half_width_90_percent", "probed"});
   const std::size_t results = head.size() - words.size();
   std::string out = csv_line(head);
   for (const SweepRow& row : sweep.rows) {
@@ -105,12 +104,12 @@ std::string sweep_csv(const Sweep& sweep) {
            row.scaling ? to_text(row.scaling->efficiency) : "", to_text(result.exposed_communication_fraction),
            to_text(result.bubble_fraction), to_text(result.idle_fraction), std::to_string(result.peak_memory_bytes),
            std::to_string(result.live_activations), std::to_string(result.live_activation_bytes),
-           result.steps_overlap ? "1" : "0", sweep.can_win(row) ? "1" : "0",
+           result.steps_overlap ? "1" : "0", sweep.can_win(row) ? "1" : "0", "",
            result.error_bar ? to_text(result.error_bar->half_width_percent) : "",
-           result.error_bar ? (result.error_bar->probed() ? "1" : "0") : "", ""});
+           result.error_bar ? (result.error_bar->probed() ? "1" : "0") : ""});
     } else {
       cells.resize(cells.size() + results - 4);
-      cells.insert(cells.end(), {"0", "", "", row.refusal});
+      cells.insert(cells.end(), {"0", row.refusal, "", ""});
     }
     out += csv_line(cells);
   }

@@ -8,8 +8,8 @@
 //
 // Host-bound runs (sim/predict/host_bound.hpp: what the prediction says, not what was measured) are counted apart:
 // their time depends on a processor and on what else it does. Predictions with an error bar are summarized apart where
-// they rest on probes (ErrorBar::probed()) and where not: how many measured medians lie inside is how good the bars are;
-// 90 % should. Tables: sim/report/validation_document.hpp.
+// they rest on probes (ErrorBar::probed()) and where not: how many measured medians lie inside is how good the bars
+// are; 90 % should. Tables: sim/report/validation_document.hpp.
 #pragma once
 
 #include <functional>

@@ -11,7 +11,7 @@ TEST_CASE("the command has the words that were given, and always the model, the 
         "pdl-calibrate --from data/h200x4/samples.json --depth 13 --dim 3584 --batch 1100 --gpus 2 --strategy mp "
         "--samples samples.json --out profile.json");
   CHECK(probe_command(spec("--dtype tf32 --recompute 1 --gpus 2 --schedule 1f1b"), "") ==
-        "pdl-calibrate --depth 8 --dim 8192 --batch 2048 --gpus 2 --schedule 1f1b --dtype tf32 --recompute 1 "
+        "pdl-calibrate --depth 8 --dim 8192 --batch 2048 --gpus 2 --schedule 1f1b --recompute 1 --dtype tf32 "
         "--samples samples.json --out profile.json");
 }
 
@@ -31,6 +31,6 @@ TEST_CASE("samples lie beside the profile's file, or are not named") {
   CHECK(samples_beside(std::nullopt, profile).empty());  // no bundled profile has that name
   CostProfile bundled = profile;
   bundled.name = "h200x4";
-  CHECK_THAT(samples_beside(std::nullopt, bundled), EndsWith("data/h200x4/samples.json"));
-  CHECK_THAT(samples_beside("h200x4", bundled), EndsWith("data/h200x4/samples.json"));
+  CHECK_THAT(samples_beside(std::nullopt, bundled), Catch::Matchers::EndsWith("data/h200x4/samples.json"));
+  CHECK_THAT(samples_beside("h200x4", bundled), Catch::Matchers::EndsWith("data/h200x4/samples.json"));
 }
