@@ -84,7 +84,7 @@ std::string unprobed_text(const ErrorBar& bar) {
 
 /// Where the prediction does not rest on probes alone: what it rests on, and what would change that.
 void add_unprobed(Document& document, const RunResult& run) {
-  if (!run.error_bar || run.error_bar->probed()) return;
+  if (!half_width_ms(run) || run.error_bar->probed()) return;
   document.add(Paragraph{"not probed: " + percent(run.error_bar->unprobed_share) +
                              " of the work of the GPU with the most of it" + unprobed_text(*run.error_bar) +
                              (run.probe_command.empty() ? "." : ". On the machine of the profile, this measures it:"),

@@ -27,7 +27,7 @@ std::optional<double> mean_ms(const RunResult& run, TaskKind kind) {
 }
 
 std::optional<double> half_width_percent(const RunResult& run) {
-  return run.error_bar ? std::optional(run.error_bar->half_width_percent) : std::nullopt;
+  return half_width_ms(run) ? std::optional(run.error_bar->half_width_percent) : std::nullopt;
 }
 
 constexpr std::array kComparedKinds = {std::pair{TaskKind::forward, "forward"},
@@ -76,7 +76,7 @@ std::vector<ComparedQuantity> compared_quantities(const RunResult& a, const RunM
        static_cast<double>(mb.transfer_bytes)},
       {"parameters", "parameters", "", 0, static_cast<double>(ma.parameters), static_cast<double>(mb.parameters)},
   };
-  if (!a.error_bar && !b.error_bar) rows.erase(rows.begin() + 1);
+  if (!rows[1].a && !rows[1].b) rows.erase(rows.begin() + 1);
   for (const auto& [kind, name] : kComparedKinds) {
     const auto mean_a = mean_ms(a, kind), mean_b = mean_ms(b, kind);
     if (mean_a || mean_b)

@@ -134,7 +134,7 @@ ordered_json without_spans(const RunResult& run, const Explanation* explanation)
   if (run.spec.schedule_file) out["schedule_rows"] = schedule_to_json(*run.spec.schedule_file);
   out["measured"] = run.measured;
   out["step_time_ms"] = step_time_to_json(run);
-  if (run.error_bar) out["uncertainty"] = uncertainty_to_json(run);
+  if (run.error_bar && !run.measured) out["uncertainty"] = uncertainty_to_json(run);
   for (const MeasuredStep& step : run.steps) out["steps"].push_back(step_to_json(step));
   if (run.bound_ms) out["bound_ms"] = *run.bound_ms;
   out["throughput_samples_per_s"] = metrics.throughput_samples_per_s;

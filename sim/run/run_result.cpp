@@ -26,7 +26,7 @@ RunResult begin_result(const Plan& plan) {
 }
 
 std::optional<double> half_width_ms(const RunResult& run) {
-  if (!run.error_bar) return std::nullopt;
+  if (run.measured || !run.error_bar) return std::nullopt;
   return run.step_time.median_ms * run.error_bar->half_width_percent / 100;
 }
 

@@ -346,3 +346,11 @@ TEST_CASE("a measured median on the edge of the bar lies inside") {
   CHECK_FALSE(inside(41.01));
   CHECK_FALSE(inside(38.99));
 }
+
+TEST_CASE("a measured run has no error bar, though it was made from a prediction that has one") {
+  RunResult run = with_error_bar();
+  run.measured = true;
+  CHECK_FALSE(to_json(run).contains("uncertainty"));
+  CHECK_FALSE(to_json(run)["step_time_ms"].contains("half_width_90"));
+  CHECK_FALSE(half_width_ms(run));
+}
