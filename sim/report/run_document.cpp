@@ -89,7 +89,7 @@ void add_unprobed(Document& document, const RunResult& run) {
                              " of the work of the GPU with the most of it" + unprobed_text(*run.error_bar) +
                              (run.probe_command.empty() ? "." : ". On the machine of the profile, this measures it:"),
                          2});
-  if (!run.probe_command.empty()) document.add(Preformatted{run.probe_command});
+  if (!run.probe_command.empty()) document.add(Preformatted{run.probe_command + "\n"});
 }
 
 void add_totals(Document& document, const RunResult& run, const RunMetrics& metrics) {
