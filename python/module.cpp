@@ -115,6 +115,14 @@ void add_prediction(nb::module_& m) {
           "Every setting that means something, defaults filled in: the options of the command line.")
       .def_ro("profile", &Prediction::profile, "Name of the profile; empty where the settings give the costs.")
       .def_ro("step_time_ms", &Prediction::step_time_ms, "Time of one optimizer step; milliseconds.")
+      .def_ro(
+          "half_width_90_ms", &Prediction::half_width_90_ms,
+          "90 % of measured steps lie within step_time_ms +- this; milliseconds; None where it is not known, such as "
+          "where the settings give the costs.")
+      .def_ro("unprobed_share", &Prediction::unprobed_share,
+              "Of the work, what no probe measured exactly; a fraction, 0 to 1; None where it is not known.")
+      .def_ro("probe_command", &Prediction::probe_command,
+              "Where that is much, the command line of pdl-calibrate that has it probed; else empty.")
       .def_ro("bound_ms", &Prediction::bound_ms,
               "The ideal step time: the same schedule with its computation alone, no transfers, no host, no optimizer; "
               "milliseconds.")
@@ -152,6 +160,8 @@ nb::dict numbers_of(const pdl::PredictedRow& row) {
     numbers[name] = row.refused.empty() ? nb::cast(value) : nb::none();
   };
   add("step_time_ms", row.step_time_ms);
+  add("half_width_90_ms", row.half_width_90_ms);
+  add("unprobed_share", row.unprobed_share);
   add("bound_ms", row.bound_ms);
   add("throughput_samples_per_s", row.throughput_samples_per_s);
   add("speedup", row.speedup);

@@ -33,7 +33,7 @@ ALLOWED = {
     # Of costs the values, not where they come from.
     "sim/engine": "sim/io sim/plan sim/timeline sim/cost/task_cost.hpp sim/cost/host_pauses.hpp",
     "sim/memory": "sim/plan",
-    "sim/run": "sim/io sim/spec sim/plan sim/timeline sim/cost/environment.hpp sim/memory",
+    "sim/run": "sim/io sim/spec sim/plan sim/timeline sim/cost/environment.hpp sim/cost/error_bar.hpp sim/memory",
     "sim/predict": "sim/io sim/spec sim/plan sim/timeline sim/cost sim/engine sim/memory sim/run",
     "sim/study": "sim/io sim/spec sim/cost sim/run sim/predict",
     "sim/course": "sim/io sim/run sim/predict/host_bound.hpp sim/study",

@@ -56,8 +56,9 @@ def sweep(*, profile: Profile = None, memory: Memory = None, scaling: Optional[s
     scaling: where the GPUs vary, "strong" (the default: the batch is held) or "weak" (the batch of a GPU is).
     threads: rows at a time; 0 is one a core.
 
-    A row has all its settings, then step_time_ms, bound_ms, throughput_samples_per_s, speedup and efficiency (against the
-    row with the fewest GPUs), exposed_communication_fraction, bubble_fraction, idle_fraction, peak_memory_bytes,
+    A row has all its settings, then step_time_ms, half_width_90_ms (90 % of measured steps lie within step_time_ms +- it)
+    and unprobed_share (None where they are not known), bound_ms, throughput_samples_per_s, speedup and efficiency
+    (against the row with the fewest GPUs), exposed_communication_fraction, bubble_fraction, idle_fraction, peak_memory_bytes,
     live_activations, live_activation_bytes, steps_overlap, within_memory_limit, warnings, and refused: why it cannot
     run, else None. Numbers of a row that cannot run are None.
     """

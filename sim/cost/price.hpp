@@ -22,6 +22,7 @@
 // (sim/engine/host_delays.hpp), sharing of links and of memory bandwidth.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -38,9 +39,9 @@ namespace pdl {
 
 /// One source of error of the prices: times that would all be wrong together and by the same share.
 struct PriceError {
-  std::string what;      // "linear_relu 3584x3584, 1100 rows, backward fp32 (autograd)": for people
+  std::string what;       // "linear_relu 3584x3584, 1100 rows, backward fp32 (autograd)": for people
   double half_width = 0;  // relative; 90 % of truths lie within
-  bool probed = true;    // a probe measured exactly this; false: it comes from the model of kernels, a line, a roofline
+  bool probed = true;  // a probe measured exactly this; false: it comes from the model of kernels, a line, a roofline
   std::vector<std::pair<std::size_t, double>> works_ns{};  // index into TaskGraph::works, device time of it in that work
 };
 
@@ -57,7 +58,7 @@ struct PricedWork {
   /// Of the warnings that are about pieces of work: the share of the step's work that rests on it
   /// (sim/cost/notice_shares.hpp).
   std::map<std::string, double> warning_shares = {};
-  /// Empty: not known (synthetic costs).
+  /// Empty: not known (synthetic costs, profiles without what it needs).
   std::vector<PriceError> errors = {};
 };
 

@@ -57,6 +57,9 @@ Prediction prediction_of(RunResult predicted) {
   out.settings = plain(to_settings(predicted.spec));
   if (!predicted.spec.synthetic) out.profile = predicted.environment["profile"]["name"].get<std::string>();
   out.step_time_ms = predicted.step_time.median_ms;
+  out.half_width_90_ms = half_width_ms(predicted);
+  if (predicted.error_bar) out.unprobed_share = predicted.error_bar->unprobed_share;
+  out.probe_command = predicted.probe_command;
   out.bound_ms = predicted.bound_ms;
   out.throughput_samples_per_s = metrics.throughput_samples_per_s;
   out.bubble_fraction = metrics.bubble_fraction;
@@ -93,6 +96,10 @@ PredictedRow predicted_row(const Sweep& sweep, const SweepRow& row) {
   if (!row.result) return out;
   const SweepResult& result = *row.result;
   out.step_time_ms = result.step_time_ms;
+  if (result.error_bar) {
+    out.half_width_90_ms = result.step_time_ms * result.error_bar->half_width_percent / 100;
+    out.unprobed_share = result.error_bar->unprobed_share;
+  }
   out.bound_ms = result.bound_ms;
   out.throughput_samples_per_s = result.throughput_samples_per_s;
   if (row.scaling) {
@@ -138,7 +145,9 @@ Prediction predict(const Settings& settings, const PredictionOptions& options) {
   const RunSpec spec = parse_run_spec(given_words(settings));
   const auto costs =
       choose_costs(spec.synthetic.has_value(), unless_empty(options.profile), [&] { return std::vector{spec}; });
-  return prediction_of(predict(spec, costs ? &*costs : nullptr, {.memory_limit_bytes = memory_limit(options.memory)}));
+  const std::string samples = costs ? samples_beside(unless_empty(options.profile), *costs) : "";
+  return prediction_of(predict(spec, costs ? &*costs : nullptr,
+                               {.memory_limit_bytes = memory_limit(options.memory), .samples = samples}));
 }
 
 PredictedTable predict_all(const Settings& settings, const TableOptions& options) {

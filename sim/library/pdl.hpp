@@ -81,9 +81,13 @@ struct SpanColumns {
 };
 
 struct Prediction {
-  Settings settings;                    // as in the JSON's `config`: some only where they are not the default
-  std::string profile;                  // name of the profile; empty: the settings give the costs
-  double step_time_ms = 0;              // of one optimizer step
+  Settings settings;        // as in the JSON's `config`: some only where they are not the default
+  std::string profile;      // name of the profile; empty: the settings give the costs
+  double step_time_ms = 0;  // of one optimizer step
+  /// 90 % of measured steps lie within step_time_ms +- this. None: not known, such as of given costs.
+  std::optional<double> half_width_90_ms;
+  std::optional<double> unprobed_share;  // of the work, in 0..1, that no probe measured; none: not known
+  std::string probe_command;  // where that is much, the command line of pdl-calibrate that has it probed; else empty
   std::optional<double> bound_ms;       // the same order with its compute costs alone: no transfers, host, optimizer
   double throughput_samples_per_s = 0;  // samples of a step / step time
   double bubble_fraction = 0;           // 1 - forward and backward / (GPUs x step)
@@ -120,6 +124,7 @@ struct PredictedRow {
   Settings settings;
   std::string refused;  // why it cannot run; empty: it can
   double step_time_ms = 0;
+  std::optional<double> half_width_90_ms, unprobed_share;  // as Prediction has them
   std::optional<double> bound_ms;
   double throughput_samples_per_s = 0;
   /// Against the row with the fewest GPUs that does the same work: its step time / this one's (weak scaling: this

@@ -27,13 +27,23 @@ PricedWork without_host(const Plan& plan, PricedWork priced) {
   return priced;
 }
 
-double host_share(const Plan& plan, const CostProfile& profile) {
-  if (profile.host_description.device == "cpu") return 0;
-  PricedWork priced = price_by_profile(plan, profile, HostSpeed::slow);
-  for (std::size_t w = 0; w < priced.costs.size(); ++w) {
-    if (plan.graph.works[w].kind == TaskKind::sleep) priced.costs[w] = {};
+SlowHost slow_host(const Plan& plan, const CostProfile& profile) {
+  if (profile.host_description.device == "cpu") return {};
+  const PricedWork priced = price_by_profile(plan, profile, HostSpeed::slow);
+  PricedWork awake = priced;
+  bool sleeps = false;
+  for (std::size_t w = 0; w < awake.costs.size(); ++w) {
+    if (plan.graph.works[w].kind != TaskKind::sleep) continue;
+    awake.costs[w] = {};
+    sleeps = true;
   }
-  return std::max(0.0, 1 - step_of(plan, without_host(plan, priced)) / step_of(plan, priced));
+  const double awake_ns = step_of(plan, awake);
+  return {std::max(0.0, 1 - step_of(plan, without_host(plan, awake)) / awake_ns),
+          sleeps ? step_of(plan, priced) : awake_ns};
+}
+
+double host_share(const Plan& plan, const CostProfile& profile) {
+  return slow_host(plan, profile).share;
 }
 
 std::string host_bound_warning() {

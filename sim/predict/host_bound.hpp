@@ -27,7 +27,17 @@ inline constexpr const char* kHostBoundWarning = "bound by the host";
 /// The same costs without the host's.
 PricedWork without_host(const Plan& plan, PricedWork priced);
 
-/// Of a plan by the profile. 0 on a profile of device "cpu": there the host is what computes. Throws as step_of_plan().
+/// The step with a slow host, the sleeps in it.
+struct SlowHost {
+  double share = 0;    // of the step without its sleeps: what a host that took no time would save
+  double step_ns = 0;  // with its sleeps
+};
+
+/// Of a plan by the profile. Zeros on a profile of device "cpu": there the host is what computes. Throws as
+/// step_of_plan().
+SlowHost slow_host(const Plan& plan, const CostProfile& profile);
+
+/// Its share alone.
 double host_share(const Plan& plan, const CostProfile& profile);
 
 /// Of a prediction whose share is above kHostBoundShare; begins with kHostBoundWarning.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "sim/cost/error_bar.hpp"
 #include "sim/cost/hosts_of_profile.hpp"
 #include "sim/engine/run.hpp"
 #include "sim/io/error.hpp"
@@ -64,8 +65,13 @@ void check_capacity(const RunResult& result, const CostProfile* profile, const P
   }
 }
 
-void judge_host(const Plan& plan, const CostProfile& profile, const PredictOptions& options, RunResult& result) {
-  result.host_share = host_share(plan, profile);
+/// What the host has to do with the step, and how far off the step may be.
+void judge(const Plan& plan, const CostProfile& profile, const PricedWork& priced, const PredictOptions& options,
+           RunResult& result) {
+  const SlowHost slow = slow_host(plan, profile);
+  const double usual_ns = 1e6 * result.step_time.median_ms;
+  result.host_share = slow.share;
+  result.error_bar = error_bar(priced.errors, plan.graph, priced.costs, std::max(0.0, slow.step_ns / usual_ns - 1));
   if (options.warn_where_host_bound && *result.host_share > kHostBoundShare) {
     result.warnings.push_back(host_bound_warning());
   }
@@ -89,7 +95,8 @@ RunResult predict(const RunSpec& asked, const CostProfile* profile, const Predic
   result.peak_memory_bytes = std::move(step.peak_memory_bytes);
   if (!spec.synthetic) result.environment = describe_profile(*profile);
   check_capacity(result, profile, options);
-  if (!spec.synthetic) judge_host(plan, *profile, options, result);
+  if (!spec.synthetic) judge(plan, *profile, step.priced, options, result);
+  if (result.error_bar && !result.error_bar->probed()) result.probe_command = probe_command(asked, options.samples);
   return result;
 }
 

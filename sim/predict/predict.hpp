@@ -30,6 +30,9 @@ struct PredictOptions {
   /// Default: a step whose host share is above kHostBoundShare has a warning that says so. false: only
   /// RunResult::host_share tells, for tables that keep such runs apart.
   bool warn_where_host_bound = true;
+  /// The file of samples that the profile was fitted from, for RunResult::probe_command (samples_beside()). Default:
+  /// not known.
+  std::string samples = "";
 };
 
 /// `profile` is not used (and may be nullptr) if the spec has synthetic costs. The result's spec is the one that was
@@ -44,5 +47,13 @@ RunResult predict(const RunSpec& spec, const CostProfile* profile, const Predict
 /// those two.
 std::optional<CostProfile> choose_costs(bool synthetic, const std::optional<std::string>& profile,
                                         const std::function<std::vector<RunSpec>()>& specs);
+
+/// The samples.json beside the file of what choose_costs() gave for `profile`; empty if there is none.
+std::string samples_beside(const std::optional<std::string>& profile, const CostProfile& costs);
+
+/// What would have the shapes of a run probed, so that its error bar rests on probes: "pdl-calibrate --from
+/// data/h200x4/samples.json --depth 13 --dim 3584 ... --samples samples.json --out profile.json". The words are those
+/// that the user gave, and always the model, the batch and the number of GPUs. `samples`: empty: all is measured anew.
+std::string probe_command(const RunSpec& asked, const std::string& samples);
 
 }  // namespace pdl

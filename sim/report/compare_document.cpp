@@ -72,6 +72,15 @@ Table table_of_both(const RunResult& a, const RunMetrics& ma, const RunResult& b
   return table;
 }
 
+/// "The measured step time, 36.700 ms, lies inside the predicted 36.512 +- 0.398 ms (90 % of measured steps do)."
+void add_measured_in_prediction(Document& document, const RunResult& a, const RunResult& b) {
+  const auto found = measured_in_prediction(a, b);
+  if (!found) return;
+  document.add(Paragraph{"The measured step time, " + fixed(found->measured_ms, 3) + " ms, lies " +
+                         (found->inside ? "inside" : "outside") + " the predicted " + fixed(found->predicted_ms, 3) +
+                         " +- " + fixed(found->half_width_ms, 3) + " ms (90 % of measured steps lie within)."});
+}
+
 void add_head(Document& document, const char* letter, const ComparedRun& side) {
   document.add(Paragraph{
       std::string(letter) + ": " + side.name + ": " + describe(side.run->spec) + "; " + describe_source(*side.run), 3});
@@ -87,6 +96,7 @@ Document compare_document(const ComparedRun& a, const ComparedRun& b, const RunS
   for (const SettingDifference& d : settings_that_differ(a.run->spec, b.run->spec))
     document.add(Paragraph{"differs: " + d.name + " is " + d.a + " in A, " + d.b + " in B", 2});
   document.add(table_of_quantities(compared_quantities(*a.run, ma, *b.run, mb), *a.run, *b.run));
+  add_measured_in_prediction(document, *a.run, *b.run);
   document.add(table_of_both(*a.run, ma, *b.run, mb, style.gantt.most_rows));
   if (style.with_gantt) {
     for (const ComparedRun* side : {&a, &b}) {

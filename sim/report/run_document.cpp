@@ -55,13 +55,41 @@ std::string recorded_step_text(const RunResult& run) {
 }
 
 std::string text_of_step_time(const RunResult& run) {
-  std::string text = "step time: " + fixed(run.step_time.median_ms, 3) + " ms, " + kind_of_run(run);
+  const auto half_width = half_width_ms(run);
+  std::string text = "step time: " + fixed(run.step_time.median_ms, 3) + " ms" +
+                     (half_width ? " +- " + fixed(*half_width, 3) + " ms" : "") + ", " + kind_of_run(run);
+  if (half_width) text += " (90 % of measured steps lie within)";
   if (!run.step_time.n) return text;
   text += " (median of " + std::to_string(*run.step_time.n) + " steps";
   if (run.step_time.p25_ms && run.step_time.p75_ms) {
     text += ", quartiles " + fixed(*run.step_time.p25_ms, 3) + " and " + fixed(*run.step_time.p75_ms, 3) + " ms";
   }
   return text + ")";
+}
+
+/// "linear_relu 3584x3584, 1100 rows, backward fp32 (38 % of the work, +- 5.0 %); ..." of those that no probe measured,
+/// of the sources that carry the bar.
+std::string unprobed_text(const ErrorBar& bar) {
+  constexpr std::size_t kMostNamed = 3;
+  std::vector<std::string> named;
+  for (const ErrorCarrier& carrier : bar.carriers) {
+    if (!carrier.probed && named.size() < kMostNamed)
+      named.push_back(carrier.what + " (" + percent(carrier.share) + " of the work, +- " +
+                      fixed(carrier.half_width_percent, 1) + " %)");
+  }
+  std::string text;
+  for (const std::string& name : named) text += (text.empty() ? ": " : "; ") + name;
+  return text;
+}
+
+/// Where the prediction does not rest on probes alone: what it rests on, and what would change that.
+void add_unprobed(Document& document, const RunResult& run) {
+  if (!half_width_ms(run) || run.error_bar->probed()) return;
+  document.add(Paragraph{"not probed: " + percent(run.error_bar->unprobed_share) +
+                             " of the work of the GPU with the most of it" + unprobed_text(*run.error_bar) +
+                             (run.probe_command.empty() ? "." : ". On the machine of the profile, this measures it:"),
+                         2});
+  if (!run.probe_command.empty()) document.add(Preformatted{run.probe_command + "\n"});
 }
 
 void add_totals(Document& document, const RunResult& run, const RunMetrics& metrics) {
@@ -127,6 +155,14 @@ TableCell memory_cell(const RunResult& run, std::size_t gpu, bool in_mib) {
   return {in_mib ? mib(bytes) : gib(bytes), static_cast<double>(bytes)};
 }
 
+TableColumn half_width_column() {
+  return {"half_width_90_percent", "±", "%", "90 % of measured step times lie within so much of the predicted one"};
+}
+
+TableCell half_width_cell(const std::optional<ErrorBar>& bar) {
+  return bar ? TableCell(fixed(bar->half_width_percent, 2), bar->half_width_percent) : TableCell("-");
+}
+
 bool memory_in_mib(const RunResult& run) {
   if (run.peak_memory_bytes.empty()) return false;
   return std::all_of(run.peak_memory_bytes.begin(), run.peak_memory_bytes.end(),
@@ -157,6 +193,7 @@ Document run_document(const std::shared_ptr<const RunResult>& run, const RunStyl
   document.add(Paragraph{describe_source(*run), 2});
   document.add(table_of_gpus(*run, metrics, style.gantt.most_rows));
   add_totals(document, *run, metrics);
+  add_unprobed(document, *run);
   if (style.with_gantt) document.add(Preformatted{gantt(*run, style.gantt), /*terminal_only=*/true});
   document.add(TimelineFigure{"Timeline of the step", {run}});
   for (ChartFigure& figure : memory_figures(*run)) document.add(std::move(figure));

@@ -8,14 +8,17 @@
 //   -------------------------------------------------------------------------------------------
 //     0       1  0          3.000               0.000     21.000        87.5                  -
 //
-//   step time: 24.000 ms, predicted
+//   step time: 24.000 ms +- 0.300 ms, predicted (90 % of measured steps lie within)
 //   throughput: 85,333.3 samples/s
 //
-// Not here: where the step goes (explain_document.hpp), which a run is shown with if it is given.
+// Where the error bar rests on what no probe measured, a line names it, with the command that would measure it. Not
+// here: where the step goes (explain_document.hpp), which a run is shown with if it is given.
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "sim/report/document.hpp"
 #include "sim/report/gantt.hpp"
@@ -42,6 +45,10 @@ std::vector<TableCell> time_cells(const GpuMetrics& gpu, bool bubble);
 /// Of a GPU; "-" where it is not known. Small models are shown in MiB: `mib`.
 TableColumn memory_column(bool mib);
 TableCell memory_cell(const RunResult& run, std::size_t gpu, bool mib);
+
+/// Half width of the error bar of a predicted step time, in per cent of it, and its cell; "-" where there is none.
+TableColumn half_width_column();
+TableCell half_width_cell(const std::optional<ErrorBar>& bar);
 
 /// All of its GPUs need less than a GiB, and it is known.
 bool memory_in_mib(const RunResult& run);

@@ -6,6 +6,7 @@
 
 #include "sim/io/number_text.hpp"
 #include "sim/io/words.hpp"
+#include "sim/report/run_document.hpp"
 #include "sim/report/scenario_columns.hpp"
 #include "sim/report/scenario_figures.hpp"
 #include "sim/report/warnings.hpp"
@@ -103,6 +104,12 @@ std::string key_of(const ScenarioColumn& column) {
   return column.unit == "ms" && !column.name.ends_with("_ms") ? column.name + "_ms" : column.name;
 }
 
+/// Of step times, which are the only column with errors.
+bool has_error_bars(const ScenarioTable& table) {
+  return std::any_of(table.rows.begin(), table.rows.end(),
+                     [](const ScenarioRow& row) { return row.predicted.result.error_bar.has_value(); });
+}
+
 void add_columns(const ScenarioColumn& column, const ScenarioTable& scenario, Table& table) {
   const bool with_measured = scenario.has_measurements();
   const bool all_measured =
@@ -113,6 +120,7 @@ void add_columns(const ScenarioColumn& column, const ScenarioTable& scenario, Ta
     return;
   }
   table.columns.push_back({"predicted_" + key_of(column), "predicted " + column.title, column.unit, column.meaning});
+  if (has_error_bars(scenario)) table.columns.push_back(half_width_column());
   if (!with_measured) return;
   table.columns.push_back({"measured_" + key_of(column), "measured " + column.title, column.unit,
                            all_measured ? "" : "a row with - here was not measured"});
@@ -143,6 +151,7 @@ void add_cells(const ScenarioColumn& column, CellPlace cell, bool with_measured,
   }
   const std::optional<double> predicted = column.number(cell);
   cells.push_back(number_cell(predicted, column.digits));
+  if (has_error_bars(cell.table)) cells.push_back(half_width_cell(cell.scenario_row().predicted.result.error_bar));
   if (!with_measured) return;
   cell.measured = is_measured;
   const std::optional<double> measured = is_measured ? column.number(cell) : std::nullopt;

@@ -8,6 +8,7 @@
 #include "sim/io/error.hpp"
 #include "sim/io/number_text.hpp"
 #include "sim/io/words.hpp"
+#include "sim/report/run_document.hpp"
 #include "sim/report/warnings.hpp"
 #include "sim/spec/settings.hpp"
 #include "sim/study/common_settings.hpp"
@@ -44,6 +45,7 @@ std::string label_without_gpus(const Sweep& sweep, const SweepRow& row) {
 
 struct Winners {
   std::optional<std::size_t> fastest, least_memory;
+  std::vector<std::size_t> tied;  // with the fastest
 };
 
 constexpr double kTellableMemory = 0.01;
@@ -77,8 +79,11 @@ std::string mark_of(const Sweep& sweep, const Winners& winners, std::size_t r) {
   // Steps of different samples: the winner may have the longest one.
   if (has_unlike_work(sweep)) return r == winners.least_memory ? "least memory" : "";
   const std::string first = sweep.same_samples() ? "fastest" : "most samples/s";
-  if (r == winners.fastest) return r == winners.least_memory ? first + ", least memory" : first;
-  return r == winners.least_memory ? "least memory" : "";
+  const bool tied = std::find(winners.tied.begin(), winners.tied.end(), r) != winners.tied.end();
+  const bool tie = tied || (r == winners.fastest && !winners.tied.empty());
+  std::string mark = tie ? "tie" : r == winners.fastest ? first : "";
+  if (r == winners.least_memory) mark += mark.empty() ? "least memory" : ", least memory";
+  return mark;
 }
 
 /// Small models are shown in MiB.
@@ -137,10 +142,21 @@ void add_idle_columns(const Sweep& sweep, std::vector<ResultColumn>& columns) {
   }
 }
 
+bool has_error_bars(const Sweep& sweep) {
+  return std::any_of(sweep.rows.begin(), sweep.rows.end(),
+                     [](const SweepRow& row) { return row.result && row.result->error_bar; });
+}
+
 std::vector<ResultColumn> result_columns(const Sweep& sweep) {
   std::vector<ResultColumn> columns;
   columns.push_back(
       {{"step_time_ms", "step time", "ms", ""}, 3, [](const SweepRow& row) { return row.result->step_time_ms; }});
+  if (has_error_bars(sweep)) {
+    columns.push_back({half_width_column(), 2, [](const SweepRow& row) {
+                         const auto& bar = row.result->error_bar;
+                         return bar ? std::optional(bar->half_width_percent) : std::nullopt;
+                       }});
+  }
   if (sweep.scaling || !sweep.same_samples()) {
     columns.push_back({{"throughput_samples_per_s", "throughput", "samples/s", ""}, 0, [](const SweepRow& row) {
                          return row.result->throughput_samples_per_s;
@@ -202,7 +218,7 @@ Table sweep_table(const Sweep& sweep) {
   }
   const std::vector<ResultColumn> columns = result_columns(sweep);
   for (const ResultColumn& column : columns) table.columns.push_back(column.head);
-  const Winners winners{sweep.fastest(), tellable_least_memory(sweep)};
+  const Winners winners{sweep.fastest(), tellable_least_memory(sweep), sweep.tied_with_fastest()};
   for (std::size_t r = 0; r < sweep.rows.size(); ++r)
     table.rows.push_back(cells_of_row(sweep, winners, words, columns, r));
   return table;
@@ -299,6 +315,24 @@ std::string not_compared_text(const Sweep& sweep) {
   return text + "; the verdict is about the other " + std::to_string(sweep.rows.size() - refused - above) + ". ";
 }
 
+/// "; tie: within the error bars of schedule 1f1b, and of 2 rows more", or nothing.
+std::string tie_text(const Sweep& sweep) {
+  const std::vector<std::size_t> tied = sweep.tied_with_fastest();
+  if (tied.empty()) return "";
+  const auto by_time = [&](std::size_t a, std::size_t b) {
+    return sweep.rows[a].result->step_time_ms < sweep.rows[b].result->step_time_ms;
+  };
+  const auto throughput = [&](std::size_t a, std::size_t b) {
+    return sweep.rows[a].result->throughput_samples_per_s > sweep.rows[b].result->throughput_samples_per_s;
+  };
+  const std::size_t next = sweep.same_samples() ? *std::min_element(tied.begin(), tied.end(), by_time)
+                                                : *std::min_element(tied.begin(), tied.end(), throughput);
+  std::string text = "; tie: within the error bars of " + label(sweep, sweep.rows[next]);
+  if (tied.size() > 1)
+    text += ", and of " + std::to_string(tied.size() - 1) + (tied.size() == 2 ? " row more" : " rows more");
+  return text;
+}
+
 std::string winners_text(const Sweep& sweep) {
   const auto fastest = sweep.fastest(), smallest = sweep.least_memory();
   if (!fastest) return "";
@@ -309,7 +343,7 @@ std::string winners_text(const Sweep& sweep) {
   }
   if (!sweep.same_samples()) {
     return "Most samples/s: " + label(sweep, winner) + ", " + fixed(winner.result->throughput_samples_per_s, 0) +
-           " samples/s; least memory: " + label(sweep, sweep.rows[*smallest]) + ", " +
+           " samples/s" + tie_text(sweep) + "; least memory: " + label(sweep, sweep.rows[*smallest]) + ", " +
            binary_bytes(sweep.rows[*smallest].result->peak_memory_bytes) + " of peak memory.";
   }
   std::optional<std::size_t> next;
@@ -331,7 +365,7 @@ std::string winners_text(const Sweep& sweep) {
   }
   const std::int64_t of_fastest = winner.result->peak_memory_bytes,
                      bytes = sweep.rows[*smallest].result->peak_memory_bytes;
-  text += "; least memory: ";
+  text += tie_text(sweep) + "; least memory: ";
   if (smallest == fastest) return text + "the same, " + binary_bytes(bytes) + " of peak memory.";
   return text + label(sweep, sweep.rows[*smallest]) + ", " + binary_bytes(bytes) + " of peak memory, " +
          less_than(static_cast<double>(bytes), static_cast<double>(of_fastest)) + " the fastest.";

@@ -5,6 +5,7 @@
 
 #include "sim/io/number_text.hpp"
 #include "sim/predict/host_bound.hpp"
+#include "sim/report/run_document.hpp"
 #include "sim/report/warnings.hpp"
 
 namespace pdl {
@@ -30,7 +31,7 @@ TableCell error_cell(const std::optional<double>& percent) {
   return percent ? TableCell(signed_fixed(*percent, 2), *percent) : TableCell("-");
 }
 
-std::vector<TableCell> cells_of_run(const ValidatedRun& run, bool host_bound, bool with_profile) {
+std::vector<TableCell> cells_of_run(const ValidatedRun& run, bool host_bound, bool with_bars, bool with_profile) {
   const StepTime& time = run.measured.step_time;
   std::vector<TableCell> cells = {run.name,
                                   cell_of(time.median_ms, 3),
@@ -44,6 +45,16 @@ std::vector<TableCell> cells_of_run(const ValidatedRun& run, bool host_bound, bo
     const bool spread = time.p25_ms && time.p75_ms;
     cells.push_back(
         cell_of(spread ? std::optional(100 * (*time.p75_ms - *time.p25_ms) / time.median_ms) : std::nullopt, 1));
+  }
+  if (with_bars) {
+    const auto& bar = run.predicted.error_bar;
+    const auto inside = run.inside();
+    const std::vector<TableCell> of_bar = {
+        half_width_cell(bar),
+        inside ? (*inside ? "yes" : "no") : "-",
+        bar ? (bar->probed() ? "yes" : "no") : "-",
+    };
+    cells.insert(cells.begin() + 6, of_bar.begin(), of_bar.end());
   }
   if (with_profile) cells.insert(cells.begin() + 1, run.profile_name);
   return cells;
@@ -67,25 +78,37 @@ Table run_table(const Validation& validation, bool host_bound) {
         {"host_percent", "host share", "%", "how much shorter the predicted step would be if the host took no time"});
     table.columns.push_back({"spread_percent", "spread", "%", "(p75 - p25) / median"});
   }
-  const bool with_profile = several_profiles(validation);
+  const bool with_bars = validation.any_error_bar(), with_profile = several_profiles(validation);
+  if (with_bars) {
+    const std::vector<TableColumn> of_bar = {
+        half_width_column(),
+        {"inside", "inside", "", "the measured median lies within predicted (1 ± half width)", Align::left},
+        {"probed", "probed", "", "what the prediction rests on was measured by probes", Align::left}};
+    table.columns.insert(table.columns.begin() + 6, of_bar.begin(), of_bar.end());
+  }
   if (with_profile) table.columns.insert(table.columns.begin() + 1, {"profile", "profile", "", "", Align::left});
   table.most_terminal_rows = kMostTerminalRows;
   const auto error = std::find_if(table.columns.begin(), table.columns.end(),
                                   [](const TableColumn& column) { return column.key == "error_percent"; });
   table.worst_by = static_cast<std::size_t>(error - table.columns.begin());
   for (const ValidatedRun& run : validation.runs) {
-    if (run.host_bound() == host_bound) table.rows.push_back(cells_of_run(run, host_bound, with_profile));
+    if (run.host_bound() == host_bound) table.rows.push_back(cells_of_run(run, host_bound, with_bars, with_profile));
   }
   return table;
 }
 
-std::vector<TableCell> summary_cells(const std::string& group, const std::string& what, const ErrorSummary& summary) {
-  return {group,
-          what,
-          {std::to_string(summary.runs), static_cast<double>(summary.runs)},
-          cell_of(summary.mean, 2),
-          cell_of(summary.median, 2),
-          cell_of(summary.max, 2)};
+std::vector<TableCell> summary_cells(const std::string& group, const std::string& what, const ErrorSummary& summary,
+                                     bool with_bars) {
+  std::vector<TableCell> cells = {group,
+                                  what,
+                                  {std::to_string(summary.runs), static_cast<double>(summary.runs)},
+                                  cell_of(summary.mean, 2),
+                                  cell_of(summary.median, 2),
+                                  cell_of(summary.max, 2)};
+  if (!with_bars) return cells;
+  cells.push_back(cell_of(summary.inside_share ? std::optional(100 * *summary.inside_share) : std::nullopt, 0));
+  cells.push_back(cell_of(summary.median_half_width_percent, 2));
+  return cells;
 }
 
 Table summary_table(const Validation& validation) {
@@ -97,15 +120,27 @@ Table summary_table(const Validation& validation) {
                           {"mean_percent", "mean", "%"},
                           {"median_percent", "median", "%"},
                           {"max_percent", "maximum", "%"}}};
-  for (const ErrorsOfGroup& group : validation.step_time_by_group())
-    table.rows.push_back(summary_cells(group.group, "step time", group.errors));
-  if (any_host_bound(validation)) {
-    table.rows.push_back(summary_cells("all GPU-bound runs", "step time", validation.step_time(false)));
-    table.rows.push_back(summary_cells("all host-bound runs", "step time", validation.step_time(true)));
-  } else {
-    table.rows.push_back(summary_cells("all runs", "step time", validation.step_time()));
+  const bool with_bars = validation.any_error_bar();
+  if (with_bars) {
+    table.columns.push_back(
+        {"inside_percent", "share inside", "%", "measured medians within the error bars; 90 % should be"});
+    table.columns.push_back({"median_half_width_90_percent", "median ±", "%", "of the error bars"});
   }
-  if (validation.memory().runs > 0) table.rows.push_back(summary_cells("all GPUs", "peak memory", validation.memory()));
+  const auto add = [&](const std::string& group, const char* what, const ErrorSummary& summary) {
+    table.rows.push_back(summary_cells(group, what, summary, with_bars));
+  };
+  for (const ErrorsOfGroup& group : validation.step_time_by_group()) add(group.group, "step time", group.errors);
+  for (const bool probed : {true, false}) {
+    const ErrorSummary summary = validation.step_time_where(probed);
+    if (summary.runs > 0) add(probed ? "probed" : "not probed", "step time", summary);
+  }
+  if (any_host_bound(validation)) {
+    add("all GPU-bound runs", "step time", validation.step_time(false));
+    add("all host-bound runs", "step time", validation.step_time(true));
+  } else {
+    add("all runs", "step time", validation.step_time());
+  }
+  if (validation.memory().runs > 0) add("all GPUs", "peak memory", validation.memory());
   return table;
 }
 

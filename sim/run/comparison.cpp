@@ -4,6 +4,7 @@
 #include <array>
 
 #include "sim/run/metrics.hpp"
+#include "sim/run/run_name.hpp"
 #include "sim/spec/settings.hpp"
 
 namespace pdl {
@@ -23,6 +24,10 @@ std::optional<double> mean_ms(const RunResult& run, TaskKind kind) {
     ++count;
   }
   return count == 0 ? std::nullopt : std::optional(sum / static_cast<double>(count));
+}
+
+std::optional<double> half_width_percent(const RunResult& run) {
+  return half_width_ms(run) ? std::optional(run.error_bar->half_width_percent) : std::nullopt;
 }
 
 constexpr std::array kComparedKinds = {std::pair{TaskKind::forward, "forward"},
@@ -46,10 +51,21 @@ constexpr std::array kComparedKinds = {std::pair{TaskKind::forward, "forward"},
 
 }  // namespace
 
+std::optional<MeasuredInPrediction> measured_in_prediction(const RunResult& a, const RunResult& b) {
+  const RunResult& predicted = a.measured ? b : a;
+  const RunResult& measured = a.measured ? a : b;
+  if (predicted.measured || !measured.measured || !same_run(predicted.spec, measured.spec)) return std::nullopt;
+  const auto inside = lies_inside(predicted, measured);
+  if (!inside) return std::nullopt;
+  return MeasuredInPrediction{measured.step_time.median_ms, predicted.step_time.median_ms, *half_width_ms(predicted),
+                              *inside};
+}
+
 std::vector<ComparedQuantity> compared_quantities(const RunResult& a, const RunMetrics& ma, const RunResult& b,
                                                   const RunMetrics& mb) {
   std::vector<ComparedQuantity> rows = {
       {"step_time_ms", "step time", "ms", 3, a.step_time.median_ms, b.step_time.median_ms},
+      {"step_time_half_width_90_percent", "half width", "%", 2, half_width_percent(a), half_width_percent(b)},
       {"throughput_samples_per_s", "throughput", "samples/s", 1, ma.throughput_samples_per_s,
        mb.throughput_samples_per_s},
       {"bubble_fraction", "bubble", "fraction", 4, ma.bubble_fraction, mb.bubble_fraction},
@@ -60,6 +76,7 @@ std::vector<ComparedQuantity> compared_quantities(const RunResult& a, const RunM
        static_cast<double>(mb.transfer_bytes)},
       {"parameters", "parameters", "", 0, static_cast<double>(ma.parameters), static_cast<double>(mb.parameters)},
   };
+  if (!rows[1].a && !rows[1].b) rows.erase(rows.begin() + 1);
   for (const auto& [kind, name] : kComparedKinds) {
     const auto mean_a = mean_ms(a, kind), mean_b = mean_ms(b, kind);
     if (mean_a || mean_b)
@@ -90,6 +107,7 @@ nlohmann::ordered_json compare_json(const RunResult& a, const std::string& name_
   for (const SettingDifference& d : settings_that_differ(a.spec, b.spec)) {
     out["settings_that_differ"].push_back({{"name", d.name}, {"a", d.a}, {"b", d.b}});
   }
+  if (const auto found = measured_in_prediction(a, b)) out["measured_inside"] = found->inside;
   const auto number = [](const std::optional<double>& value) { return value ? ordered_json(*value) : ordered_json(); };
   for (ComparedQuantity q : compared_quantities(a, compute_metrics(a), b, compute_metrics(b))) {
     std::replace(q.key.begin(), q.key.end(), ' ', '_');

@@ -29,6 +29,17 @@ struct ComparedQuantity {
 std::vector<ComparedQuantity> compared_quantities(const RunResult& a, const RunMetrics& ma, const RunResult& b,
                                                   const RunMetrics& mb);
 
+/// A measured step beside the error bar of the prediction of the same configuration.
+struct MeasuredInPrediction {
+  double measured_ms = 0;
+  double predicted_ms = 0;
+  double half_width_ms = 0;
+  bool inside = false;  // |measured - predicted| <= half width
+};
+
+/// Nothing unless one of the two is measured, the other a prediction of the same settings that has an error bar.
+std::optional<MeasuredInPrediction> measured_in_prediction(const RunResult& a, const RunResult& b);
+
 /// "-": the run has no such setting.
 struct SettingDifference {
   std::string name, a, b;
@@ -38,7 +49,7 @@ struct SettingDifference {
 std::vector<SettingDifference> settings_that_differ(const RunSpec& a, const RunSpec& b);
 
 /// {"a": "a.json", "b": "b.json", "settings_that_differ": [...], "step_time_ms": {"a", "b", "difference_percent"}, ...}
-/// `name_a`, `name_b`: what the runs are called, the paths of their files.
+/// `name_a`, `name_b`: what the runs are called, the paths of their files. "measured_inside": measured_in_prediction().
 nlohmann::ordered_json compare_json(const RunResult& a, const std::string& name_a, const RunResult& b,
                                     const std::string& name_b);
 

@@ -20,6 +20,7 @@ namespace {
 
 constexpr double kLargestMs = 1e13;
 constexpr double kLargestUs = 1e16;
+constexpr double kLargestPercent = 1e9;
 constexpr double kLargestLoss = 1e38;  // of a float
 constexpr std::int64_t kLargestBytes = std::int64_t{1} << 62;
 
@@ -191,6 +192,27 @@ std::vector<LiveActivations> read_live(const JsonPlace& gpus) {
   return live;
 }
 
+/// Of predictions; older ones and those whose errors are not known have none. Its milliseconds are computed from it.
+std::optional<ErrorBar> read_error_bar(const JsonPlace& root, bool measured) {
+  if (!root.has("uncertainty")) return std::nullopt;
+  const JsonPlace place = root.at("uncertainty").object();
+  if (measured) place.refuse("none: a measured run has no error bar of a prediction");
+  ErrorBar bar{
+      place.at("half_width_90_percent").number(0, kLargestPercent), place.at("unprobed_share").number(0, 1), {}};
+  const JsonPlace carriers = place.at("carried_by").array();
+  for (std::size_t i = 0; i < carriers.size(); ++i) {
+    const JsonPlace in = carriers.at(i).object();
+    bar.carriers.push_back({in.at("what").text(), in.at("share").number(0, 1),
+                            in.at("half_width_90_percent").number(0, kLargestPercent), in.at("probed").boolean()});
+  }
+  return bar;
+}
+
+std::string read_probe_command(const JsonPlace& root) {
+  const bool has_one = root.has("uncertainty") && root.at("uncertainty").has("command");
+  return has_one ? root.at("uncertainty").at("command").text() : "";
+}
+
 /// Of predictions. There are none where costs are synthetic; files of older versions do not say them.
 std::optional<WorkspaceBytes> read_workspaces(const JsonPlace& root, const RunResult& run) {
   if (run.spec.synthetic && !run.measured) return WorkspaceBytes{};
@@ -300,6 +322,8 @@ RunResult run_from_json(const nlohmann::json& document, const std::string& place
   run.collective_bytes = read_bytes(root.at("collectives"));
   run.peak_memory_bytes = read_memory(root.at("gpus"), run.spec);
   run.live = read_live(root.at("gpus"));
+  run.error_bar = read_error_bar(root, run.measured);
+  run.probe_command = read_probe_command(root);
   run.workspaces = read_workspaces(root, run);
   run.timeline = read_timeline(root, run);
   run.warnings = read_warnings(root.at("warnings"));

@@ -2,7 +2,8 @@
 //
 //   {"config": {"model": "mlp", "depth": 8, ...},          every setting: reading gives back the RunSpec
 //    "measured": false,
-//    "step_time_ms": {"median": 24.0},                      measured: also p25, p75, n
+//    "step_time_ms": {"median": 24.0, "half_width_90": 0.3},    measured: median, p25, p75, n
+//    "uncertainty": {"half_width_90_percent": 1.25, "probed": true, "unprobed_share": 0.0, "carried_by": [...]},
 //    "steps": [{"step_time_ms": 512.3, "loss": 1.0013, "warmup": true}, ...],    measured: every step, as it came
 //    "throughput_samples_per_s": 85333.3, "bubble_fraction": 0.875,
 //    "model": {"parameters": 536936448}, "transfers": {"count": 14, "bytes": 939524096, "each_bytes": [...]},

@@ -81,11 +81,29 @@ ordered_json span_to_json(const RunResult& run, const Span& span, bool with_stag
   return out;
 }
 
-ordered_json step_time_to_json(const StepTime& time) {
+ordered_json step_time_to_json(const RunResult& run) {
+  const StepTime& time = run.step_time;
   ordered_json out = {{"median", time.median_ms}};
+  if (const auto half_width = half_width_ms(run)) out["half_width_90"] = *half_width;
   if (time.p25_ms) out["p25"] = *time.p25_ms;
   if (time.p75_ms) out["p75"] = *time.p75_ms;
   if (time.n) out["n"] = *time.n;
+  return out;
+}
+
+ordered_json uncertainty_to_json(const RunResult& run) {
+  const ErrorBar& bar = *run.error_bar;
+  ordered_json out = {{"half_width_90_percent", bar.half_width_percent},
+                      {"probed", bar.probed()},
+                      {"unprobed_share", bar.unprobed_share},
+                      {"carried_by", ordered_json::array()}};
+  for (const ErrorCarrier& carrier : bar.carriers) {
+    out["carried_by"].push_back({{"what", carrier.what},
+                                 {"share", carrier.share},
+                                 {"half_width_90_percent", carrier.half_width_percent},
+                                 {"probed", carrier.probed}});
+  }
+  if (!run.probe_command.empty()) out["command"] = run.probe_command;
   return out;
 }
 
@@ -115,7 +133,8 @@ ordered_json without_spans(const RunResult& run, const Explanation* explanation)
   out["config"] = config_to_json(run.spec);
   if (run.spec.schedule_file) out["schedule_rows"] = schedule_to_json(*run.spec.schedule_file);
   out["measured"] = run.measured;
-  out["step_time_ms"] = step_time_to_json(run.step_time);
+  out["step_time_ms"] = step_time_to_json(run);
+  if (run.error_bar && !run.measured) out["uncertainty"] = uncertainty_to_json(run);
   for (const MeasuredStep& step : run.steps) out["steps"].push_back(step_to_json(step));
   if (run.bound_ms) out["bound_ms"] = *run.bound_ms;
   out["throughput_samples_per_s"] = metrics.throughput_samples_per_s;

@@ -1,6 +1,7 @@
 #include "sim/run/run_result.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 namespace pdl {
 
@@ -22,6 +23,17 @@ RunResult begin_result(const Plan& plan) {
     result.collective_bytes.push_back(work.bytes);
   }
   return result;
+}
+
+std::optional<double> half_width_ms(const RunResult& run) {
+  if (run.measured || !run.error_bar) return std::nullopt;
+  return run.step_time.median_ms * run.error_bar->half_width_percent / 100;
+}
+
+std::optional<bool> lies_inside(const RunResult& predicted, const RunResult& measured) {
+  const auto half_width = half_width_ms(predicted);
+  if (!half_width) return std::nullopt;
+  return std::abs(measured.step_time.median_ms - predicted.step_time.median_ms) <= *half_width;
 }
 
 std::int32_t most_live(const RunResult& run) {

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/cost/error_bar.hpp"
 #include "sim/memory/memory.hpp"
 #include "sim/plan/plan.hpp"
 #include "sim/timeline/timeline.hpp"
@@ -53,6 +54,10 @@ struct RunResult {
   /// Predictions by a profile: the share of the step that a host which took no time would save
   /// (sim/predict/host_bound.hpp). Not in the JSON, whose warnings say where it is large.
   std::optional<double> host_share;
+  /// Predictions by a profile: how far the step time may be off. Nothing where that is not known.
+  std::optional<ErrorBar> error_bar;
+  /// Where that rests on what no probe measured: the command line that has the shapes of the run probed. Else empty.
+  std::string probe_command;
   /// Predictions: what the libraries of a GPU hold by the profile.
   std::optional<WorkspaceBytes> workspaces;
   std::vector<std::string> warnings;
@@ -66,6 +71,12 @@ struct RunResult {
 /// What both executors know before anything has run: spec, stages, micro-batches, bytes of each transfer (one a send,
 /// in the order of the plan), warnings.
 RunResult begin_result(const Plan& plan);
+
+/// Of the step time of a prediction: 90 % of measured steps lie within. Nothing where it has no error bar.
+std::optional<double> half_width_ms(const RunResult& run);
+
+/// Does the median step of a measured run lie within what a prediction says? Nothing where it has no error bar.
+std::optional<bool> lies_inside(const RunResult& predicted, const RunResult& measured);
 
 /// Activations that the GPU with most of them keeps at once: pairs of a stage and a micro-batch.
 std::int32_t most_live(const RunResult& run);

@@ -26,6 +26,7 @@ namespace {
 SweepResult result_of(const RunResult& run) {
   SweepResult result;
   result.step_time_ms = run.step_time.median_ms;
+  result.error_bar = run.error_bar;
   const RunMetrics metrics = compute_metrics(run);
   result.throughput_samples_per_s = metrics.throughput_samples_per_s;
   result.bubble_fraction = metrics.bubble_fraction;
@@ -147,6 +148,25 @@ std::optional<std::size_t> Sweep::fastest() const {
 
 std::optional<std::size_t> Sweep::least_memory() const {
   return least(*this, [](const SweepResult& result) { return static_cast<double>(result.peak_memory_bytes); });
+}
+
+std::vector<std::size_t> Sweep::tied_with_fastest() const {
+  const auto best = fastest();
+  std::vector<std::size_t> tied;
+  if (!best || !rows[*best].result->error_bar) return tied;
+  const bool by_time = same_samples();
+  const auto value = [&](const SweepRow& row) {
+    return by_time ? row.result->step_time_ms : row.result->throughput_samples_per_s;
+  };
+  const auto half_width = [&](const SweepRow& row) {
+    return value(row) * row.result->error_bar->half_width_percent / 100;
+  };
+  for (std::size_t r = 0; r < rows.size(); ++r) {
+    if (r == *best || !can_win(rows[r]) || !rows[r].result->error_bar) continue;
+    const double apart = std::abs(value(rows[r]) - value(rows[*best]));
+    if (apart < std::hypot(half_width(rows[r]), half_width(rows[*best]))) tied.push_back(r);
+  }
+  return tied;
 }
 
 std::vector<RunSpec> specs_of_sweep(std::span<const SettingValue> given, const SweepOptions& options) {

@@ -32,6 +32,7 @@
 #include <vector>
 
 #include "sim/cost/cost_profile.hpp"
+#include "sim/cost/error_bar.hpp"
 #include "sim/spec/run_spec.hpp"
 
 namespace pdl {
@@ -39,6 +40,7 @@ namespace pdl {
 /// What a row says of a configuration that can run. Largest values are those of the GPU that has most.
 struct SweepResult {
   double step_time_ms = 0;
+  std::optional<ErrorBar> error_bar;  // RunResult::error_bar
   double throughput_samples_per_s = 0;
   double bubble_fraction = 0;
   double idle_fraction = 0;
@@ -93,6 +95,10 @@ struct Sweep {
   /// least peak memory, of those that can win; the first of equals.
   std::optional<std::size_t> fastest() const;
   std::optional<std::size_t> least_memory() const;
+  /// Rows that can win and that the error bars do not tell from the fastest: they differ by less than the root of the
+  /// sum of the squares of both half widths. Errors that two rows have in common, which would cancel, count as those of
+  /// each. Empty where an error bar is not known.
+  std::vector<std::size_t> tied_with_fastest() const;
 };
 
 struct SweepOptions {

@@ -30,6 +30,11 @@ nlohmann::ordered_json row_to_json(const Sweep& sweep, const SweepRow& row) {
   entry["config"] = config;
   if (row.result) {
     entry["step_time_ms"] = {{"median", row.result->step_time_ms}};
+    if (const auto& bar = row.result->error_bar) {
+      entry["step_time_ms"]["half_width_90"] = row.result->step_time_ms * bar->half_width_percent / 100;
+      entry["half_width_90_percent"] = bar->half_width_percent;
+      entry["probed"] = bar->probed();
+    }
     if (row.result->bound_ms) entry["bound_ms"] = *row.result->bound_ms;
     entry["throughput_samples_per_s"] = row.result->throughput_samples_per_s;
     if (sweep.scaling) {
@@ -71,6 +76,7 @@ nlohmann::ordered_json sweep_json(const Sweep& sweep) {
           {"scaling", scaling},
           {"rows", rows},
           {"fastest", index(sweep.fastest())},
+          {"tied_with_fastest", sweep.tied_with_fastest()},
           {"least_memory", index(sweep.least_memory())}};
 }
 
@@ -80,10 +86,10 @@ std::string sweep_csv(const Sweep& sweep) {
     if (std::find(words.begin(), words.end(), name) == words.end()) words.push_back(name);
   }
   std::vector<std::string> head = words;
-  head.insert(head.end(),
-              {"step_time_ms", "bound_ms", "throughput_samples_per_s", "speedup", "efficiency",
-               "exposed_communication_fraction", "bubble_fraction", "idle_fraction", "peak_memory_bytes",
-               "live_activations", "live_activation_bytes", "steps_overlap", "within_memory_limit", "refused"});
+  head.insert(head.end(), {"step_time_ms", "bound_ms", "throughput_samples_per_s", "speedup", "efficiency",
+                           "exposed_communication_fraction", "bubble_fraction", "idle_fraction", "peak_memory_bytes",
+                           "live_activations", "live_activation_bytes", "steps_overlap", "within_memory_limit",
+                           "refused", "half_width_90_percent", "probed"});
   const std::size_t results = head.size() - words.size();
   std::string out = csv_line(head);
   for (const SweepRow& row : sweep.rows) {
@@ -98,10 +104,12 @@ std::string sweep_csv(const Sweep& sweep) {
            row.scaling ? to_text(row.scaling->efficiency) : "", to_text(result.exposed_communication_fraction),
            to_text(result.bubble_fraction), to_text(result.idle_fraction), std::to_string(result.peak_memory_bytes),
            std::to_string(result.live_activations), std::to_string(result.live_activation_bytes),
-           result.steps_overlap ? "1" : "0", sweep.can_win(row) ? "1" : "0", ""});
+           result.steps_overlap ? "1" : "0", sweep.can_win(row) ? "1" : "0", "",
+           result.error_bar ? to_text(result.error_bar->half_width_percent) : "",
+           result.error_bar ? (result.error_bar->probed() ? "1" : "0") : ""});
     } else {
-      cells.resize(cells.size() + results - 2);
-      cells.insert(cells.end(), {"0", row.refusal});
+      cells.resize(cells.size() + results - 4);
+      cells.insert(cells.end(), {"0", row.refusal, "", ""});
     }
     out += csv_line(cells);
   }

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <map>
 #include <numeric>
+#include <set>
 
 #include "sim/io/error.hpp"
 #include "sim/predict/host_bound.hpp"
@@ -97,15 +98,44 @@ double largest_by_size(const std::vector<double>& values) {
   return *std::max_element(values.begin(), values.end(), [](double a, double b) { return std::abs(a) < std::abs(b); });
 }
 
+/// Of an ascending list that is not empty.
+double median_of(const std::vector<double>& ascending) {
+  const std::size_t middle = ascending.size() / 2;
+  return ascending.size() % 2 == 1 ? ascending[middle] : (ascending[middle - 1] + ascending[middle]) / 2;
+}
+
+template <typename Counts>
+ErrorSummary summarize_where(const Validation& validation, const Counts& counts) {
+  std::vector<double> errors, half_widths;
+  std::size_t inside = 0;
+  for (const ValidatedRun& run : validation.runs) {
+    if (!counts(run)) continue;
+    errors.push_back(run.error_percent);
+    if (!run.predicted.error_bar) continue;
+    half_widths.push_back(run.predicted.error_bar->half_width_percent);
+    inside += *run.inside() ? 1 : 0;
+  }
+  ErrorSummary summary = summarize_errors(std::move(errors));
+  if (half_widths.empty()) return summary;
+  std::sort(half_widths.begin(), half_widths.end());
+  summary.inside_share = static_cast<double>(inside) / static_cast<double>(half_widths.size());
+  summary.median_half_width_percent = median_of(half_widths);
+  return summary;
+}
+
 /// `group_of` -> errors of the GPU-bound runs; nothing where all of them are of one group.
 void add_groups(const Validation& validation, std::string (*group_of)(const ValidatedRun&),
                 std::vector<ErrorsOfGroup>& groups) {
-  std::map<std::string, std::vector<double>> errors;
+  std::set<std::string> names;
   for (const ValidatedRun& run : validation.runs) {
-    if (!run.host_bound()) errors[group_of(run)].push_back(run.error_percent);
+    if (!run.host_bound()) names.insert(group_of(run));
   }
-  if (errors.size() < 2) return;
-  for (const auto& [group, of_group] : errors) groups.push_back({group, summarize_errors(of_group)});
+  if (names.size() < 2) return;
+  for (const std::string& name : names) {
+    groups.push_back({name, summarize_where(validation, [&](const ValidatedRun& run) {
+                        return !run.host_bound() && group_of(run) == name;
+                      })});
+  }
 }
 
 }  // namespace
@@ -125,26 +155,30 @@ ErrorSummary summarize_errors(std::vector<double> errors_percent) {
   if (errors_percent.empty()) return summary;
   for (double& error : errors_percent) error = std::abs(error);
   std::sort(errors_percent.begin(), errors_percent.end());
-  const std::size_t middle = errors_percent.size() / 2;
   summary.mean = std::accumulate(errors_percent.begin(), errors_percent.end(), 0.0) / static_cast<double>(summary.runs);
-  summary.median =
-      summary.runs % 2 == 1 ? errors_percent[middle] : (errors_percent[middle - 1] + errors_percent[middle]) / 2;
+  summary.median = median_of(errors_percent);
   summary.max = errors_percent.back();
   return summary;
 }
 
 ErrorSummary Validation::step_time() const {
-  std::vector<double> errors;
-  for (const ValidatedRun& run : runs) errors.push_back(run.error_percent);
-  return summarize_errors(std::move(errors));
+  return summarize_where(*this, [](const ValidatedRun&) { return true; });
 }
 
 ErrorSummary Validation::step_time(bool host_bound) const {
-  std::vector<double> errors;
-  for (const ValidatedRun& run : runs) {
-    if (run.host_bound() == host_bound) errors.push_back(run.error_percent);
-  }
-  return summarize_errors(std::move(errors));
+  return summarize_where(*this, [&](const ValidatedRun& run) { return run.host_bound() == host_bound; });
+}
+
+ErrorSummary Validation::step_time_where(bool probed) const {
+  return summarize_where(*this, [&](const ValidatedRun& run) {
+    const auto& bar = run.predicted.error_bar;
+    return !run.host_bound() && bar && bar->probed() == probed;
+  });
+}
+
+bool Validation::any_error_bar() const {
+  return std::any_of(runs.begin(), runs.end(),
+                     [](const ValidatedRun& run) { return run.predicted.error_bar.has_value(); });
 }
 
 ErrorSummary Validation::memory() const {
@@ -185,22 +219,32 @@ Validation validate_runs(const std::vector<std::string>& paths, const std::optio
 
 nlohmann::ordered_json validation_json(const Validation& validation) {
   using nlohmann::ordered_json;
-  const auto summary = [](const ErrorSummary& s) -> ordered_json {
+  const auto known = [](const auto& value) { return value ? ordered_json(*value) : ordered_json(); };
+  const auto summary = [&](const ErrorSummary& s) -> ordered_json {
     if (s.runs == 0) return nullptr;
-    return {{"values", s.runs}, {"mean_percent", s.mean}, {"median_percent", s.median}, {"max_percent", s.max}};
+    ordered_json json = {
+        {"values", s.runs}, {"mean_percent", s.mean}, {"median_percent", s.median}, {"max_percent", s.max}};
+    if (!s.inside_share) return json;
+    json["inside_share"] = *s.inside_share;
+    json["median_half_width_90_percent"] = *s.median_half_width_percent;
+    return json;
   };
   ordered_json out;
   out["runs"] = ordered_json::array();
   for (const ValidatedRun& run : validation.runs) {
     const StepTime& time = run.measured.step_time;
+    const auto& bar = run.predicted.error_bar;
     out["runs"].push_back({{"run", stem(run.path)},
                            {"path", run.path},
                            {"profile", run.profile_name},
                            {"measured_ms", time.median_ms},
-                           {"measured_p25_ms", time.p25_ms ? ordered_json(*time.p25_ms) : ordered_json()},
-                           {"measured_p75_ms", time.p75_ms ? ordered_json(*time.p75_ms) : ordered_json()},
+                           {"measured_p25_ms", known(time.p25_ms)},
+                           {"measured_p75_ms", known(time.p75_ms)},
                            {"predicted_ms", run.predicted.step_time.median_ms},
                            {"error_percent", run.error_percent},
+                           {"half_width_90_percent", bar ? ordered_json(bar->half_width_percent) : ordered_json()},
+                           {"inside", known(run.inside())},
+                           {"probed", bar ? ordered_json(bar->probed()) : ordered_json()},
                            {"host_share", run.host_share},
                            {"host_bound", run.host_bound()},
                            {"memory_error_percent", run.memory_error_percent},
@@ -209,6 +253,8 @@ nlohmann::ordered_json validation_json(const Validation& validation) {
   out["step_time_error"] = summary(validation.step_time());
   out["gpu_bound_step_time_error"] = summary(validation.step_time(false));
   out["host_bound_step_time_error"] = summary(validation.step_time(true));
+  out["probed"] = summary(validation.step_time_where(/*probed=*/true));
+  out["not_probed"] = summary(validation.step_time_where(/*probed=*/false));
   out["memory_error"] = summary(validation.memory());
   return out;
 }

@@ -7,7 +7,9 @@
 // profile alone: nothing that was measured in the run enters.
 //
 // Host-bound runs (sim/predict/host_bound.hpp: what the prediction says, not what was measured) are counted apart:
-// their time depends on a processor and on what else it does. Tables: sim/report/validation_document.hpp.
+// their time depends on a processor and on what else it does. Predictions with an error bar are summarized apart where
+// they rest on probes (ErrorBar::probed()) and where not: how many measured medians lie inside is how good the bars
+// are; 90 % should. Tables: sim/report/validation_document.hpp.
 #pragma once
 
 #include <functional>
@@ -31,6 +33,8 @@ struct ValidatedRun {
   double host_share = 0;                     // of the predicted step (sim/predict/host_bound.hpp)
   std::vector<double> memory_error_percent;  // one a GPU; empty if the run does not say its memory
 
+  /// Does the measured median lie within the error bar of the prediction? Nothing where it has none.
+  std::optional<bool> inside() const { return lies_inside(predicted, measured); }
   /// The one with the largest absolute value.
   std::optional<double> worst_memory_error_percent() const;
   bool host_bound() const;
@@ -42,6 +46,9 @@ struct ErrorSummary {
   double mean = 0;
   double median = 0;
   double max = 0;
+  /// Of step times whose predictions have error bars: the share of measured medians that lie inside, in 0..1, and the
+  /// median half width of the bars. Nothing where there is none.
+  std::optional<double> inside_share, median_half_width_percent;
 };
 ErrorSummary summarize_errors(std::vector<double> errors_percent);
 
@@ -56,6 +63,9 @@ struct Validation {
 
   ErrorSummary step_time() const;  // of all runs
   ErrorSummary step_time(bool host_bound) const;
+  /// Of the GPU-bound ones whose predictions have error bars: those that rest on probes, and the others.
+  ErrorSummary step_time_where(bool probed) const;
+  bool any_error_bar() const;
   /// Of the GPU-bound ones: by strategy, then by profile, where there are several of them.
   std::vector<ErrorsOfGroup> step_time_by_group() const;
   ErrorSummary memory() const;  // over all GPUs of all runs that say it

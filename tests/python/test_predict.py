@@ -25,6 +25,7 @@ class PredictTest(unittest.TestCase):
         self.assertEqual(step.collectives.count, 0)
         self.assertEqual(step.profile, "")
         self.assertIsNone(step.host_share)
+        self.assertEqual((step.half_width_90_ms, step.unprobed_share, step.probe_command), (None, None, ""))
         self.assertEqual(step.settings["schedule"], "gpipe")
 
     def test_the_main_example_comes_from_the_profile_of_the_package(self):

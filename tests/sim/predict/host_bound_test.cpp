@@ -61,6 +61,22 @@ TEST_CASE("The host's share is what the step is shorter without it") {
   CHECK(share(kSmall, with_issue(1e6)) > 0.8);  // a millisecond each to issue work of some microseconds
 }
 
+TEST_CASE("the step with a slow host has its 95th percentile, and its sleeps") {
+  CostProfile profile = tiny_profile();
+  for (HostTime& host : profile.host) {
+    if (host.key.name == "step_overhead") host.time_ns = HostSpread(7'000, 7'000, 7'000, 107'000);
+  }
+  const CostProfile always_slow = with_overhead(107'000);
+  CHECK(slow_host(make_plan(spec(kSmall)), profile).step_ns == Approx(547e3 + 107e3).epsilon(1e-5));
+  for (const char* sleeps : {"", " --delay-ms 10", " --straggler 0:10"}) {
+    INFO(sleeps);
+    const RunSpec small = spec(kSmall + sleeps);
+    CHECK(predict(small, &profile).step_time.median_ms < predict(small, &always_slow).step_time.median_ms - 0.09);
+    CHECK(slow_host(make_plan(small), profile).step_ns ==
+          Approx(1e6 * predict(small, &always_slow).step_time.median_ms).epsilon(1e-5));
+  }
+}
+
 TEST_CASE("A processor that computes itself is not what holds it up") {
   CostProfile profile = with_overhead(200'000);
   profile.host_description.device = "cpu";

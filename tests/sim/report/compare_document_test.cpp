@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "sim/predict/predict.hpp"
+#include "sim/run/comparison.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/drawn_run.hpp"
 #include "tests/support/golden.hpp"
@@ -83,4 +84,23 @@ TEST_CASE("where two steps go: side by side, if both are explained") {
   CHECK_THAT(csv, ContainsSubstring("\nstep,11,9,2,100,100\n"));
   CHECK(to_terminal(compare_document({a.name, a.run}, b, style), {.width = 80}).find("Where the steps go") ==
         std::string::npos);
+}
+
+TEST_CASE("a comparison says whether the measured step lies inside the error bar") {
+  RunResult prediction = predicted(), run = measured();
+  prediction.error_bar = ErrorBar{10, 0, {}};  // 15 +- 1.5 ms
+  const auto text = [&] { return comparison(prediction, "a", run, "b"); };
+  CHECK_THAT(text(),
+             ContainsSubstring("The measured step time, 17.100 ms, lies outside the predicted 15.000 +- 1.500 ms"));
+  CHECK_THAT(text(), ContainsSubstring("\nhalf width          %                 10.00            -               -\n"));
+  CHECK(compare_json(prediction, "a", run, "b")["measured_inside"] == false);
+  CHECK(compare_json(prediction, "a", run, "b")["step_time_half_width_90_percent"]["a"] == 10);
+  prediction.error_bar->half_width_percent = 20;
+  CHECK_THAT(text(), ContainsSubstring("lies inside the predicted 15.000 +- 3.000 ms"));
+  CHECK(compare_json(run, "b", prediction, "a")["measured_inside"] == true);  // whichever comes first
+  run.spec.batch = 8;                                                         // another configuration
+  CHECK_THAT(text(), !ContainsSubstring("lies inside"));
+  prediction.error_bar.reset();
+  CHECK_THAT(comparison(prediction, "a", measured(), "b"), !ContainsSubstring("half width"));
+  CHECK_FALSE(compare_json(prediction, "a", measured(), "b").contains("measured_inside"));
 }

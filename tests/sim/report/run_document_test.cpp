@@ -111,3 +111,23 @@ TEST_CASE("a run on the CPU says that it is host-bound, and what its processes n
   CHECK_THAT(two, ContainsSubstring("of the process"));
   CHECK(view_of(drawn_run(1, {{0, "aA"}})).find("host-bound") == std::string::npos);
 }
+
+TEST_CASE("a prediction with an error bar says how far off it may be, and what would have it probed") {
+  RunResult run = predict(spec("--gpus 2 --depth 2 --dim 64 --batch 64 --microbatches 2 --tf 1 --tb 2"), nullptr);
+  run.step_time.median_ms = 36.5;
+  CHECK_THAT(view_of(run), ContainsSubstring("\nstep time: 36.500 ms, predicted\n") && !ContainsSubstring("probed"));
+  run.error_bar = ErrorBar{2, 0, {{"a", 1, 1.7, true}}};
+  CHECK_THAT(view_of(run),
+             ContainsSubstring("\nstep time: 36.500 ms +- 0.730 ms, predicted (90 % of measured steps lie within)\n") &&
+                 !ContainsSubstring("probed"));
+  run.error_bar->unprobed_share = 0.42;
+  run.error_bar->carriers = {{"layer a, 7 rows", 0.40, 5, false}, {"layer b", 0.58, 0.5, true}, {"c", 0.02, 8, false}};
+  run.probe_command = "pdl-calibrate --from samples.json --dim 64 --samples samples.json --out profile.json";
+  const std::string view = view_of(run);
+  CHECK_THAT(view, ContainsSubstring("not probed: 42.0 % of the work of the GPU with the most of it: layer a, 7 rows "
+                                     "(40.0 % of the"));
+  CHECK_THAT(view, ContainsSubstring("c (2.0 % of the work, +- 8.0 %)") && !ContainsSubstring("layer b"));
+  CHECK_THAT(view, ContainsSubstring("\n" + run.probe_command + "\n"));
+  const auto document = run_document(std::make_shared<const RunResult>(run), {});
+  CHECK_THAT(to_markdown(document), ContainsSubstring("36.500 ms +- 0.730 ms") && ContainsSubstring(run.probe_command));
+}

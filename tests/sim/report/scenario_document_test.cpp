@@ -175,3 +175,19 @@ TEST_CASE("a chart of an exercise has a line a series, of what its rows vary", "
             ExerciseMachine().tables("imbalance", R"("strategy": "ddp", "batch": 64)", R"({"gpus": [1, 2]})"))
             .empty());
 }
+
+TEST_CASE("the error bar of a prediction stands beside its step time", "[data_parallel]") {
+  ExerciseMachine machine;
+  Tables tables = scaling(measured(machine), R"("gpus", "step_time_ms", "speedup")");
+  for (ScenarioRow& row : tables.front().rows) row.predicted.result.error_bar.reset();
+  CHECK_THAT(text(tables), !ContainsSubstring("±"));
+  tables.front().rows[1].predicted.result.error_bar = ErrorBar{2.5, 0.2, {}};
+  const Document document = scenario_document({tables});
+  const Table& table = table_of(document, 0);
+  CHECK(table.columns[3].key == "half_width_90_percent");
+  CHECK(table.columns[3].title == "±");
+  CHECK(table.rows[0][3].text == "-");
+  CHECK(table.rows[1][2].text == "14.00");
+  CHECK(table.rows[1][3].text == "2.50");
+  CHECK(table.rows[1][4].text == "15.00");  // measured, as before
+}

@@ -269,3 +269,88 @@ TEST_CASE("a run that cannot be written leaves nothing behind") {
   CHECK(read_text(folder / "run.json") == "old");
   CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 1);
 }
+
+namespace {
+
+RunResult with_error_bar() {
+  RunResult run = predict(spec("--gpus 2 --depth 2 --microbatches 2 --tf 1 --tb 2"), nullptr);
+  run.step_time.median_ms = 40;
+  run.error_bar = ErrorBar{1.1, 0.25, {{"a, 7 rows", 0.25, 3.5, false}, {"b", 0.7, 0.3, true}}};
+  run.probe_command = "pdl-calibrate --dim 4";
+  return run;
+}
+
+}  // namespace
+
+TEST_CASE("the error bar of a prediction comes back from its file, to the byte") {
+  const TemporaryFolder folder;
+  const RunResult run = with_error_bar();
+  write_run(run, folder / "run.json");
+  const RunResult read = read_run(folder / "run.json");
+  CHECK(read.error_bar == run.error_bar);
+  CHECK(read.probe_command == run.probe_command);
+  write_run(read, folder / "again.json");
+  CHECK(read_text(folder / "run.json") == read_text(folder / "again.json"));
+  const nlohmann::json json = to_json(run);
+  CHECK(json["step_time_ms"]["median"] == 40);
+  CHECK(json["step_time_ms"]["half_width_90"].get<double>() == Approx(0.44));
+  CHECK(json["uncertainty"] == nlohmann::json::parse(R"({"half_width_90_percent": 1.1, "probed": false,
+      "unprobed_share": 0.25, "command": "pdl-calibrate --dim 4", "carried_by": [
+        {"what": "a, 7 rows", "share": 0.25, "half_width_90_percent": 3.5, "probed": false},
+        {"what": "b", "share": 0.7, "half_width_90_percent": 0.3, "probed": true}]})"));
+}
+
+TEST_CASE("a prediction whose errors are not known has no error bar in its file") {
+  RunResult run = with_error_bar();
+  run.error_bar.reset();
+  run.probe_command.clear();
+  const nlohmann::json json = to_json(run);
+  CHECK_FALSE(json.contains("uncertainty"));
+  CHECK(json["step_time_ms"] == nlohmann::json{{"median", 40}});
+  CHECK_FALSE(run_from_json(json, "a.json").error_bar);
+  CHECK_FALSE(half_width_ms(run));
+  CHECK_FALSE(lies_inside(run, measured_run()));
+}
+
+TEST_CASE("a probed prediction has no command") {
+  RunResult run = with_error_bar();
+  run.error_bar->unprobed_share = 0.004;
+  run.probe_command.clear();
+  const nlohmann::json json = to_json(run);
+  CHECK(json["uncertainty"]["probed"] == true);
+  CHECK_FALSE(json["uncertainty"].contains("command"));
+  CHECK(run_from_json(json, "a.json").probe_command.empty());
+}
+
+TEST_CASE("an error bar that cannot be is refused") {
+  nlohmann::json json = to_json(with_error_bar());
+  json["uncertainty"]["unprobed_share"] = 1.5;
+  CHECK_THAT(message_of(json), ContainsSubstring("a.json: uncertainty.unprobed_share: found 1.5"));
+  json = to_json(with_error_bar());
+  json["uncertainty"]["carried_by"][1].erase("what");
+  CHECK_THAT(message_of(json), ContainsSubstring("a.json: uncertainty.carried_by[1]"));
+  json = to_json(measured_run());
+  json["uncertainty"] = to_json(with_error_bar())["uncertainty"];
+  CHECK_THAT(message_of(json), ContainsSubstring("expected none: a measured run has no error bar of a prediction"));
+}
+
+TEST_CASE("a measured median on the edge of the bar lies inside") {
+  RunResult predicted = with_error_bar(), measured = measured_run();
+  predicted.error_bar->half_width_percent = 2.5;  // 40 +- 1 ms
+  const auto inside = [&](double median_ms) {
+    measured.step_time.median_ms = median_ms;
+    return lies_inside(predicted, measured).value();
+  };
+  CHECK(inside(41));
+  CHECK(inside(39));
+  CHECK_FALSE(inside(41.01));
+  CHECK_FALSE(inside(38.99));
+}
+
+TEST_CASE("a measured run has no error bar, though it was made from a prediction that has one") {
+  RunResult run = with_error_bar();
+  run.measured = true;
+  CHECK_FALSE(to_json(run).contains("uncertainty"));
+  CHECK_FALSE(to_json(run)["step_time_ms"].contains("half_width_90"));
+  CHECK_FALSE(half_width_ms(run));
+}

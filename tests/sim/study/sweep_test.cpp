@@ -360,3 +360,55 @@ TEST_CASE("a sweep over GPUs has a chart of the speed-up beside the ideal one") 
   CHECK(chart->series[1].y == std::vector<double>{1, 2, 4});
   CHECK(chart->series[1].reference);
 }
+
+namespace {
+
+/// Steps of 9, 12 and 15 ms with half widths of so many per cent.
+Sweep with_bars(double first, double second, double third) {
+  Sweep sweep = run_sweep(words("gpus 2 schedule gpipe microbatches 2 tf 1 tb 2,3,4"), nullptr, {});
+  const double percents[] = {first, second, third};
+  for (std::size_t r = 0; r < 3; ++r) sweep.rows[r].result->error_bar = ErrorBar{percents[r], 0.2, {}};
+  return sweep;
+}
+
+using Rows = std::vector<std::size_t>;
+
+}  // namespace
+
+TEST_CASE("rows that the error bars do not tell from the fastest are a tie") {
+  REQUIRE(with_bars(1, 1, 1).rows[1].result->step_time_ms == 12);
+  REQUIRE(with_bars(1, 1, 1).rows[2].result->step_time_ms == 15);
+  // 3 ms apart: sqrt((20 % of 9)^2 + (20 % of 12)^2) = 3.0 exactly, which still tells them apart
+  CHECK(with_bars(19.9, 19.9, 1).tied_with_fastest().empty());
+  CHECK(with_bars(20.1, 20.1, 1).tied_with_fastest() == Rows{1});
+  CHECK(with_bars(70, 1, 1).tied_with_fastest() == Rows{1, 2});
+  const std::string told = shown(with_bars(1, 1, 1), 400), tie = shown(with_bars(20.1, 20.1, 1), 400),
+                    all = shown(with_bars(70, 1, 1), 400);
+  CHECK_THAT(told, ContainsSubstring("1  fastest") && !ContainsSubstring("tie"));
+  CHECK_THAT(told, ContainsSubstring("± (%)") && ContainsSubstring("±: 90 % of measured step times lie within"));
+  CHECK_THAT(tie, ContainsSubstring("1  tie ") && ContainsSubstring("2  tie ") && !ContainsSubstring("3  tie"));
+  CHECK_THAT(tie, ContainsSubstring("tie: within the error bars of tb 3; least memory"));
+  CHECK_THAT(all, ContainsSubstring("tie: within the error bars of tb 3, and of 1 row more; least memory"));
+}
+
+TEST_CASE("the files of a sweep have the error bars") {
+  const Sweep sweep = with_bars(20.1, 20.1, 1);
+  const auto json = sweep_json(sweep);
+  CHECK(json["fastest"] == 0);
+  CHECK(json["tied_with_fastest"] == Rows{1});
+  CHECK(json["rows"][1]["step_time_ms"]["half_width_90"].get<double>() == Approx(2.412));
+  CHECK(json["rows"][2]["half_width_90_percent"] == 1);
+  CHECK(json["rows"][2]["probed"] == false);
+  CHECK_THAT(sweep_csv(sweep),
+             ContainsSubstring("refused,half_width_90_percent,probed\n") && ContainsSubstring(",1,,20.1,0\n"));
+}
+
+TEST_CASE("a row without an error bar is tied with nothing") {
+  Sweep sweep = with_bars(70, 70, 70);
+  sweep.rows[1].result->error_bar.reset();
+  CHECK(sweep.tied_with_fastest() == Rows{2});
+  sweep.rows[0].result->error_bar.reset();
+  CHECK(sweep.tied_with_fastest().empty());
+  CHECK_THAT(shown(textbook("gpus 2 microbatches 2,4"), 400), !ContainsSubstring("±"));
+  CHECK_FALSE(sweep_json(sweep)["rows"][0].contains("probed"));
+}

@@ -122,3 +122,76 @@ TEST_CASE("what cannot be validated is named") {
   CHECK_THROWS_WITH(validate_runs({lonely}, std::nullopt), ContainsSubstring(lonely + ": found a predicted run"));
   CHECK_THROWS_AS(validate_runs({lonely}, std::nullopt), InputError);
 }
+
+namespace {
+
+/// Measured 100 ms, predicted `predicted_ms` +- `half_width_percent` of it.
+ValidatedRun barred(double predicted_ms, double half_width_percent, double unprobed_share, double host_share = 0) {
+  ValidatedRun run;
+  run.path = run.name = "run";
+  run.profile_name = run.group = "g";
+  run.measured.step_time.median_ms = 100;
+  run.predicted.step_time.median_ms = predicted_ms;
+  run.predicted.error_bar = ErrorBar{half_width_percent, unprobed_share, {}};
+  run.error_percent = predicted_ms - 100;
+  run.host_share = host_share;
+  return run;
+}
+
+}  // namespace
+
+TEST_CASE("how good the error bars are: probed, not probed, and host-bound runs apart") {
+  Validation validation;
+  validation.runs = {barred(104, 5, 0.3),         // 4.0 off, bar of 5.2 ms: inside
+                     barred(110, 5, 0.3),         // 10 off, 5.5: outside
+                     barred(99, 2, 0.001),        // 1 off, 1.98: inside
+                     barred(101, 1, 0),           // 1 off, 1.01: inside
+                     barred(97, 1.5, 0),          // 3 off, 1.455: outside
+                     barred(150, 60, 0.3, 0.5)};  // host-bound, 50 off, 90: inside
+  const ErrorSummary probed = validation.step_time_where(true), other = validation.step_time_where(false);
+  CHECK(probed.runs == 3);
+  CHECK(probed.mean == Approx(5.0 / 3));
+  CHECK(probed.median == Approx(1));
+  CHECK(probed.max == Approx(3));
+  CHECK(*probed.inside_share == Approx(2.0 / 3));
+  CHECK(*probed.median_half_width_percent == Approx(1.5));
+  CHECK(other.runs == 2);
+  CHECK(other.mean == Approx(7));
+  CHECK(*other.inside_share == Approx(0.5));
+  CHECK(*other.median_half_width_percent == Approx(5));
+  CHECK(*validation.step_time(true).inside_share == 1);
+  CHECK(*validation.step_time().inside_share == Approx(4.0 / 6));
+  CHECK(*validation.step_time().median_half_width_percent == Approx(3.5));  // of 1, 1.5, 2, 5, 5, 60
+
+  const auto json = validation_json(validation);
+  CHECK(json["runs"][0]["half_width_90_percent"] == 5);
+  CHECK(json["runs"][0]["inside"] == true);
+  CHECK(json["runs"][0]["probed"] == false);
+  CHECK(json["runs"][1]["inside"] == false);
+  CHECK(json["runs"][2]["probed"] == true);
+  CHECK(json["probed"]["values"] == 3);
+  CHECK(json["probed"]["inside_share"].get<double>() == Approx(2.0 / 3));
+  CHECK(json["not_probed"]["median_half_width_90_percent"] == 5);
+  CHECK(json["host_bound_step_time_error"]["inside_share"] == 1);
+
+  const std::string csv = to_csv(validation_document(validation));
+  CHECK_THAT(csv, ContainsSubstring("\nprobed,step time,3,1.66") && ContainsSubstring(",1,3,66.6"));
+  CHECK_THAT(csv, ContainsSubstring("\nnot probed,step time,2,7,7,10,50,5\n"));
+  CHECK_THAT(csv, ContainsSubstring("error_percent,half_width_90_percent,inside,probed,memory_error_percent"));
+  CHECK_THAT(csv, ContainsSubstring("\nrun,100,,,110,10,5,no,no,\n"));
+}
+
+TEST_CASE("predictions without an error bar are in no summary of bars") {
+  Validation validation;
+  validation.runs = {barred(104, 5, 0.3), barred(99, 2, 0)};
+  validation.runs[1].predicted.error_bar.reset();
+  CHECK(validation.step_time_where(true).runs == 0);
+  CHECK(validation_json(validation)["probed"].is_null());
+  CHECK(validation_json(validation)["runs"][1]["inside"].is_null());
+  CHECK(*validation.step_time().inside_share == 1);  // of the one that has a bar
+  CHECK_THAT(to_csv(validation_document(validation)), ContainsSubstring("\nrun,100,,,99,-1,,,,\n"));
+  validation.runs[0].predicted.error_bar.reset();
+  CHECK_FALSE(validation.step_time().inside_share);
+  CHECK_FALSE(validation_json(validation)["step_time_error"].contains("inside_share"));
+  CHECK_THAT(to_csv(validation_document(validation)), !ContainsSubstring("inside"));
+}

@@ -1,0 +1,60 @@
+// What pdl-calibrate has to be told to probe the shapes of a run: samples_beside() and probe_command() of predict.hpp.
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <filesystem>
+#include <system_error>
+
+#include "sim/predict/predict.hpp"
+
+namespace pdl {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// In single quotes where a shell would take it apart.
+std::string quoted(const std::string& word) {
+  const auto plain = [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) || std::string("-_./,:=+%@").find(c) != std::string::npos;
+  };
+  if (!word.empty() && std::all_of(word.begin(), word.end(), plain)) return word;
+  std::string text = "'";
+  for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return text + "'";
+}
+
+bool is_said(const RunSpec& spec, const std::string& name) {
+  constexpr std::array kAlways = {"batch", "gpus"};
+  constexpr std::array kOfModel = {"depth", "dim"};  // a model file has its own
+  if (spec.given.contains(name)) return true;
+  return std::find(kAlways.begin(), kAlways.end(), name) != kAlways.end() ||
+         (spec.model_name == "mlp" && std::find(kOfModel.begin(), kOfModel.end(), name) != kOfModel.end());
+}
+
+}  // namespace
+
+std::string samples_beside(const std::optional<std::string>& profile, const CostProfile& costs) {
+  std::error_code ignored;
+  const auto beside = [&](const fs::path& folder) {
+    const fs::path samples = folder / "samples.json";
+    return fs::is_regular_file(samples, ignored) ? samples.string() : std::string();
+  };
+  const std::string name = profile.value_or(costs.name);
+  for (const std::string& folder : profile_folders()) {
+    if (name.find('/') == std::string::npos && fs::is_regular_file(fs::path(folder) / name / "profile.json", ignored))
+      return beside(fs::path(folder) / name);
+  }
+  if (!profile) return "";
+  return beside(fs::is_directory(*profile, ignored) ? fs::path(*profile) : fs::path(*profile).parent_path());
+}
+
+std::string probe_command(const RunSpec& asked, const std::string& samples) {
+  std::string command = "pdl-calibrate";
+  if (!samples.empty()) command += " --from " + quoted(samples);
+  for (const SettingValue& setting : to_settings(asked)) {
+    if (is_said(asked, setting.name)) command += " --" + setting.name + " " + quoted(setting.value);
+  }
+  return command + " --samples samples.json --out profile.json";
+}
+
+}  // namespace pdl
