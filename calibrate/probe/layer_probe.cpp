@@ -2,8 +2,10 @@
 
 #include <ATen/ATen.h>
 #include <c10/core/InferenceMode.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <memory>
 
@@ -17,6 +19,7 @@
 #include "runtime/measure/environment.hpp"
 
 #if PDL_CUDA
+#include <ATen/cuda/CUDAContext.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
@@ -29,21 +32,29 @@ constexpr int kLaunchesALayer = 8;      // no operation launches more for a laye
 constexpr int kLaunchesALayerAmp = 14;  // nor under autocast
 constexpr double kSustainedSeconds = 0.06;
 
-/// What is probed in one go: layers of one width with one data type; those of row-wise kinds; or buckets.
+/// Repetitions of what is long: in fp32, where a card is not at its power limit, 4 agree to 0.1 %.
+constexpr int kLeastRepetitions = 6;
+constexpr int kLeastRepetitionsFp32 = 4;
+
+/// Numbers of layers that an optimizer updates at once: of each width, and of the largest width, as far as there is
+/// memory. Adam of LibTorch's modules holds parameters, gradients, two moments and, for a moment, as much again and more.
+constexpr std::int64_t kOptimizerLayers[] = {1, 4};
+constexpr std::int64_t kOptimizerLayersOfLargest[] = {8, 20};
+constexpr std::int64_t kOptimizerBytesAParameter = 40;
+
+/// What is probed in one go, with LibTorch set up for one data type.
 struct Pass {
   std::string name;
   Dtype dtype = Dtype::fp32;
-  std::vector<std::int64_t> dims;           // one; none: buckets alone
-  std::vector<std::int64_t> pipeline_rows;  // of PipelineStage; none: no such stages
-  std::vector<std::int64_t> rows;           // of the modules under autograd
-  std::vector<Layer> row_wise;              // of all kinds that are (LayerScaling), with the rows that follow
-  std::vector<std::int64_t> row_wise_rows;
-  std::vector<std::string> optimizers;
+  std::vector<LayerShape> layers;
+  std::vector<LossShape> losses;
+  std::vector<OptimizerShape> optimizers;
   std::vector<std::int64_t> buckets;  // numbers
   double seconds = 0.06;              // of an operation of several layers; half of it for one of one layer
   double sustained_seconds = 0;
+  int least_repetitions = kLeastRepetitions;
   int launches_a_layer = kLaunchesALayer;
-  double share = 0.2;  // seconds, about; of the buckets
+  double share = 0;  // seconds, about
 };
 
 std::vector<std::int64_t> bucket_sizes(bool cuda) {
@@ -54,32 +65,92 @@ std::vector<std::int64_t> bucket_sizes(bool cuda) {
   return sizes;
 }
 
-/// Seconds of all operations of layers of so many rows in fp32, as they were on 2 x H200 (2026-11-29): series of a
-/// given length, and what the least repetitions of large layers take beyond it.
-double seconds_of(std::int64_t dim, std::int64_t rows) {
-  return 0.35 + static_cast<double>(dim * dim * rows) * 6e-11;
+/// Autocast is not in a pipeline's stages.
+bool has_pipeline(Dtype dtype) {
+  return !is_amp(dtype);
 }
 
-/// The same layers in other data types, as a share of that. Autocast is not in a pipeline's stages.
-double share_of(Dtype dtype) {
-  return dtype == Dtype::fp32 ? 1 : is_amp(dtype) ? 0.2 : 0.6;
+bool is_row_wise(const Layer& layer) {
+  return layer.kind->scaling == LayerScaling::row_wise;
 }
 
-/// All but the width.
-Pass pass_of(const ProbeOptions& options, Dtype dtype) {
+/// Seconds of all operations of a layer, about, as they were on 2 x H200 (2026-11-29): series of a given length, and
+/// what the least repetitions of large layers take beyond it.
+double seconds_of(const LayerShape& shape) {
+  if (is_row_wise(shape.layer)) return 0.05;
+  const double products =
+      static_cast<double>(input_numbers(shape.layer)) * static_cast<double>(output_numbers(shape.layer));
+  const double fp32 = 0.3 + products * static_cast<double>(shape.rows) * 5e-11;
+  return fp32 * (shape.dtype == Dtype::fp32 ? 1 : has_pipeline(shape.dtype) ? 0.6 : 0.2);
+}
+
+/// All but what is probed.
+Pass pass_of(const ProbeOptions& options, Dtype dtype, const std::string& name) {
   Pass pass;
+  pass.name = name;
   pass.dtype = dtype;
-  pass.rows = options.rows;
-  if (!is_amp(dtype)) {
-    std::copy_if(options.rows.begin(), options.rows.end(), std::back_inserter(pass.pipeline_rows),
-                 [&](std::int64_t rows) { return rows >= options.least_pipeline_rows; });
+  if (is_amp(dtype)) pass.launches_a_layer = kLaunchesALayerAmp;
+  if (options.device != "cuda") return pass;
+  if (dtype == Dtype::fp32) {
+    pass.seconds = 0.02;
+    pass.least_repetitions = kLeastRepetitionsFp32;
   } else {
-    pass.launches_a_layer = kLaunchesALayerAmp;
-  }
-  if (dtype != Dtype::fp32 && options.device == "cuda") {
     pass.seconds = 0.03;
     pass.sustained_seconds = kSustainedSeconds;
   }
+  return pass;
+}
+
+/// Memory is not held back by the power limit.
+Pass row_wise_pass_of(const ProbeOptions& options, Dtype dtype, const std::string& name) {
+  Pass pass = pass_of(options, dtype, name);
+  pass.sustained_seconds = 0;
+  pass.seconds = 0.012;
+  return pass;
+}
+
+/// As the programs of a data type have them: of a pipeline where its rows are not too few.
+LayerShape in_all_programs(const ProbeOptions& options, LayerShape shape) {
+  shape.pipeline = has_pipeline(shape.dtype) && (is_row_wise(shape.layer) || shape.rows >= options.least_pipeline_rows);
+  shape.autograd = true;
+  return shape;
+}
+
+void add_losses(Pass& pass, const LayerShape& shape) {
+  const std::int64_t width = output_numbers(shape.layer);
+  if (shape.pipeline) pass.losses.push_back({"pipeline", shape.dtype, shape.rows, width});
+  if (shape.autograd) pass.losses.push_back({"autograd", shape.dtype, shape.rows, width});
+}
+
+const std::vector<std::int64_t>& widths_of(const ProbeOptions& options, Dtype dtype) {
+  return dtype == Dtype::fp32 ? options.dims : options.tensor_core_dims;
+}
+
+/// Square layers of a width and all rows, each with its loss; with the largest width also the loss of as many rows.
+std::vector<Pass> grid_passes(const ProbeOptions& options, Dtype dtype) {
+  std::vector<Pass> passes;
+  for (const std::int64_t width : widths_of(options, dtype)) {
+    Pass pass = pass_of(options, dtype, "compute " + to_string(dtype) + " " + std::to_string(width));
+    for (const std::int64_t rows : options.rows) {
+      pass.layers.push_back(in_all_programs(options, {linear_relu(width, width), rows, dtype}));
+      add_losses(pass, pass.layers.back());
+    }
+    if (width == widths_of(options, dtype).back() && width > options.rows.back())
+      add_losses(pass, in_all_programs(options, {linear_relu(width, width), width, dtype}));
+    passes.push_back(std::move(pass));
+  }
+  return passes;
+}
+
+/// Layers between the widths of the grid, and layers that are not square.
+Pass random_pass(const ProbeOptions& options, Dtype dtype) {
+  Pass pass = pass_of(options, dtype, "compute " + to_string(dtype) + " between widths");
+  const std::int64_t count = dtype == Dtype::fp32 ? options.random_shapes : options.random_shapes * 2 / 3;
+  const std::int64_t least_rows = std::clamp(options.least_pipeline_rows, options.rows.front(), options.rows.back());
+  const ShapeBounds bounds{widths_of(options, dtype).front(), widths_of(options, dtype).back(), least_rows,
+                           options.rows.back()};
+  for (const LayerShape& shape : random_layer_shapes(count, bounds, dtype, static_cast<std::uint64_t>(dtype)))
+    pass.layers.push_back(in_all_programs(options, shape));
   return pass;
 }
 
@@ -93,48 +164,130 @@ std::vector<std::int64_t> some_of(const std::vector<std::int64_t>& sizes) {
 }
 
 /// Layers of row-wise kinds. TF32 is no other type for them.
-std::vector<Pass> row_wise_passes(const ProbeOptions& options) {
-  std::vector<Pass> passes;
-  for (const Dtype dtype : options.dtypes) {
-    if (dtype == Dtype::tf32) continue;
-    Pass pass = pass_of(options, dtype);
-    pass.name = "compute " + to_string(dtype) + " row-wise";
-    pass.row_wise_rows = some_of(options.rows);
-    pass.rows.clear();
-    pass.sustained_seconds = 0;  // the memory is not held back by the power limit
-    pass.seconds = 0.012;
-    for (const LayerKind* kind : layer_kinds()) {
-      if (kind->scaling != LayerScaling::row_wise) continue;
-      for (const std::int64_t width : some_of(options.dims)) pass.row_wise.push_back(layer_of_width(*kind, width));
+Pass row_wise_grid_pass(const ProbeOptions& options, Dtype dtype) {
+  Pass pass = row_wise_pass_of(options, dtype, "compute " + to_string(dtype) + " row-wise");
+  for (const LayerKind* kind : layer_kinds()) {
+    if (kind->scaling != LayerScaling::row_wise || dtype == Dtype::tf32) continue;
+    for (const std::int64_t width : some_of(options.dims)) {
+      for (const std::int64_t rows : some_of(options.rows))
+        pass.layers.push_back(in_all_programs(options, {layer_of_width(*kind, width), rows, dtype}));
     }
-    pass.share = 0.15 * static_cast<double>(pass.row_wise.size());
-    if (!pass.row_wise.empty()) passes.push_back(std::move(pass));
   }
+  return pass;
+}
+
+void add_optimizers(Pass& pass, const ProbeOptions& options, std::int64_t width, std::int64_t layers) {
+  const std::vector<Layer> all(static_cast<std::size_t>(layers), linear_relu(width, width));
+  for (const std::string& optimizer : options.optimizers) {
+    for (const char* implementation : {"pipeline", "autograd"})
+      pass.optimizers.push_back({implementation, optimizer, all});
+  }
+  pass.optimizers.push_back({"autograd", "unscale", all});
+}
+
+bool fits(const OptimizerShape& shape, std::int64_t memory_bytes) {
+  return parameters(shape) <= memory_bytes / kOptimizerBytesAParameter;
+}
+
+/// They do not depend on the data type. Of the many layers as many as there is memory for.
+Pass optimizer_pass(const ProbeOptions& options, std::int64_t memory_bytes) {
+  Pass pass = pass_of(options, options.dtypes.front(), "compute optimizers");
+  pass.sustained_seconds = 0;
+  for (const std::int64_t width : options.dims) {
+    for (const std::int64_t layers : kOptimizerLayers) add_optimizers(pass, options, width, layers);
+  }
+  const std::int64_t largest = options.dims.back();
+  const std::int64_t most = memory_bytes / kOptimizerBytesAParameter / parameters(linear_relu(largest, largest));
+  std::int64_t before = 0;
+  for (const std::int64_t wanted : kOptimizerLayersOfLargest) {
+    const std::int64_t layers = std::min(wanted, most);
+    if (layers > std::max(before, *std::rbegin(kOptimizerLayers))) add_optimizers(pass, options, largest, layers);
+    before = layers;
+  }
+  std::erase_if(pass.optimizers, [&](const OptimizerShape& shape) { return !fits(shape, memory_bytes); });
+  if (most < *std::rbegin(kOptimizerLayersOfLargest) && options.note) {
+    options.note("memory for an optimizer of " + std::to_string(most) + " layers of width " + std::to_string(largest) +
+                 ", not of " + std::to_string(*std::rbegin(kOptimizerLayersOfLargest)) + ": its curve ends there");
+  }
+  return pass;
+}
+
+/// What a plan needs: products and row-wise kinds of each data type, then the optimizers.
+std::vector<Pass> plan_passes(const ProbeOptions& options, const PlanShapes& plan, Dtype dtype,
+                              std::int64_t memory_bytes) {
+  Pass optimizers = pass_of(options, Dtype::fp32, "plan: optimizers");
+  for (const OptimizerShape& shape : plan.optimizers) {
+    if (fits(shape, memory_bytes)) {
+      optimizers.optimizers.push_back(shape);
+    } else if (options.note) {
+      options.note("no memory to measure " + shape.optimizer + " of " + std::to_string(parameters(shape)) +
+                   " parameters beside what it needs in training; taken from the curve");
+    }
+  }
+  std::vector<Pass> passes;
+  for (const Dtype of_layers : dtype == Dtype::fp32 ? std::vector{dtype} : std::vector{Dtype::fp32, dtype}) {
+    Pass products = pass_of(options, of_layers, "plan: " + to_string(of_layers));
+    Pass row_wise = row_wise_pass_of(options, of_layers, products.name + " row-wise");
+    for (const LayerShape& shape : plan.layers) {
+      if (shape.dtype == of_layers) (is_row_wise(shape.layer) ? row_wise : products).layers.push_back(shape);
+    }
+    if (of_layers == dtype) products.losses = plan.losses;
+    passes.push_back(std::move(products));
+    passes.push_back(std::move(row_wise));
+  }
+  passes.push_back(std::move(optimizers));
   return passes;
 }
 
-/// Optimizers and buckets do not depend on the data type: with the first one, and last.
-std::vector<Pass> passes_of(const ProbeOptions& options) {
+/// Seconds, about: of all layers, losses, optimizers and buckets.
+double share_of(const Pass& pass) {
+  double seconds = 0.005 * static_cast<double>(pass.losses.size() + pass.buckets.size());
+  for (const LayerShape& shape : pass.layers) seconds += seconds_of(shape);
+  for (const OptimizerShape& shape : pass.optimizers) seconds += 0.02 + 1e-10 * static_cast<double>(parameters(shape));
+  return seconds;
+}
+
+bool is_empty(const Pass& pass) {
+  return pass.layers.empty() && pass.losses.empty() && pass.optimizers.empty() && pass.buckets.empty();
+}
+
+std::vector<Pass> all_passes(const ProbeOptions& options, std::int64_t memory_bytes) {
   std::vector<Pass> passes;
+  const auto add = [&](Pass pass) { passes.push_back(std::move(pass)); };
   for (const Dtype dtype : options.dtypes) {
-    for (const std::int64_t dim : dtype == Dtype::fp32 ? options.dims : options.tensor_core_dims) {
-      Pass pass = pass_of(options, dtype);
-      pass.name = "compute " + to_string(dtype) + " " + std::to_string(dim);
-      pass.dims = {dim};
-      if (dtype == options.dtypes.front()) pass.optimizers = options.optimizers;
-      pass.share = 0;
-      for (const std::int64_t rows : pass.rows) pass.share += share_of(dtype) * seconds_of(dim, rows);
-      passes.push_back(std::move(pass));
-    }
+    for (Pass& pass : grid_passes(options, dtype)) add(std::move(pass));
+    add(random_pass(options, dtype));
   }
-  for (Pass& pass : row_wise_passes(options)) passes.push_back(std::move(pass));
-  Pass buckets = pass_of(options, options.dtypes.front());
-  buckets.name = "compute buckets";
-  buckets.rows.clear();
-  buckets.pipeline_rows.clear();
+  for (const Dtype dtype : options.dtypes) add(row_wise_grid_pass(options, dtype));
+  add(optimizer_pass(options, memory_bytes));
+  Pass buckets = pass_of(options, options.dtypes.front(), "compute buckets");
+  buckets.sustained_seconds = 0;
   buckets.buckets = bucket_sizes(options.device == "cuda");
-  passes.push_back(std::move(buckets));
+  add(std::move(buckets));
   return passes;
+}
+
+/// Removes what these passes measure.
+void remove_probed(PlanShapes& plan, const std::vector<Pass>& passes) {
+  for (const Pass& pass : passes) {
+    for (LayerShape& shape : plan.layers) {
+      for (const LayerShape& probed : pass.layers) {
+        if (probed.layer != shape.layer || probed.rows != shape.rows || probed.dtype != shape.dtype) continue;
+        shape.pipeline = shape.pipeline && !probed.pipeline;
+        shape.autograd = shape.autograd && !probed.autograd;
+      }
+    }
+    std::erase_if(plan.losses, [&](const LossShape& shape) {
+      return std::any_of(pass.losses.begin(), pass.losses.end(), [&](const LossShape& probed) {
+        return probed.implementation == shape.implementation && probed.dtype == shape.dtype &&
+               probed.rows * probed.width == shape.rows * shape.width;
+      });
+    });
+    std::erase_if(plan.optimizers, [&](const OptimizerShape& shape) {
+      return std::find(pass.optimizers.begin(), pass.optimizers.end(), shape) != pass.optimizers.end();
+    });
+  }
+  std::erase_if(plan.layers, [](const LayerShape& shape) { return !shape.pipeline && !shape.autograd; });
 }
 
 /// Makes a device current for this thread, with a stream of its own.
@@ -155,62 +308,66 @@ class OnStreamOfItsOwn {
 #endif
 };
 
+/// Calls visit(operation) for every operation of a layer.
+void for_each_of_layer(const LayerShape& shape, const RuntimeOptions& runtime, c10::Device device,
+                       const std::function<void(const ComputeOperation&)>& visit) {
+  const auto visit_all = [&](std::vector<ComputeOperation> operations) {
+    for (const ComputeOperation& operation : operations) visit(operation);
+  };
+  if (shape.pipeline) {
+    const c10::InferenceMode without_autograd;
+    if (is_row_wise(shape.layer)) {
+      RowWisePipelineOperations pipeline(shape.layer, shape.rows, device, runtime);
+      visit_all(pipeline.list());
+    } else {
+      PipelineOperations pipeline(shape.layer, shape.rows, shape.dtype, device, runtime);
+      visit_all(pipeline.layers());
+    }
+  }
+  if (shape.autograd) {
+    AutogradOperations autograd(shape.layer, shape.rows, shape.dtype, device, runtime);
+    visit_all(autograd.layers());
+  }
+}
+
 /// Calls visit(operation) for everything that is probed on one device, shape after shape; buffers of a shape are freed
 /// before the next. visit_shape(fraction, what) is called before each shape.
 void for_each_operation(const Pass& pass, const RuntimeOptions& runtime, c10::Device device,
                         const std::function<void(const ComputeOperation&)>& visit,
                         const std::function<void(double, const std::string&)>& visit_shape) {
-  double total = 0, done = 0;
-  for (const std::int64_t dim : pass.dims) {
-    for (const std::int64_t rows : pass.rows) total += seconds_of(dim, rows);
+  double done = 0;
+  for (const LayerShape& shape : pass.layers) {
+    visit_shape(done / pass.share, "layers " + to_string(shape.dtype) + " " + to_text(shape.layer) + ", " +
+                                       std::to_string(shape.rows) + " rows");
+    for_each_of_layer(shape, runtime, device, visit);
+    done += seconds_of(shape);
   }
-  const auto visit_all = [&](auto&& operations) {
-    for (const ComputeOperation& operation : operations) visit(operation);
-  };
-  for (const std::int64_t dim : pass.dims) {
-    for (const std::int64_t rows : pass.rows) {
-      visit_shape(done / total, "layers " + to_string(pass.dtype) + " " + std::to_string(dim) + " x " +
-                                    std::to_string(dim) + ", " + std::to_string(rows) + " rows");
-      if (std::find(pass.pipeline_rows.begin(), pass.pipeline_rows.end(), rows) != pass.pipeline_rows.end()) {
-        const c10::InferenceMode without_autograd;
-        PipelineOperations pipeline(dim, rows, pass.dtype, device, runtime);
-        visit_all(pipeline.layers_and_loss());
-      }
-      AutogradOperations autograd(linear_relu(dim, dim), rows, pass.dtype, device, runtime);
-      visit_all(autograd.layers());
-      visit(autograd.loss());
-      done += seconds_of(dim, rows);
-    }
-    for (const std::string& optimizer : pass.optimizers) {
-      {
-        const c10::InferenceMode without_autograd;
-        OptimizerOperations pipeline(dim, optimizer, device, runtime);
-        visit_all(pipeline.list());
-      }
-      AutogradOptimizerOperations autograd(dim, optimizer, device, runtime);
-      visit_all(autograd.list());
-    }
-    if (!pass.optimizers.empty()) {
-      AutogradOptimizerOperations unscale(dim, "unscale", device, runtime);
-      visit_all(unscale.list());
+  for (const LossShape& shape : pass.losses) {
+    visit_shape(done / pass.share, "loss of " + std::to_string(shape.rows * shape.width) + " numbers");
+    if (shape.implementation == "pipeline") {
+      const c10::InferenceMode without_autograd;
+      PipelineLoss loss(shape.rows, shape.width, shape.dtype, device, runtime);
+      visit(loss.operation());
+    } else {
+      AutogradLoss loss(shape.rows, shape.width, shape.dtype, device);
+      visit(loss.operation());
     }
   }
-  for (const Layer& layer : pass.row_wise) {
-    for (const std::int64_t rows : pass.row_wise_rows) {
-      visit_shape(1, to_text(layer) + ", " + std::to_string(rows) + " rows");
-      if (!is_amp(pass.dtype)) {
-        const c10::InferenceMode without_autograd;
-        RowWisePipelineOperations pipeline(layer, rows, device, runtime);
-        visit_all(pipeline.list());
-      }
-      AutogradOperations autograd(layer, rows, pass.dtype, device, runtime);
-      visit_all(autograd.layers());
+  for (const OptimizerShape& shape : pass.optimizers) {
+    visit_shape(done / pass.share, shape.optimizer + " of " + std::to_string(parameters(shape)) + " parameters");
+    if (shape.implementation == "pipeline") {
+      const c10::InferenceMode without_autograd;
+      PipelineOptimizer optimizer(shape.layers, shape.optimizer, device, runtime);
+      visit(optimizer.operation());
+    } else {
+      AutogradOptimizer optimizer(shape.layers, shape.optimizer, device, runtime);
+      visit(optimizer.operation());
     }
   }
   for (const std::int64_t numbers : pass.buckets) {
-    visit_shape(1, "buckets of " + std::to_string(numbers) + " numbers");
+    visit_shape(done / pass.share, "buckets of " + std::to_string(numbers) + " numbers");
     BucketOperations buckets(numbers, device);
-    visit_all(buckets.list());
+    for (const ComputeOperation& operation : buckets.list()) visit(operation);
   }
 }
 
@@ -250,8 +407,8 @@ std::vector<Sample> time_device(const Pass& pass, const RuntimeOptions& runtime,
         const double share = pace();
         const double seconds = share * (operation.layers > 1 ? pass.seconds : pass.seconds / 2);
         const int launches = pass.launches_a_layer * static_cast<int>(operation.layers);
-        samples.push_back(
-            timed_sample(operation, timer.time(operation.work, seconds, launches, share * pass.sustained_seconds)));
+        samples.push_back(timed_sample(operation, timer.time(operation.work, seconds, launches,
+                                                             share * pass.sustained_seconds, pass.least_repetitions)));
         Waiting::renew();
         const CardState state = read_card_state(device);
         samples.back().sm_clock_mhz = state.sm_clock_mhz;
@@ -313,11 +470,13 @@ std::vector<Sample> probe_pass(const Pass& pass, int workers, const RuntimeOptio
   return samples;
 }
 
-}  // namespace
-
-std::vector<ProbePart> compute_parts(const ProbeOptions& options, const RuntimeOptions& runtime, const Pace& pace) {
+/// One a pass that has something to probe.
+std::vector<ProbePart> parts_of(std::vector<Pass> passes, const ProbeOptions& options, const RuntimeOptions& runtime,
+                                const Pace& pace) {
   std::vector<ProbePart> parts;
-  for (const Pass& pass : passes_of(options)) {
+  for (Pass& pass : passes) {
+    if (is_empty(pass)) continue;
+    pass.share = share_of(pass);
     const auto workers = static_cast<int>(options.gpus);
     parts.push_back({pass.name, pass.share, [=, &pace](const Collect& collect, const Progress& progress) {
                        for (Sample& sample : probe_pass(pass, workers, runtime, progress, pace))
@@ -325,6 +484,32 @@ std::vector<ProbePart> compute_parts(const ProbeOptions& options, const RuntimeO
                      }});
   }
   return parts;
+}
+
+/// Of a GPU, or of the host, shared by its workers.
+std::int64_t memory_of_worker(const ProbeOptions& options, const RuntimeOptions& runtime) {
+#if PDL_CUDA
+  if (runtime.device == DeviceKind::cuda)
+    return static_cast<std::int64_t>(at::cuda::getDeviceProperties(device_of(runtime, 0).index())->totalGlobalMem);
+#else
+  (void)runtime;
+#endif
+  return std::int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGE_SIZE) / options.gpus;
+}
+
+}  // namespace
+
+std::vector<ProbePart> compute_parts(const ProbeOptions& options, const PlanOfProbe* plan,
+                                     const RuntimeOptions& runtime, const Pace& pace) {
+  const std::int64_t memory_bytes = memory_of_worker(options, runtime);
+  std::vector<Pass> passes;
+  if (!options.beside) passes = all_passes(options, memory_bytes);
+  if (plan) {
+    PlanShapes shapes = plan->shapes;
+    remove_probed(shapes, passes);
+    for (Pass& pass : plan_passes(options, shapes, plan->dtype, memory_bytes)) passes.push_back(std::move(pass));
+  }
+  return parts_of(std::move(passes), options, runtime, pace);
 }
 
 }  // namespace pdl
