@@ -18,7 +18,7 @@ void check_same_card(const json& of_file, const json& now, const std::string& pl
     if (value_text(of_file, key) == value_text(now, key)) continue;
     throw InputError(place + ": environment." + key, value_text(of_file, key),
                      value_text(now, key) +
-                         ", as on this host: what is added must be of the same card and the same library versions");
+                         ", as on this host: what is added must be of the same GPU and the same library versions");
   }
 }
 

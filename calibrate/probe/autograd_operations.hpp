@@ -24,8 +24,8 @@
 namespace pdl {
 
 /// Equal layers, micro-batches of `rows` samples, on the current stream of `device`. One layer instead of four where
-/// the second of a chain would get another type than the first under autocast; none without input gradient where nothing is left
-/// to compute, or where autocast does not change it (a row-wise kind, whose input is fp32 there).
+/// the second of a chain would get another type than the first under autocast; none without input gradient where
+/// nothing is left to compute, or where autocast does not change it (a row-wise kind, whose input is fp32 there).
 class AutogradOperations {
  public:
   AutogradOperations(const Layer& layer, std::int64_t rows, Dtype dtype, c10::Device device,

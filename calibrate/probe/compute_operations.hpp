@@ -46,8 +46,8 @@ MeasuredKey optimizer_key(const char* implementation, const std::string& optimiz
 MeasuredKey loss_key(const char* implementation, std::int64_t rows, std::int64_t width, Dtype dtype);
 
 /// Layers of a kind of matrix products (LayerScaling), micro-batches of `rows` samples, on the current stream of
-/// `device`. `dtype`: fp32 or tf32, as LibTorch has been set up for (runtime/device/devices.hpp). Whole backwards are of
-/// stages of 1 and of 4 layers (MeasuredKey::layers); where the layers are no chain of 1 alone.
+/// `device`. `dtype`: fp32 or tf32, as LibTorch has been set up for (runtime/device/devices.hpp). Whole backwards are
+/// of stages of 1 and of 4 layers (MeasuredKey::layers); of 1 alone where the layers are no chain.
 class PipelineOperations {
  public:
   PipelineOperations(const Layer& layer, std::int64_t rows, Dtype dtype, c10::Device device,

@@ -31,9 +31,9 @@ class DeviceTimer {
   /// The current stream of `device` at each call is the one that is timed.
   explicit DeviceTimer(c10::Device device) : device_(device) {}
 
-  /// Repeats `work` for about `seconds` of device time, at least so many measured repetitions after 2 dropped ones. A short
-  /// `work` is repeated inside one measurement until that takes 0.3 ms, and the time divided. `kernels`: about how many
-  /// launches one `work` makes; a stream's queue holds 1,024.
+  /// Repeats `work` for about `seconds` of device time, at least so many measured repetitions after 2 dropped ones.
+  /// A short `work` is repeated inside one measurement until that takes 0.3 ms, and the time divided. `kernels`: about
+  /// how many launches one `work` makes; a stream's queue holds 1,024.
   /// `sustained_seconds`: before that, work that keeps the device busy goes on for as long, and the device is not held:
   /// a card at its power limit slows down only after a while, and recovers in any pause.
   Timed time(const std::function<void()>& work, double seconds, int kernels, double sustained_seconds = 0,

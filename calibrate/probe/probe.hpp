@@ -62,8 +62,9 @@ struct ProbeOptions {
 
 /// Measures. No samples where `beside` has all that the plan needs, which note() says. Throws InputError for options
 /// that do not fit this host (more GPUs than there are, no CUDA) or each other, for words of a plan as parse_run_spec()
-/// does, for samples beside that are of another card or other versions, for a journal that cannot be written or is of another host; CannotRun if measuring fails (out of memory). Where a
-/// wait has no end the process ends (runtime/comm/waiting.hpp), after limit_waiting().
+/// does, for samples beside that are of another card or other versions, for a journal that cannot be written or is of
+/// another host; CannotRun if measuring fails (out of memory). Where a wait has no end the process ends
+/// (runtime/comm/waiting.hpp), after limit_waiting().
 Samples probe_host(const ProbeOptions& options);
 
 }  // namespace pdl

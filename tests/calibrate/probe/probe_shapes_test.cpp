@@ -113,8 +113,8 @@ TEST_CASE("layers between the widths of a grid: always the same, within their bo
   const ShapeBounds bounds{1024, 8192, 32, 4096};
   const std::vector<LayerShape> shapes = random_layer_shapes(24, bounds, Dtype::fp32, 0);
   REQUIRE(shapes.size() == 24);
-  CHECK(to_text(shapes[0].layer) + ", " + std::to_string(shapes[0].rows) == "FIRST");
-  CHECK(to_text(shapes[2].layer) + ", " + std::to_string(shapes[2].rows) == "THIRD");
+  CHECK(to_text(shapes[0].layer) + ", " + std::to_string(shapes[0].rows) == "linear_relu 3776 x 3776, 419");
+  CHECK(to_text(shapes[2].layer) + ", " + std::to_string(shapes[2].rows) == "linear_relu 960 x 3200, 1840");
   CHECK(shapes == random_layer_shapes(24, bounds, Dtype::fp32, 0));
   CHECK(shapes != random_layer_shapes(24, bounds, Dtype::fp32, 1));
   std::int64_t square = 0, narrow = 0, wide = 0;
