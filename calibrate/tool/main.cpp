@@ -134,7 +134,7 @@ void add_flags(CLI::App& app, CommandLine& line) {
       ->type_name("S");
   app.add_option("--seed", line.probe.seed, "of weights and data [0]")->type_name("N");
   const std::string usual_group = app.option_defaults()->get_group();
-  app.option_defaults()->group("The words of a plan, as pdl-sim has them: its own shapes are measured too");
+  app.option_defaults()->group("The words of a plan (as pdl-sim has them), whose own shapes are measured too");
   app.add_option("--plan-gpus", line.probe.plan_gpus, "GPUs of the plan [as many as are measured]")->type_name("N");
   line.plan = std::make_unique<SettingFlags>(app, is_of_plan);
   app.option_defaults()->group(usual_group);
