@@ -115,8 +115,8 @@ TEST_CASE("layers between the widths of a grid: always the same, within their bo
   REQUIRE(shapes.size() == 24);
   CHECK(to_text(shapes[0].layer) + ", " + std::to_string(shapes[0].rows) == "linear_relu 3776 x 3776, 419");
   CHECK(to_text(shapes[2].layer) + ", " + std::to_string(shapes[2].rows) == "linear_relu 960 x 3200, 1840");
-  CHECK(shapes == random_layer_shapes(24, bounds, Dtype::fp32, 0));
-  CHECK(shapes != random_layer_shapes(24, bounds, Dtype::fp32, 1));
+  CHECK((shapes == random_layer_shapes(24, bounds, Dtype::fp32, 0)));
+  CHECK((shapes != random_layer_shapes(24, bounds, Dtype::fp32, 1)));
   std::int64_t square = 0, narrow = 0, wide = 0;
   for (const LayerShape& shape : shapes) {
     const std::int64_t in = input_numbers(shape.layer), out = output_numbers(shape.layer);
