@@ -60,7 +60,7 @@ TEST_CASE("the passes of a GPU: what is in them, and about how long they take", 
   const LayerPass& largest = named(passes, "compute amp-bf16 8192");
   CHECK(largest.layers.size() == 10);
   CHECK_FALSE(largest.layers.front().pipeline);
-  CHECK(largest.losses.back() == LossShape{"autograd", Dtype::amp_bf16, 8192, 8192});
+  CHECK((largest.losses.back() == LossShape{"autograd", Dtype::amp_bf16, 8192, 8192}));
   const LayerPass& fp32 = named(passes, "compute fp32 1024");
   CHECK_FALSE(fp32.layers[1].pipeline);  // 16 rows: in the one-thread programs alone
   CHECK(fp32.layers[2].pipeline);
@@ -101,13 +101,13 @@ TEST_CASE("a plan's passes: only what the others do not measure", "[layer_passes
   REQUIRE(passes.size() == 4 + 1 + 1 + 2 + 3);
   passes.erase(passes.begin(), passes.end() - 3);
   CHECK(passes[0].name == "plan: fp32");
-  CHECK(passes[0].layers ==
-        std::vector<LayerShape>{{known, 500, Dtype::fp32, true, false}, {unknown, 512, Dtype::fp32, true, true}});
-  CHECK(passes[0].losses == std::vector<LossShape>{{"pipeline", Dtype::fp32, 512, 5120}});
+  CHECK((passes[0].layers ==
+         std::vector<LayerShape>{{known, 500, Dtype::fp32, true, false}, {unknown, 512, Dtype::fp32, true, true}}));
+  CHECK((passes[0].losses == std::vector<LossShape>{{"pipeline", Dtype::fp32, 512, 5120}}));
   CHECK(passes[1].name == "plan: fp32 row-wise");
   CHECK(passes[1].layers.size() == 1);
   CHECK(passes[2].name == "plan: optimizers");
-  CHECK(passes[2].optimizers == std::vector<OptimizerShape>{{"pipeline", "sgd", {known, known}}});
+  CHECK((passes[2].optimizers == std::vector<OptimizerShape>{{"pipeline", "sgd", {known, known}}}));
 
   const Samples samples;
   options.beside = &samples;
