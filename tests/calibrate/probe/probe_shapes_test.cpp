@@ -86,21 +86,20 @@ TEST_CASE("what samples have measured is left out", "[probe_shapes]") {
   shapes.layers = {{layer, 4, Dtype::fp32, true, true}, {layer, 8, Dtype::fp32, true, false}};
   shapes.losses = {{"pipeline", Dtype::fp32, 4, 16}, {"autograd", Dtype::fp32, 4, 16}};
   shapes.optimizers = {{"pipeline", "sgd", {layer}}, {"pipeline", "sgd", {layer, layer}}};
-  std::vector<Sample> samples(4);
-  samples[0].key = {.probe = Probe::layer,
-                    .implementation = "pipeline",
-                    .operation = "forward",
-                    .dtype = Dtype::fp32,
-                    .layer = layer,
-                    .size = 4};
-  samples[1].key = {.probe = Probe::layer,
-                    .implementation = "pipeline",
-                    .operation = "backward_input",
-                    .dtype = Dtype::fp32,
-                    .layer = layer,
-                    .size = 8};
-  samples[2].key = {.probe = Probe::loss, .implementation = "autograd", .dtype = Dtype::fp32, .size = 64};
-  samples[3].key = {.probe = Probe::optimizer, .implementation = "pipeline", .optimizer = "sgd", .size = 544};
+  std::vector<Sample> samples;
+  const auto add = [&](Probe probe, const char* implementation, const char* operation, std::int64_t size) -> Sample& {
+    Sample& sample = samples.emplace_back();
+    sample.key.probe = probe;
+    sample.key.implementation = implementation;
+    sample.key.operation = operation;
+    sample.key.dtype = Dtype::fp32;
+    sample.key.size = size;
+    return sample;
+  };
+  add(Probe::layer, "pipeline", "forward", 4).key.layer = layer;
+  add(Probe::layer, "pipeline", "backward_input", 8).key.layer = layer;
+  add(Probe::loss, "autograd", "", 64);
+  add(Probe::optimizer, "pipeline", "", 544).key.optimizer = "sgd";
   remove_measured(shapes, samples);
   CHECK(drawing(shapes) ==
         "linear_relu 16 x 16, 4 rows, fp32, autograd\n"

@@ -139,7 +139,10 @@ void write_samples_of_this_host(const std::string& path) {
   Samples samples;
   samples.environment = describe_environment(runtime, 2, "");
   Sample sample;
-  sample.key = {.probe = Probe::loss, .implementation = "pipeline", .dtype = Dtype::fp32, .size = 72};
+  sample.key.probe = Probe::loss;
+  sample.key.implementation = "pipeline";
+  sample.key.dtype = Dtype::fp32;
+  sample.key.size = 72;
   sample.unit = "us";
   sample.warmup = 1;
   sample.values = {1, 1, 1};
