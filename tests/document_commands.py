@@ -49,6 +49,7 @@ LEFT_OUT = [
     (r"^\./bootstrap ", "builds everything, as CI does"),
     (r"^build/all/pdl-run (?!.*--device cpu)", "needs GPUs"),
     (r"^build/all/pdl-calibrate (?!.*--(device cpu|from) )", "needs GPUs"),
+    (r"^build/all/pdl-calibrate --from \S+ --gpus ", "needs GPUs: measures a plan's shapes"),
     (r"^tests/gpu/check$", "needs GPUs; on CPU workers a test of its own runs it"),
     (r"pip install \.", "builds the Python module; a test of its own does"),
     (r"all_reduce_perf ", "needs 16 GPUs, and nccl-tests"),

@@ -52,8 +52,10 @@ ALLOWED = {
                     "sim/tool/output_flags.hpp sim/tool/program_texts.hpp sim/tool/screen.hpp",
     "calibrate/fit": "sim/io sim/model/dtype.hpp sim/cost",
     "calibrate/probe": "calibrate/fit runtime/device runtime/comm runtime/model runtime/trace runtime/program "
-                       "runtime/measure/environment.hpp sim/io sim/model/dtype.hpp sim/spec sim/cost sim/memory/memory.hpp",
-    "calibrate/tool": "calibrate/fit calibrate/probe runtime/comm/waiting.hpp sim/io sim/report sim/tool/program_texts.hpp",
+                       "runtime/measure/environment.hpp sim/io sim/model sim/spec sim/plan sim/cost "
+                       "sim/memory/memory.hpp",
+    "calibrate/tool": "calibrate/fit calibrate/probe runtime/comm/waiting.hpp sim/io sim/spec sim/report "
+                      "sim/tool/flags.hpp sim/tool/program_texts.hpp",
     "python": "sim/library",
     "tests/sim": "sim tests/support tests/oracle",
     "tests/runtime": "sim runtime tests/support",

@@ -1,6 +1,9 @@
 #include "calibrate/probe/autograd_operations.hpp"
 
 #include <ATen/ATen.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include <utility>
 
 #include "runtime/model/autocast.hpp"
 
@@ -16,6 +19,7 @@ at::ScalarType compute_type(Dtype dtype) {
 
 /// So many that each gets what the first one gets.
 int middle_layers(const Layer& layer, Dtype dtype) {
+  if (!is_chain(layer)) return kMiddleLayers;
   AutogradCase at;
   at.dtype = dtype;
   at.input_number_bytes = is_amp(dtype) ? kBytesPerNumber / 2 : kBytesPerNumber;
@@ -24,26 +28,37 @@ int middle_layers(const Layer& layer, Dtype dtype) {
 
 }  // namespace
 
-AutogradOperations::Kept AutogradOperations::keep(int layers, bool input_gradient,
+AutogradOperations::Kept AutogradOperations::keep(int stages, int layers, bool input_gradient,
                                                   const RuntimeOptions& runtime) const {
-  Kept kept;
-  kept.stage = std::make_unique<AutogradStage>(probe_plan(layer_, rows_, layers, "sgd"), 0, device_, runtime);
   const auto options = at::TensorOptions().device(device_).dtype(at::kFloat);
-  kept.input = at::randn({rows_, input_numbers(layer_)}, options).relu_();
-  if (input_gradient) kept.input = kept.input.to(compute_type(dtype_)).set_requires_grad(true);
+  Kept kept;
+  for (int i = 0; i < stages; ++i) {
+    kept.stages.push_back(
+        std::make_unique<AutogradStage>(probe_plan(layer_, rows_, layers, "sgd"), 0, device_, runtime));
+    at::Tensor input = at::randn({rows_, input_numbers(layer_)}, options).relu_();
+    if (input_gradient) input = input.to(compute_type(dtype_)).set_requires_grad(true);
+    kept.inputs.push_back(std::move(input));
+  }
   {
     const Autocast autocast(dtype_, device_.type());
-    kept.output = kept.stage->forward(kept.input);
+    for (int i = 0; i < stages; ++i) kept.outputs.push_back(kept.stages[i]->forward(kept.inputs[i]));
   }
-  kept.output_gradient = at::randn({rows_, output_numbers(layer_)}, options).to(kept.output.scalar_type());
+  for (const at::Tensor& output : kept.outputs)
+    kept.output_gradients.push_back(at::randn({rows_, output_numbers(layer_)}, options).to(output.scalar_type()));
   kept.backward(false);
   return kept;
 }
 
+void AutogradOperations::Kept::forward() {
+  for (std::size_t i = 0; i < stages.size(); ++i) stages[i]->forward(inputs[i]);
+}
+
 void AutogradOperations::Kept::backward(bool accumulate) {
-  input.mutable_grad().reset();
-  if (!accumulate) stage->zero_grad();
-  output.backward(output_gradient, /*retain_graph=*/true);
+  for (at::Tensor& input : inputs) input.mutable_grad().reset();
+  for (const auto& stage : stages) {
+    if (!accumulate) stage->zero_grad();
+  }
+  torch::autograd::backward(outputs, output_gradients, /*retain_graph=*/true);
 }
 
 AutogradOperations::AutogradOperations(const Layer& layer, std::int64_t rows, Dtype dtype, c10::Device device,
@@ -53,24 +68,9 @@ AutogradOperations::AutogradOperations(const Layer& layer, std::int64_t rows, Dt
       dtype_(dtype),
       device_(device),
       middle_layers_(middle_layers(layer, dtype_)),
-      middle_(keep(middle_layers_, true, runtime)) {
+      middle_(is_chain(layer) ? keep(1, middle_layers_, true, runtime) : keep(middle_layers_, 1, true, runtime)) {
   const bool same_in_fp32 = layer.kind->scaling == LayerScaling::row_wise && is_amp(dtype_);
-  if (has_parameters(layer) && !same_in_fp32) first_ = keep(1, false, runtime);
-  const auto options = at::TensorOptions().device(device).dtype(at::kFloat);
-  const std::int64_t width = output_numbers(layer);
-  prediction_ = at::randn({rows, width}, options).to(compute_type(dtype_)).set_requires_grad(true);
-  target_ = at::randn({rows, width}, options);
-  if (dtype_ == Dtype::amp_fp16) scaler_.emplace(kScale, device);
-}
-
-void AutogradOperations::run_loss() {
-  prediction_.mutable_grad().reset();
-  at::Tensor loss;
-  {
-    const Autocast autocast(dtype_, device_.type());
-    loss = microbatch_loss(prediction_, target_, 2 * rows_);
-  }
-  (scaler_ ? scaler_->scale(loss) : loss).backward();
+  if (has_parameters(layer) && !same_in_fp32) first_ = keep(1, 1, false, runtime);
 }
 
 std::vector<ComputeOperation> AutogradOperations::layers() {
@@ -82,49 +82,55 @@ std::vector<ComputeOperation> AutogradOperations::layers() {
   std::vector<ComputeOperation> list;
   list.push_back({key("forward", false, true), middle_layers_, [this] {
                     const Autocast autocast(dtype_, device_.type());
-                    middle_.stage->forward(middle_.input);
+                    middle_.forward();
                   }});
   for (const bool accumulate : {false, true}) {
     if (accumulate && !has_parameters(layer_)) break;
     list.push_back(
         {key("backward", accumulate, true), middle_layers_, [this, accumulate] { middle_.backward(accumulate); }});
-    if (!first_.stage) continue;
+    if (first_.stages.empty()) continue;
     list.push_back({key("backward", accumulate, false), 1, [this, accumulate] { first_.backward(accumulate); }});
   }
   return list;
 }
 
-ComputeOperation AutogradOperations::loss() {
-  MeasuredKey loss;
-  loss.probe = Probe::loss;
-  loss.implementation = "autograd";
-  loss.dtype = dtype_;
-  loss.size = rows_ * output_numbers(layer_);
-  return {loss, 1, [this] { run_loss(); }};
+AutogradLoss::AutogradLoss(std::int64_t rows, std::int64_t width, Dtype dtype, c10::Device device)
+    : rows_(rows), width_(width), dtype_(dtype) {
+  const auto options = at::TensorOptions().device(device).dtype(at::kFloat);
+  prediction_ = at::randn({rows, width}, options).to(compute_type(dtype_)).set_requires_grad(true);
+  target_ = at::randn({rows, width}, options);
+  if (dtype_ == Dtype::amp_fp16) scaler_.emplace(kScale, device);
 }
 
-AutogradOptimizerOperations::AutogradOptimizerOperations(std::int64_t dim, const std::string& optimizer,
-                                                         c10::Device device, const RuntimeOptions& runtime)
+void AutogradLoss::run() {
+  prediction_.mutable_grad().reset();
+  at::Tensor loss;
+  {
+    const Autocast autocast(dtype_, prediction_.device().type());
+    loss = microbatch_loss(prediction_, target_, 2 * rows_);
+  }
+  (scaler_ ? scaler_->scale(loss) : loss).backward();
+}
+
+ComputeOperation AutogradLoss::operation() {
+  return {loss_key("autograd", rows_, width_, dtype_), 1, [this] { run(); }};
+}
+
+AutogradOptimizer::AutogradOptimizer(const std::vector<Layer>& layers, const std::string& optimizer, c10::Device device,
+                                     const RuntimeOptions& runtime)
     : optimizer_(optimizer) {
   if (optimizer == "unscale") scaler_.emplace(kScale, device);
-  for (const int layers : {1, kMiddleLayers}) {
-    const std::string updated_by = optimizer == "unscale" ? "sgd" : optimizer;
-    stages_.push_back(
-        std::make_unique<AutogradStage>(probe_plan(linear_relu(dim, dim), 1, layers, updated_by), 0, device, runtime));
-    for (at::Tensor parameter : stages_.back()->parameters()) parameter.mutable_grad() = at::zeros_like(parameter);
-  }
+  const std::string updated_by = optimizer == "unscale" ? "sgd" : optimizer;
+  stage_ = std::make_unique<AutogradStage>(probe_plan(layers, 1, updated_by), 0, device, runtime);
+  for (at::Tensor parameter : stage_->parameters()) parameter.mutable_grad() = at::zeros_like(parameter);
 }
 
-std::vector<ComputeOperation> AutogradOptimizerOperations::list() {
-  std::vector<ComputeOperation> operations;
-  for (const auto& stage : stages_) {
-    operations.push_back({optimizer_key("autograd", optimizer_, stage->parameters()), 1, [this, stage = stage.get()] {
-                            if (!scaler_) return stage->optimizer_step();
-                            scaler_->unscale(stage->gradients());
-                            scaler_->update();
-                          }});
-  }
-  return operations;
+ComputeOperation AutogradOptimizer::operation() {
+  return {optimizer_key("autograd", optimizer_, stage_->parameters()), 1, [this] {
+            if (!scaler_) return stage_->optimizer_step();
+            scaler_->unscale(stage_->gradients());
+            scaler_->update();
+          }};
 }
 
 }  // namespace pdl

@@ -3,7 +3,7 @@
 #include <ATen/ATen.h>
 #include <c10/core/InferenceMode.h>
 
-#include <tuple>
+#include <utility>
 
 #include "sim/io/error.hpp"
 
@@ -28,19 +28,30 @@ void run_once(PipelineStage& stage, bool first, bool last) {
 
 }  // namespace
 
-Plan probe_plan(const Layer& layer, std::int64_t rows, int layers, const std::string& optimizer) {
+bool is_chain(const Layer& layer) {
+  return input_numbers(layer) == output_numbers(layer);
+}
+
+Plan probe_plan(const std::vector<Layer>& stage, std::int64_t rows, const std::string& optimizer) {
+  constexpr std::int64_t kStages = 3;
   const std::vector<SettingValue> settings = {
-      {"gpus", "3", "gpus"},
-      {"depth", std::to_string(3 * layers), "depth"},
-      {"dim", std::to_string(input_numbers(layer)), "dim"},
+      {"gpus", std::to_string(kStages), "gpus"},
+      {"depth", std::to_string(kStages * static_cast<std::int64_t>(stage.size())), "depth"},
+      {"dim", std::to_string(input_numbers(stage.front())), "dim"},
       {"batch", std::to_string(2 * rows), "rows"},
       {"microbatches", "2", "microbatches"},
       {"optimizer", optimizer, "optimizer"},
       {"schedule", "gpipe", "schedule"},
   };
   RunSpec spec = parse_run_spec(settings);
-  spec.model.layers.assign(spec.model.layers.size(), layer);
+  spec.model.layers.clear();
+  for (std::int64_t i = 0; i < kStages; ++i)
+    spec.model.layers.insert(spec.model.layers.end(), stage.begin(), stage.end());
   return make_plan(spec);
+}
+
+Plan probe_plan(const Layer& layer, std::int64_t rows, int layers, const std::string& optimizer) {
+  return probe_plan(std::vector<Layer>(static_cast<std::size_t>(layers), layer), rows, optimizer);
 }
 
 MeasuredKey layer_key(const Layer& layer, std::int64_t rows, Dtype dtype, const char* operation, bool accumulate,
@@ -67,53 +78,94 @@ MeasuredKey optimizer_key(const char* implementation, const std::string& optimiz
   return key;
 }
 
-PipelineOperations::PipelineOperations(std::int64_t dim, std::int64_t rows, Dtype dtype, c10::Device device,
-                                       const RuntimeOptions& runtime)
-    : layer_(linear_relu(dim, dim)),
-      rows_(rows),
-      dtype_(dtype),
-      first_(make_stage(layer_, rows, 1, 0, "sgd", device, runtime)),
-      first_long_(make_stage(layer_, rows, kMiddleLayers, 0, "sgd", device, runtime)),
-      middle_(make_stage(layer_, rows, kMiddleLayers, 1, "sgd", device, runtime)),
-      middle_short_(make_stage(layer_, rows, 1, 1, "sgd", device, runtime)),
-      last_(make_stage(layer_, rows, 1, 2, "sgd", device, runtime)) {
-  const c10::InferenceMode without_autograd;
-  for (PipelineStage* stage : {first_.get(), first_long_.get(), middle_.get(), middle_short_.get(), last_.get()})
-    run_once(*stage, stage == first_.get() || stage == first_long_.get(), stage == last_.get());
+MeasuredKey loss_key(const char* implementation, std::int64_t rows, std::int64_t width, Dtype dtype) {
+  MeasuredKey key;
+  key.probe = Probe::loss;
+  key.implementation = implementation;
+  key.dtype = dtype;
+  key.size = rows * width;
+  return key;
 }
 
-std::vector<ComputeOperation> PipelineOperations::layers_and_loss() {
-  PipelineStage* middle = middle_.get();
-  PipelineStage* first = first_.get();
-  PipelineStage* last = last_.get();
-  PipelineStage* first_long = first_long_.get();
-  PipelineStage* middle_short = middle_short_.get();
-  std::vector<ComputeOperation> list;
-  list.push_back(
-      {layer_key(layer_, rows_, dtype_, "forward", false, true), kMiddleLayers, [=] { middle->forward(0); }});
-  list.push_back({layer_key(layer_, rows_, dtype_, "backward_input", false, true), kMiddleLayers,
-                  [=] { middle->backward_input(0); }});
-  list.push_back(
-      {layer_key(layer_, rows_, dtype_, "backward_input", false, false), 1, [=] { first->backward_input(0); }});
-  for (const bool accumulate : {false, true}) {
-    for (const auto& [stage, input_gradient, layers] : {std::tuple{first, false, 1},
-                                                        {first_long, false, kMiddleLayers},
-                                                        {middle_short, true, 1},
-                                                        {middle, true, kMiddleLayers}}) {
-      MeasuredKey key = layer_key(layer_, rows_, dtype_, "backward", accumulate, input_gradient);
-      key.layers = layers;
-      list.push_back({key, layers, [stage = stage, accumulate] { stage->backward(0, accumulate); }});
-    }
-    list.push_back({layer_key(layer_, rows_, dtype_, "backward_weight", accumulate, true), kMiddleLayers,
-                    [=] { middle->backward_weight(0, accumulate); }});
+PipelineOperations::PipelineOperations(const Layer& layer, std::int64_t rows, Dtype dtype, c10::Device device,
+                                       const RuntimeOptions& runtime)
+    : layer_(layer), rows_(rows), dtype_(dtype) {
+  first_ = make_stages(1, 1, 0, device, runtime);
+  if (is_chain(layer)) {
+    first_long_ = make_stages(1, kMiddleLayers, 0, device, runtime);
+    middle_ = make_stages(1, kMiddleLayers, 1, device, runtime);
+    middle_short_ = make_stages(1, 1, 1, device, runtime);
+  } else {
+    middle_ = make_stages(kMiddleLayers, 1, 1, device, runtime);
   }
-  MeasuredKey loss;
-  loss.probe = Probe::loss;
-  loss.implementation = "pipeline";
-  loss.dtype = dtype_;
-  loss.size = rows_ * output_numbers(layer_);
-  list.push_back({loss, 1, [=] { last->loss_gradient(0); }});
+}
+
+PipelineOperations::Stages PipelineOperations::make_stages(int count, int layers, int stage, c10::Device device,
+                                                           const RuntimeOptions& runtime) const {
+  const c10::InferenceMode without_autograd;
+  Stages stages;
+  stages.layers = count * layers;
+  for (int i = 0; i < count; ++i) {
+    stages.list.push_back(make_stage(layer_, rows_, layers, stage, "sgd", device, runtime));
+    run_once(*stages.list.back(), /*first=*/stage == 0, /*last=*/false);
+  }
+  return stages;
+}
+
+MeasuredKey PipelineOperations::key(const char* operation, bool accumulate, bool input_gradient) const {
+  return layer_key(layer_, rows_, dtype_, operation, accumulate, input_gradient);
+}
+
+std::vector<ComputeOperation> PipelineOperations::backwards(bool accumulate) {
+  const auto of_length = [&](const Stages& stages, bool input_gradient, std::int64_t length) {
+    MeasuredKey whole = key("backward", accumulate, input_gradient);
+    whole.layers = length;
+    return ComputeOperation{whole, stages.layers, [&stages, accumulate] {
+                              for (const auto& stage : stages.list) stage->backward(0, accumulate);
+                            }};
+  };
+  std::vector<ComputeOperation> list;
+  list.push_back(of_length(first_, false, 1));
+  if (is_chain(layer_)) {
+    list.push_back(of_length(first_long_, false, kMiddleLayers));
+    list.push_back(of_length(middle_short_, true, 1));
+    list.push_back(of_length(middle_, true, kMiddleLayers));
+  } else {
+    list.push_back(of_length(middle_, true, 1));
+  }
   return list;
+}
+
+std::vector<ComputeOperation> PipelineOperations::layers() {
+  const std::int64_t layers = middle_.layers;
+  std::vector<ComputeOperation> list;
+  list.push_back({key("forward", false, true), layers, [this] {
+                    for (const auto& stage : middle_.list) stage->forward(0);
+                  }});
+  list.push_back({key("backward_input", false, true), layers, [this] {
+                    for (const auto& stage : middle_.list) stage->backward_input(0);
+                  }});
+  list.push_back({key("backward_input", false, false), 1, [this] { first_.list.front()->backward_input(0); }});
+  for (const bool accumulate : {false, true}) {
+    for (ComputeOperation& backward : backwards(accumulate)) list.push_back(std::move(backward));
+    list.push_back({key("backward_weight", accumulate, true), layers, [this, accumulate] {
+                      for (const auto& stage : middle_.list) stage->backward_weight(0, accumulate);
+                    }});
+  }
+  return list;
+}
+
+/// The loss is of the last layer's results alone: its weights are as few as can be.
+PipelineLoss::PipelineLoss(std::int64_t rows, std::int64_t width, Dtype dtype, c10::Device device,
+                           const RuntimeOptions& runtime)
+    : key_(loss_key("pipeline", rows, width, dtype)),
+      last_(make_stage(linear_relu(1, width), rows, 1, 2, "sgd", device, runtime)) {
+  const c10::InferenceMode without_autograd;
+  run_once(*last_, /*first=*/false, /*last=*/true);
+}
+
+ComputeOperation PipelineLoss::operation() {
+  return {key_, 1, [last = last_.get()] { last->loss_gradient(0); }};
 }
 
 RowWisePipelineOperations::RowWisePipelineOperations(const Layer& layer, std::int64_t rows, c10::Device device,
@@ -146,24 +198,17 @@ std::vector<ComputeOperation> RowWisePipelineOperations::list() {
   return list;
 }
 
-OptimizerOperations::OptimizerOperations(std::int64_t dim, const std::string& optimizer, c10::Device device,
-                                         const RuntimeOptions& runtime)
-    : optimizer_(optimizer) {
-  for (const int layers : {1, kMiddleLayers})
-    stages_.push_back(make_stage(linear_relu(dim, dim), 1, layers, 1, optimizer, device, runtime));
+PipelineOptimizer::PipelineOptimizer(const std::vector<Layer>& layers, const std::string& optimizer, c10::Device device,
+                                     const RuntimeOptions& runtime)
+    : optimizer_(optimizer),
+      stage_(std::make_unique<PipelineStage>(probe_plan(layers, 1, optimizer), 1, device, runtime)) {
   const c10::InferenceMode without_autograd;
-  for (const auto& stage : stages_) {
-    for (at::Tensor gradient : stage->gradients()) gradient.zero_();  // parameters stay what they are
-  }
+  for (at::Tensor gradient : stage_->gradients()) gradient.zero_();  // parameters stay what they are
 }
 
-std::vector<ComputeOperation> OptimizerOperations::list() {
-  std::vector<ComputeOperation> operations;
-  for (const auto& stage : stages_) {
-    operations.push_back({optimizer_key("pipeline", optimizer_, stage->parameters()), 1,
-                          [stage = stage.get()] { stage->optimizer_step(); }});
-  }
-  return operations;
+ComputeOperation PipelineOptimizer::operation() {
+  return {optimizer_key("pipeline", optimizer_, stage_->parameters()), 1,
+          [stage = stage_.get()] { stage->optimizer_step(); }};
 }
 
 BucketOperations::BucketOperations(std::int64_t numbers, c10::Device device) {

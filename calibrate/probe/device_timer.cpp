@@ -17,31 +17,31 @@ namespace pdl {
 namespace {
 
 constexpr int kWarmup = 2;
-constexpr int kLeastRepetitions = 6;
 constexpr int kMostRepetitions = 40;
 constexpr double kShortestMeasurementNs = 300e3;
 constexpr int kLaunchesQueued = 800;
 constexpr int kLaunchesAhead = 150;
 constexpr double kBusy = 1.5;  // times as long as its issue
 
-int repetitions_for(double seconds, double once_ns, int at_most) {
+int repetitions_for(double seconds, double once_ns, int at_least, int at_most) {
   const double wanted = std::ceil(seconds * 1e9 / std::max(once_ns, 1.0));
-  return static_cast<int>(std::clamp<double>(wanted, kLeastRepetitions, at_most));
+  return static_cast<int>(std::clamp<double>(wanted, at_least, at_most));
 }
 
 }  // namespace
 
-Timed DeviceTimer::time(const std::function<void()>& work, double seconds, int kernels,
-                        double sustained_seconds) const {
-  return device_.is_cuda() ? time_cuda(work, seconds, kernels, sustained_seconds) : time_cpu(work, seconds);
+Timed DeviceTimer::time(const std::function<void()>& work, double seconds, int kernels, double sustained_seconds,
+                        int least_repetitions) const {
+  return device_.is_cuda() ? time_cuda(work, seconds, kernels, sustained_seconds, least_repetitions)
+                           : time_cpu(work, seconds, least_repetitions);
 }
 
-Timed DeviceTimer::time_cpu(const std::function<void()>& work, double seconds) const {
+Timed DeviceTimer::time_cpu(const std::function<void()>& work, double seconds, int least_repetitions) const {
   const std::int64_t begin = steady_now_ns();
   work();
   const double once_ns = static_cast<double>(steady_now_ns() - begin);
   const int inner = static_cast<int>(std::clamp(kShortestMeasurementNs / std::max(once_ns, 1.0), 1.0, 64.0));
-  const int repetitions = repetitions_for(seconds, once_ns * inner, 60);
+  const int repetitions = repetitions_for(seconds, once_ns * inner, least_repetitions, 60);
   Timed timed;
   timed.warmup = kWarmup;
   for (int i = 0; i < kWarmup + repetitions; ++i) {
@@ -78,8 +78,8 @@ void keep_busy(const c10::cuda::CUDAStream& stream, const std::function<void()>&
 
 }  // namespace
 
-Timed DeviceTimer::time_cuda(const std::function<void()>& work, double seconds, int kernels,
-                             double sustained_seconds) const {
+Timed DeviceTimer::time_cuda(const std::function<void()>& work, double seconds, int kernels, double sustained_seconds,
+                             int least_repetitions) const {
   const c10::cuda::CUDAStream stream = at::cuda::getCurrentCUDAStream(device_.index());
   const auto run_once = [&] {
     const std::int64_t begin = steady_now_ns();
@@ -92,8 +92,8 @@ Timed DeviceTimer::time_cuda(const std::function<void()>& work, double seconds, 
   const auto [issue_ns, once_ns] = run_once();
   const int inner = static_cast<int>(std::clamp(kShortestMeasurementNs / once_ns, 1.0, 8.0));
   const int at_most =
-      std::min(kMostRepetitions, std::max(kLeastRepetitions + kWarmup, kLaunchesQueued / (kernels * inner)));
-  const int repetitions = kWarmup + repetitions_for(seconds, once_ns * inner, at_most);
+      std::min(kMostRepetitions, std::max(least_repetitions + kWarmup, kLaunchesQueued / (kernels * inner)));
+  const int repetitions = kWarmup + repetitions_for(seconds, once_ns * inner, least_repetitions, at_most);
 
   std::vector<at::cuda::CUDAEvent> events;
   for (int i = 0; i <= repetitions; ++i) events.emplace_back(cudaEventDefault);
@@ -125,7 +125,7 @@ void hold_current_stream(std::int64_t) {
   throw CannotRun("this program was built without CUDA");
 }
 
-Timed DeviceTimer::time_cuda(const std::function<void()>&, double, int, double) const {
+Timed DeviceTimer::time_cuda(const std::function<void()>&, double, int, double, int) const {
   throw CannotRun("this program was built without CUDA");
 }
 

@@ -31,16 +31,18 @@ class DeviceTimer {
   /// The current stream of `device` at each call is the one that is timed.
   explicit DeviceTimer(c10::Device device) : device_(device) {}
 
-  /// Repeats `work` for about `seconds` of device time, at least 6 measured repetitions after 2 dropped ones. A short
-  /// `work` is repeated inside one measurement until that takes 0.3 ms, and the time divided. `kernels`: about how many
-  /// launches one `work` makes; a stream's queue holds 1,024.
+  /// Repeats `work` for about `seconds` of device time, at least so many measured repetitions after 2 dropped ones.
+  /// A short `work` is repeated inside one measurement until that takes 0.3 ms, and the time divided. `kernels`: about
+  /// how many launches one `work` makes; a stream's queue holds 1,024.
   /// `sustained_seconds`: before that, work that keeps the device busy goes on for as long, and the device is not held:
   /// a card at its power limit slows down only after a while, and recovers in any pause.
-  Timed time(const std::function<void()>& work, double seconds, int kernels, double sustained_seconds = 0) const;
+  Timed time(const std::function<void()>& work, double seconds, int kernels, double sustained_seconds = 0,
+             int least_repetitions = 6) const;
 
  private:
-  Timed time_cuda(const std::function<void()>& work, double seconds, int kernels, double sustained_seconds) const;
-  Timed time_cpu(const std::function<void()>& work, double seconds) const;
+  Timed time_cuda(const std::function<void()>& work, double seconds, int kernels, double sustained_seconds,
+                  int least_repetitions) const;
+  Timed time_cpu(const std::function<void()>& work, double seconds, int least_repetitions) const;
   c10::Device device_;
 };
 

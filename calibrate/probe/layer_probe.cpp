@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 #include <c10/core/InferenceMode.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <map>
@@ -17,6 +18,7 @@
 #include "runtime/measure/environment.hpp"
 
 #if PDL_CUDA
+#include <ATen/cuda/CUDAContext.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
@@ -24,118 +26,6 @@
 
 namespace pdl {
 namespace {
-
-constexpr int kLaunchesALayer = 8;      // no operation launches more for a layer,
-constexpr int kLaunchesALayerAmp = 14;  // nor under autocast
-constexpr double kSustainedSeconds = 0.06;
-
-/// What is probed in one go: layers of one width with one data type; those of row-wise kinds; or buckets.
-struct Pass {
-  std::string name;
-  Dtype dtype = Dtype::fp32;
-  std::vector<std::int64_t> dims;           // one; none: buckets alone
-  std::vector<std::int64_t> pipeline_rows;  // of PipelineStage; none: no such stages
-  std::vector<std::int64_t> rows;           // of the modules under autograd
-  std::vector<Layer> row_wise;              // of all kinds that are (LayerScaling), with the rows that follow
-  std::vector<std::int64_t> row_wise_rows;
-  std::vector<std::string> optimizers;
-  std::vector<std::int64_t> buckets;  // numbers
-  double seconds = 0.06;              // of an operation of several layers; half of it for one of one layer
-  double sustained_seconds = 0;
-  int launches_a_layer = kLaunchesALayer;
-  double share = 0.2;  // seconds, about; of the buckets
-};
-
-std::vector<std::int64_t> bucket_sizes(bool cuda) {
-  std::vector<std::int64_t> sizes;
-  const std::int64_t largest = std::int64_t{cuda ? 128 : 4} << 20;
-  for (std::int64_t size = 4096; size <= largest; size *= cuda ? 4 : 2) sizes.push_back(size);
-  if (sizes.back() != largest) sizes.push_back(largest);
-  return sizes;
-}
-
-/// Seconds of all operations of layers of so many rows in fp32, as they were on 2 x H200 (2026-11-29): series of a
-/// given length, and what the least repetitions of large layers take beyond it.
-double seconds_of(std::int64_t dim, std::int64_t rows) {
-  return 0.35 + static_cast<double>(dim * dim * rows) * 6e-11;
-}
-
-/// The same layers in other data types, as a share of that. Autocast is not in a pipeline's stages.
-double share_of(Dtype dtype) {
-  return dtype == Dtype::fp32 ? 1 : is_amp(dtype) ? 0.2 : 0.6;
-}
-
-/// All but the width.
-Pass pass_of(const ProbeOptions& options, Dtype dtype) {
-  Pass pass;
-  pass.dtype = dtype;
-  pass.rows = options.rows;
-  if (!is_amp(dtype)) {
-    std::copy_if(options.rows.begin(), options.rows.end(), std::back_inserter(pass.pipeline_rows),
-                 [&](std::int64_t rows) { return rows >= options.least_pipeline_rows; });
-  } else {
-    pass.launches_a_layer = kLaunchesALayerAmp;
-  }
-  if (dtype != Dtype::fp32 && options.device == "cuda") {
-    pass.seconds = 0.03;
-    pass.sustained_seconds = kSustainedSeconds;
-  }
-  return pass;
-}
-
-/// The first, every third and the last one: times of row-wise kinds follow the numbers of their results.
-std::vector<std::int64_t> some_of(const std::vector<std::int64_t>& sizes) {
-  std::vector<std::int64_t> some;
-  for (std::size_t i = 0; i < sizes.size(); ++i) {
-    if (i % 3 == 0 || i + 1 == sizes.size()) some.push_back(sizes[i]);
-  }
-  return some;
-}
-
-/// Layers of row-wise kinds. TF32 is no other type for them.
-std::vector<Pass> row_wise_passes(const ProbeOptions& options) {
-  std::vector<Pass> passes;
-  for (const Dtype dtype : options.dtypes) {
-    if (dtype == Dtype::tf32) continue;
-    Pass pass = pass_of(options, dtype);
-    pass.name = "compute " + to_string(dtype) + " row-wise";
-    pass.row_wise_rows = some_of(options.rows);
-    pass.rows.clear();
-    pass.sustained_seconds = 0;  // the memory is not held back by the power limit
-    pass.seconds = 0.012;
-    for (const LayerKind* kind : layer_kinds()) {
-      if (kind->scaling != LayerScaling::row_wise) continue;
-      for (const std::int64_t width : some_of(options.dims)) pass.row_wise.push_back(layer_of_width(*kind, width));
-    }
-    pass.share = 0.15 * static_cast<double>(pass.row_wise.size());
-    if (!pass.row_wise.empty()) passes.push_back(std::move(pass));
-  }
-  return passes;
-}
-
-/// Optimizers and buckets do not depend on the data type: with the first one, and last.
-std::vector<Pass> passes_of(const ProbeOptions& options) {
-  std::vector<Pass> passes;
-  for (const Dtype dtype : options.dtypes) {
-    for (const std::int64_t dim : dtype == Dtype::fp32 ? options.dims : options.tensor_core_dims) {
-      Pass pass = pass_of(options, dtype);
-      pass.name = "compute " + to_string(dtype) + " " + std::to_string(dim);
-      pass.dims = {dim};
-      if (dtype == options.dtypes.front()) pass.optimizers = options.optimizers;
-      pass.share = 0;
-      for (const std::int64_t rows : pass.rows) pass.share += share_of(dtype) * seconds_of(dim, rows);
-      passes.push_back(std::move(pass));
-    }
-  }
-  for (Pass& pass : row_wise_passes(options)) passes.push_back(std::move(pass));
-  Pass buckets = pass_of(options, options.dtypes.front());
-  buckets.name = "compute buckets";
-  buckets.rows.clear();
-  buckets.pipeline_rows.clear();
-  buckets.buckets = bucket_sizes(options.device == "cuda");
-  passes.push_back(std::move(buckets));
-  return passes;
-}
 
 /// Makes a device current for this thread, with a stream of its own.
 class OnStreamOfItsOwn {
@@ -155,62 +45,66 @@ class OnStreamOfItsOwn {
 #endif
 };
 
-/// Calls visit(operation) for everything that is probed on one device, shape after shape; buffers of a shape are freed
-/// before the next. visit_shape(fraction, what) is called before each shape.
-void for_each_operation(const Pass& pass, const RuntimeOptions& runtime, c10::Device device,
-                        const std::function<void(const ComputeOperation&)>& visit,
-                        const std::function<void(double, const std::string&)>& visit_shape) {
-  double total = 0, done = 0;
-  for (const std::int64_t dim : pass.dims) {
-    for (const std::int64_t rows : pass.rows) total += seconds_of(dim, rows);
-  }
-  const auto visit_all = [&](auto&& operations) {
+/// Calls visit(operation) for every operation of a layer.
+void for_each_of_layer(const LayerShape& shape, const RuntimeOptions& runtime, c10::Device device,
+                       const std::function<void(const ComputeOperation&)>& visit) {
+  const auto visit_all = [&](std::vector<ComputeOperation> operations) {
     for (const ComputeOperation& operation : operations) visit(operation);
   };
-  for (const std::int64_t dim : pass.dims) {
-    for (const std::int64_t rows : pass.rows) {
-      visit_shape(done / total, "layers " + to_string(pass.dtype) + " " + std::to_string(dim) + " x " +
-                                    std::to_string(dim) + ", " + std::to_string(rows) + " rows");
-      if (std::find(pass.pipeline_rows.begin(), pass.pipeline_rows.end(), rows) != pass.pipeline_rows.end()) {
-        const c10::InferenceMode without_autograd;
-        PipelineOperations pipeline(dim, rows, pass.dtype, device, runtime);
-        visit_all(pipeline.layers_and_loss());
-      }
-      AutogradOperations autograd(linear_relu(dim, dim), rows, pass.dtype, device, runtime);
-      visit_all(autograd.layers());
-      visit(autograd.loss());
-      done += seconds_of(dim, rows);
-    }
-    for (const std::string& optimizer : pass.optimizers) {
-      {
-        const c10::InferenceMode without_autograd;
-        OptimizerOperations pipeline(dim, optimizer, device, runtime);
-        visit_all(pipeline.list());
-      }
-      AutogradOptimizerOperations autograd(dim, optimizer, device, runtime);
-      visit_all(autograd.list());
-    }
-    if (!pass.optimizers.empty()) {
-      AutogradOptimizerOperations unscale(dim, "unscale", device, runtime);
-      visit_all(unscale.list());
+  if (shape.pipeline) {
+    const c10::InferenceMode without_autograd;
+    if (is_row_wise(shape.layer)) {
+      RowWisePipelineOperations pipeline(shape.layer, shape.rows, device, runtime);
+      visit_all(pipeline.list());
+    } else {
+      PipelineOperations pipeline(shape.layer, shape.rows, shape.dtype, device, runtime);
+      visit_all(pipeline.layers());
     }
   }
-  for (const Layer& layer : pass.row_wise) {
-    for (const std::int64_t rows : pass.row_wise_rows) {
-      visit_shape(1, to_text(layer) + ", " + std::to_string(rows) + " rows");
-      if (!is_amp(pass.dtype)) {
-        const c10::InferenceMode without_autograd;
-        RowWisePipelineOperations pipeline(layer, rows, device, runtime);
-        visit_all(pipeline.list());
-      }
-      AutogradOperations autograd(layer, rows, pass.dtype, device, runtime);
-      visit_all(autograd.layers());
+  if (shape.autograd) {
+    AutogradOperations autograd(shape.layer, shape.rows, shape.dtype, device, runtime);
+    visit_all(autograd.layers());
+  }
+}
+
+/// Calls visit(operation) for everything that is probed on one device, shape after shape; buffers of a shape are freed
+/// before the next. visit_shape(fraction, what) is called before each shape.
+void for_each_operation(const LayerPass& pass, const RuntimeOptions& runtime, c10::Device device,
+                        const std::function<void(const ComputeOperation&)>& visit,
+                        const std::function<void(double, const std::string&)>& visit_shape) {
+  double done = 0;
+  for (const LayerShape& shape : pass.layers) {
+    visit_shape(done / pass.share, "layers " + to_string(shape.dtype) + " " + to_text(shape.layer) + ", " +
+                                       std::to_string(shape.rows) + " rows");
+    for_each_of_layer(shape, runtime, device, visit);
+    done += seconds_of(shape);
+  }
+  for (const LossShape& shape : pass.losses) {
+    visit_shape(done / pass.share, "loss of " + std::to_string(shape.rows * shape.width) + " numbers");
+    if (shape.implementation == "pipeline") {
+      const c10::InferenceMode without_autograd;
+      PipelineLoss loss(shape.rows, shape.width, shape.dtype, device, runtime);
+      visit(loss.operation());
+    } else {
+      AutogradLoss loss(shape.rows, shape.width, shape.dtype, device);
+      visit(loss.operation());
+    }
+  }
+  for (const OptimizerShape& shape : pass.optimizers) {
+    visit_shape(done / pass.share, shape.optimizer + " of " + std::to_string(parameters(shape)) + " parameters");
+    if (shape.implementation == "pipeline") {
+      const c10::InferenceMode without_autograd;
+      PipelineOptimizer optimizer(shape.layers, shape.optimizer, device, runtime);
+      visit(optimizer.operation());
+    } else {
+      AutogradOptimizer optimizer(shape.layers, shape.optimizer, device, runtime);
+      visit(optimizer.operation());
     }
   }
   for (const std::int64_t numbers : pass.buckets) {
-    visit_shape(1, "buckets of " + std::to_string(numbers) + " numbers");
+    visit_shape(done / pass.share, "buckets of " + std::to_string(numbers) + " numbers");
     BucketOperations buckets(numbers, device);
-    visit_all(buckets.list());
+    for (const ComputeOperation& operation : buckets.list()) visit(operation);
   }
 }
 
@@ -238,8 +132,8 @@ std::vector<KernelSample> kernels_of_a_layer(const std::vector<TracedKernel>& al
   return kernels;
 }
 
-std::vector<Sample> time_device(const Pass& pass, const RuntimeOptions& runtime, int worker, const Progress& progress,
-                                const Pace& pace) {
+std::vector<Sample> time_device(const LayerPass& pass, const RuntimeOptions& runtime, int worker,
+                                const Progress& progress, const Pace& pace) {
   const c10::Device device = device_of(runtime, worker);
   const OnStreamOfItsOwn on_stream(device);
   const DeviceTimer timer(device);
@@ -250,8 +144,8 @@ std::vector<Sample> time_device(const Pass& pass, const RuntimeOptions& runtime,
         const double share = pace();
         const double seconds = share * (operation.layers > 1 ? pass.seconds : pass.seconds / 2);
         const int launches = pass.launches_a_layer * static_cast<int>(operation.layers);
-        samples.push_back(
-            timed_sample(operation, timer.time(operation.work, seconds, launches, share * pass.sustained_seconds)));
+        samples.push_back(timed_sample(operation, timer.time(operation.work, seconds, launches,
+                                                             share * pass.sustained_seconds, pass.least_repetitions)));
         Waiting::renew();
         const CardState state = read_card_state(device);
         samples.back().sm_clock_mhz = state.sm_clock_mhz;
@@ -276,7 +170,7 @@ void merge(std::vector<Sample>& all, const std::vector<Sample>& of_device) {
   }
 }
 
-void trace_device(const Pass& pass, const RuntimeOptions& runtime, std::vector<Sample>& samples,
+void trace_device(const LayerPass& pass, const RuntimeOptions& runtime, std::vector<Sample>& samples,
                   const Progress& progress) {
   if (runtime.device != DeviceKind::cuda) return;
   const c10::Device device = device_of(runtime, 0);
@@ -294,8 +188,8 @@ void trace_device(const Pass& pass, const RuntimeOptions& runtime, std::vector<S
 }
 
 /// On all devices at the same time.
-std::vector<Sample> probe_pass(const Pass& pass, int workers, const RuntimeOptions& runtime, const Progress& progress,
-                               const Pace& pace) {
+std::vector<Sample> probe_pass(const LayerPass& pass, int workers, const RuntimeOptions& runtime,
+                               const Progress& progress, const Pace& pace) {
   set_up_libtorch(pass.dtype, runtime.device);
   std::vector<std::vector<Sample>> of_workers(static_cast<std::size_t>(workers));
   on_rank_threads(workers, pass.name + " on its GPU", [&](int worker) {
@@ -313,11 +207,23 @@ std::vector<Sample> probe_pass(const Pass& pass, int workers, const RuntimeOptio
   return samples;
 }
 
+/// Of a GPU, or of the host, shared by its workers.
+std::int64_t memory_of_worker(const ProbeOptions& options, const RuntimeOptions& runtime) {
+#if PDL_CUDA
+  if (runtime.device == DeviceKind::cuda)
+    return static_cast<std::int64_t>(at::cuda::getDeviceProperties(device_of(runtime, 0).index())->totalGlobalMem);
+#else
+  (void)runtime;
+#endif
+  return std::int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGE_SIZE) / options.gpus;
+}
+
 }  // namespace
 
-std::vector<ProbePart> compute_parts(const ProbeOptions& options, const RuntimeOptions& runtime, const Pace& pace) {
+std::vector<ProbePart> compute_parts(const ProbeOptions& options, const PlanOfProbe* plan,
+                                     const RuntimeOptions& runtime, const Pace& pace) {
   std::vector<ProbePart> parts;
-  for (const Pass& pass : passes_of(options)) {
+  for (const LayerPass& pass : layer_passes(options, plan, memory_of_worker(options, runtime))) {
     const auto workers = static_cast<int>(options.gpus);
     parts.push_back({pass.name, pass.share, [=, &pace](const Collect& collect, const Progress& progress) {
                        for (Sample& sample : probe_pass(pass, workers, runtime, progress, pace))

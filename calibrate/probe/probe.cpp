@@ -6,9 +6,11 @@
 
 #include <algorithm>
 #include <atomic>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "calibrate/fit/added_samples.hpp"
 #include "calibrate/fit/sample_journal.hpp"
 #include "calibrate/probe/collective_probe.hpp"
 #include "calibrate/probe/compute_operations.hpp"
@@ -19,15 +21,32 @@
 #include "calibrate/probe/pace.hpp"
 #include "calibrate/probe/pause_probe.hpp"
 #include "calibrate/probe/product_probe.hpp"
+#include "calibrate/probe/probe_shapes.hpp"
 #include "calibrate/probe/transfer_probe.hpp"
 #include "runtime/comm/process_group.hpp"
 #include "runtime/comm/waiting.hpp"
 #include "runtime/measure/environment.hpp"
 #include "runtime/trace/span_recorder.hpp"
 #include "sim/io/error.hpp"
+#include "sim/io/words.hpp"
+#include "sim/plan/plan.hpp"
 
 namespace pdl {
 namespace {
+
+/// A plan's words and the lists of what is measured may not contradict.
+void check_plan_beside_lists(const ProbeOptions& options) {
+  const auto check = [&](const char* name, const std::string& list, const std::vector<std::string>& words) {
+    const SettingValue* value = find_setting(options.plan, name);
+    if (!value || words.empty() || std::count(words.begin(), words.end(), value->value) > 0) return;
+    throw InputError(value->place, value->value + " beside " + list + " " + list_words(words),
+                     "one that is measured, or no " + list);
+  };
+  std::vector<std::string> dtypes;
+  for (const Dtype dtype : options.dtypes) dtypes.push_back(to_string(dtype));
+  check("dtype", "--dtypes", dtypes);
+  check("optimizer", "--optimizers", options.optimizers);
+}
 
 /// Fills in what the user left open, for this host.
 ProbeOptions resolve(ProbeOptions options) {
@@ -45,12 +64,14 @@ ProbeOptions resolve(ProbeOptions options) {
     if (list.empty()) list = values;
   };
   using Numbers = std::vector<std::int64_t>;
+  if (options.random_shapes < 0) options.random_shapes = cuda && options.dims.empty() && options.rows.empty() ? 24 : 0;
   if (options.tensor_core_dims.empty())
     options.tensor_core_dims = options.dims.empty() && cuda ? Numbers{1024, 4096, 8192} : options.dims;
   if (options.rows.empty() && cuda && options.least_pipeline_rows == 0) options.least_pipeline_rows = 32;
   set(options.dims, cuda ? Numbers{1024, 2048, 4096, 8192} : Numbers{64, 128, 256, 512});
   set(options.rows, cuda ? Numbers{8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096} : Numbers{4, 8, 16, 32, 64});
   if (options.tensor_core_dims.empty()) options.tensor_core_dims = options.dims;
+  check_plan_beside_lists(options);
   set(options.dtypes, cuda ? std::vector<Dtype>(kAllDtypes.begin(), kAllDtypes.end()) : std::vector{Dtype::fp32});
   set(options.optimizers, std::vector<std::string>{"sgd", "adam"});
   set(options.transports, cuda ? std::vector<std::string>{"copy", "nccl"} : std::vector<std::string>{"copy", "gloo"});
@@ -71,8 +92,38 @@ ProbeOptions resolve(ProbeOptions options) {
   return options;
 }
 
+/// The step whose words were given, with as many GPUs as are measured unless another number was said.
+std::optional<RunSpec> plan_of(const ProbeOptions& options) {
+  if (options.plan.empty() && options.plan_gpus > 0)
+    throw InputError("--plan-gpus", "it without the words of a plan", "both or none");
+  if (options.plan.empty()) return std::nullopt;
+  std::vector<SettingValue> words = options.plan;
+  const SettingValue* strategy = find_setting(words, "strategy");
+  const bool says_itself = find_setting(words, "pp") || (strategy && strategy->value == "single");
+  if (options.plan_gpus > 0) {
+    words.push_back({"gpus", std::to_string(options.plan_gpus), "--plan-gpus"});
+  } else if (!says_itself) {
+    words.push_back({"gpus", std::to_string(options.gpus), "--gpus"});
+  }
+  // A searched order has the shapes of every other one.
+  const SettingValue* schedule = find_setting(words, "schedule");
+  if (schedule && schedule->value == kAutoSchedule)
+    std::erase_if(words, [](const SettingValue& word) { return word.name == "schedule"; });
+  RunSpec spec = parse_run_spec(words);
+  if (spec.dtype == Dtype::tf32 && options.device != "cuda")
+    throw InputError("--dtype", "tf32 on CPU", "fp32: TF32 is a format of GPUs");
+  return spec;
+}
+
+nlohmann::json words_of(const std::optional<RunSpec>& plan) {
+  nlohmann::json words = nlohmann::json::object();
+  if (!plan) return words;
+  for (const SettingValue& setting : to_settings(*plan)) words[setting.name] = setting.value;
+  return words;
+}
+
 /// What must be as it was where a calibration goes on.
-nlohmann::json settings_of(const ProbeOptions& options) {
+nlohmann::json settings_of(const ProbeOptions& options, const std::optional<RunSpec>& plan) {
   std::vector<std::string> dtypes;
   for (const Dtype dtype : options.dtypes) dtypes.push_back(to_string(dtype));
   return {{"gpus", options.gpus},
@@ -83,6 +134,9 @@ nlohmann::json settings_of(const ProbeOptions& options) {
           {"least_pipeline_rows", options.least_pipeline_rows},
           {"optimizers", options.optimizers},
           {"transports", options.transports},
+          {"random_shapes", options.random_shapes},
+          {"plan", words_of(plan)},
+          {"samples_beside", options.beside ? options.beside->samples.size() : 0},
           {"seed", options.seed}};
 }
 
@@ -104,8 +158,11 @@ class TimeLimit {
   std::atomic<double> fraction_ = 0;
 };
 
-/// In the order in which they are measured. Shares: seconds, as they were on 2 x H200 (136 s in all; 2026-11-29).
-std::vector<ProbePart> parts_of(const ProbeOptions& options, const RuntimeOptions& runtime, const Pace& pace) {
+/// In the order in which they are measured; beside samples of a file what the plan needs alone. Shares: seconds, as
+/// they were on 2 x H200 (136 s in all; 2026-11-29).
+std::vector<ProbePart> parts_of(const ProbeOptions& options, const PlanOfProbe* plan, const RuntimeOptions& runtime,
+                                const Pace& pace) {
+  if (options.beside) return compute_parts(options, plan, runtime, pace);
   using Run = void (*)(const ProbeOptions&, const RuntimeOptions&, const Collect&, const Progress&);
   std::vector<ProbePart> parts;
   const auto add = [&](const char* name, double share, Run run) {
@@ -119,7 +176,7 @@ std::vector<ProbePart> parts_of(const ProbeOptions& options, const RuntimeOption
   add("pauses", 18, probe_pauses);
   add("transfers", gpus * (gpus - 1), probe_transfers);
   add("collectives", gpus - 1, probe_collectives);
-  for (ProbePart& part : compute_parts(options, runtime, pace)) parts.push_back(std::move(part));
+  for (ProbePart& part : compute_parts(options, plan, runtime, pace)) parts.push_back(std::move(part));
   add("overlap", 3.5, probe_overlap);
   for (ProbePart& part : product_parts(options, runtime)) parts.push_back(std::move(part));
   return parts;
@@ -175,18 +232,29 @@ void run_part(const ProbePart& part, SampleJournal& journal, const Progress& pro
 
 Samples probe_host(const ProbeOptions& given) {
   const ProbeOptions options = resolve(given);
+  const std::optional<RunSpec> spec = plan_of(options);
+  std::optional<PlanOfProbe> plan;
+  if (spec) plan = {spec->dtype, shapes_of_plan(make_plan(*spec))};
   const RuntimeOptions runtime = runtime_of(options);
   const nlohmann::json host = [&] {
     const Waiting waiting("the devices to be set up");
     set_up(options, runtime);
     return describe_host(options, runtime);
   }();
-  SampleJournal journal(options.journal, host, settings_of(options),
+  if (options.beside) {
+    check_same_card(options.beside->environment, host, options.beside_place);
+    if (plan) remove_measured(plan->shapes, options.beside->samples);
+    if (!plan || plan->shapes.empty()) {
+      if (options.note) options.note("nothing to measure: " + options.beside_place + " has every shape of this plan");
+      return {host, {}};
+    }
+  }
+  SampleJournal journal(options.journal, host, settings_of(options, spec),
                         options.resume ? SampleJournal::Start::resume : SampleJournal::Start::anew);
   if (options.note && !journal.note().empty()) options.note(journal.note());
   TimeLimit limit(options.max_seconds, journal.seconds_before());
   const Pace pace = [&] { return limit.pace(); };
-  const std::vector<ProbePart> parts = parts_of(options, runtime, pace);
+  const std::vector<ProbePart> parts = parts_of(options, plan ? &*plan : nullptr, runtime, pace);
   double all = 0, before = 0;
   for (const ProbePart& part : parts) all += part.share;
   for (const ProbePart& part : parts) {

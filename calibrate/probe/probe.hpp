@@ -5,6 +5,11 @@
 //   options.gpus = 4;
 //   Samples samples = probe_host(options);      // raw; a profile is made of them by calibrate/fit/fit.hpp
 //
+//   options.plan = {{"depth", "20", "--depth"}, {"dim", "5120", "--dim"}};
+//   probe_host(options)                         // the layers, losses and optimizers of this step as well
+//   options.beside = &known;
+//   probe_host(options)                         // these alone, as far as `known` has not measured them
+//
 // It is made of parts (calibrate/probe/probe_part.hpp), one after another; the journal has every sample as it comes,
 // and a calibration that was interrupted goes on with the first part that is not complete.
 // No Torch in this header: the tool includes it with and without the probes.
@@ -17,6 +22,7 @@
 
 #include "calibrate/fit/samples.hpp"
 #include "sim/model/dtype.hpp"
+#include "sim/spec/run_spec.hpp"
 
 namespace pdl {
 
@@ -31,6 +37,9 @@ struct ProbeOptions {
   std::vector<std::int64_t> tensor_core_dims;
   /// Fewer only in the one-thread programs; 0: 32 on CUDA where `rows` is left open.
   std::int64_t least_pipeline_rows = 0;
+  /// Layers between the widths of `dims` and some that are not square, of fp32; of each other type two thirds as many.
+  /// -1: 24 on CUDA where `dims` and `rows` are left open, else none.
+  std::int64_t random_shapes = -1;
   std::vector<std::string> optimizers;  // sgd, adam
   std::vector<std::string> transports;  // copy, nccl, gloo
   double max_seconds = 290;             // layers are repeated less often where it would take longer; a few times always
@@ -38,15 +47,24 @@ struct ProbeOptions {
   std::string command;                  // command line, for the environment in the file
   std::string journal;                  // file (calibrate/fit/sample_journal.hpp), which stays there; empty: none
   bool resume = false;                  // goes on with what is in the journal
+  /// The words of a step (sim/spec/run_spec.hpp), whose own shapes are measured too; its GPUs: `plan_gpus`, if 0 as
+  /// many as are measured. Empty and 0: none.
+  std::vector<SettingValue> plan;
+  std::int64_t plan_gpus = 0;
+  /// Of the same card: only what the plan needs and these have not is measured. Null: everything. Not owned.
+  const Samples* beside = nullptr;
+  std::string beside_place;  // its file
   /// Called now and then with the fraction done, 0 to 1, and what is being measured. Empty: nobody listens.
   std::function<void(double fraction, const std::string& what)> progress;
   /// Called with what the user should know before it begins. Empty: nobody listens.
   std::function<void(const std::string&)> note;
 };
 
-/// Measures. Throws InputError for options that do not fit this host (more GPUs than there are, no CUDA),
-/// for a journal that cannot be written or is of another host; CannotRun if measuring fails (out of memory). Where a
-/// wait has no end the process ends (runtime/comm/waiting.hpp), after limit_waiting().
+/// Measures. No samples where `beside` has all that the plan needs, which note() says. Throws InputError for options
+/// that do not fit this host (more GPUs than there are, no CUDA) or each other, for words of a plan as parse_run_spec()
+/// does, for samples beside that are of another card or other versions, for a journal that cannot be written or is of
+/// another host; CannotRun if measuring fails (out of memory). Where a wait has no end the process ends
+/// (runtime/comm/waiting.hpp), after limit_waiting().
 Samples probe_host(const ProbeOptions& options);
 
 }  // namespace pdl

@@ -10,8 +10,11 @@
 #include <cstring>
 #include <filesystem>
 #include <iostream>
+#include <memory>
 #include <optional>
+#include <set>
 
+#include "calibrate/fit/added_samples.hpp"
 #include "calibrate/fit/fit.hpp"
 #include "calibrate/fit/nccl_tests.hpp"
 #include "calibrate/fit/samples.hpp"
@@ -27,6 +30,8 @@
 #include "sim/io/words.hpp"
 #include "sim/report/document.hpp"
 #include "sim/report/progress_bar.hpp"
+#include "sim/spec/settings.hpp"
+#include "sim/tool/flags.hpp"
 #include "sim/tool/program_texts.hpp"
 
 namespace pdl {
@@ -36,12 +41,16 @@ constexpr const char* kFooter =
     "Examples:\n"
     "  pdl-calibrate --gpus 4 --samples data/h100x4/samples.json --out data/h100x4/profile.json\n"
     "  pdl-calibrate --from data/h100x4/samples.json --out profile.json\n"
+    "  pdl-calibrate --gpus 4 --depth 20 --dim 5120 --batch 2048 --microbatches 8 --schedule 1f1b --out profile.json\n"
+    "  pdl-calibrate --from samples.json --gpus 1 --plan-gpus 4 --model mine.json --dtype amp-bf16 --samples all.json "
+    "--out profile.json\n"
     "  pdl-calibrate --from data/h100x4/samples.json --from-nccl-tests all_reduce_16.txt --out profile.json\n"
     "  pdl-calibrate --device cpu --gpus 2 --out p.json && pdl-sim --profile p.json --gpus 2 --dim 256\n"
     "Exit codes: 0 fine, 2 the input or the measurements are wrong, 3 measuring failed, 1 a bug of pdl-calibrate.";
 
 struct CommandLine {
   ProbeOptions probe;
+  std::unique_ptr<SettingFlags> plan;
   std::vector<std::string> dtypes;
   std::string out;
   std::string samples;
@@ -54,16 +63,35 @@ struct CommandLine {
 
 /// Flags that only mean something when this host is measured.
 const std::vector<std::string>& flags_of_probe() {
-  static const std::vector<std::string> flags = {"--samples",     "--device", "--gpus",       "--dims",
-                                                 "--rows",        "--dtypes", "--optimizers", "--transports",
-                                                 "--max-seconds", "--seed",   "--resume",     "--wait-limit"};
+  static const std::vector<std::string> flags = {
+      "--samples",    "--device",        "--gpus",       "--plan-gpus",   "--dims", "--rows",   "--dtypes",
+      "--optimizers", "--random-shapes", "--transports", "--max-seconds", "--seed", "--resume", "--wait-limit"};
   return flags;
+}
+
+/// Of these, those that say what is measured of every host, not of a plan.
+const std::vector<std::string>& flags_of_lists() {
+  static const std::vector<std::string> flags = {"--dims",       "--rows",          "--dtypes",
+                                                 "--optimizers", "--random-shapes", "--transports"};
+  return flags;
+}
+
+/// The settings that say what a step computes. Not here: `gpus`, of which this program has a flag of its own, and what
+/// costs nothing to compute: hosts, network, sleeps, seeds.
+bool is_of_plan(const SettingRow& setting) {
+  static const std::set<std::string> others = {"gpus",     "hosts",        "network-gb-per-s", "network-latency-us",
+                                               "delay-ms", "straggler",    "loss-scale",       "seed",
+                                               "repeat",   "learning-rate"};
+  return !is_synthetic_cost(setting) && !others.contains(setting.name);
 }
 
 void add_flags(CLI::App& app, CommandLine& line) {
   app.add_option("--out", line.out, "the profile to write ('-': standard output)")->type_name("FILE")->required();
   app.add_option("--samples", line.samples, "write the raw measurements too")->type_name("FILE");
-  app.add_option("--from", line.from, "fit these samples instead of measuring; needs no hardware")->type_name("FILE");
+  app.add_option("--from", line.from,
+                 "fit these samples instead of measuring; needs no hardware. With the words of a plan: measures what "
+                 "the plan needs and these have not, on this host, and fits both (--samples writes both)")
+      ->type_name("FILE");
   app.add_option("--from-nccl-tests", line.nccl_tests,
                  "outputs of nccl-tests (all_reduce_perf ..., printed or -J), a test a file: collectives of any number "
                  "of ranks and hosts, alone or added to --from; their in-place times are taken")
@@ -89,6 +117,10 @@ void add_flags(CLI::App& app, CommandLine& line) {
       ->type_name("WORD")
       ->delimiter(',');
   app.add_option("--optimizers", line.probe.optimizers, "sgd, adam")->type_name("WORD")->delimiter(',');
+  app.add_option("--random-shapes", line.probe.random_shapes,
+                 "how many layers between the widths, and not square, of fp32; two thirds as many of each other data "
+                 "type [24 on GPUs where --dims and --rows are left open, else 0]")
+      ->type_name("N");
   app.add_option("--transports", line.probe.transports,
                  "copy, nccl, gloo [copy and nccl on GPUs, copy and gloo on CPU]")
       ->type_name("WORD")
@@ -101,6 +133,11 @@ void add_flags(CLI::App& app, CommandLine& line) {
   app.add_option("--wait-limit", line.wait_limit_s, "ends (exit code 3) where nothing has moved for so long [120]")
       ->type_name("S");
   app.add_option("--seed", line.probe.seed, "of weights and data [0]")->type_name("N");
+  const std::string usual_group = app.option_defaults()->get_group();
+  app.option_defaults()->group("The words of a plan (as pdl-sim has them), whose own shapes are measured too");
+  app.add_option("--plan-gpus", line.probe.plan_gpus, "GPUs of the plan [as many as are measured]")->type_name("N");
+  line.plan = std::make_unique<SettingFlags>(app, is_of_plan);
+  app.option_defaults()->group(usual_group);
 }
 
 /// Values that the names of the flags' values do not list.
@@ -157,15 +194,21 @@ void check_nccl_tests(const CLI::App& app, const CommandLine& line) {
 
 /// Numbers in range and words that fit together, before minutes are spent on measuring.
 void check(const CLI::App& app, const CommandLine& line) {
-  for (const auto& [from, given] :
-       {std::pair{"--from", !line.from.empty()}, {"--from-nccl-tests", !line.nccl_tests.empty()}}) {
-    for (const std::string& flag : flags_of_probe()) {
-      if (given && app.count(flag) > 0) {
-        throw InputError(flag, std::string("it together with ") + from,
-                         std::string("one of them: ") + from + " measures nothing");
-      }
-    }
+  const bool has_plan = !line.probe.plan.empty();
+  if (has_plan && !line.nccl_tests.empty()) {
+    throw InputError(line.probe.plan.front().place, "it together with --from-nccl-tests",
+                     "one of them: --from-nccl-tests measures nothing");
   }
+  const auto refuse_beside = [&](const char* from, const std::vector<std::string>& flags, const char* why) {
+    for (const std::string& flag : flags) {
+      if (app.count(flag) > 0)
+        throw InputError(flag, std::string("it together with ") + from, std::string("one of them: ") + from + why);
+    }
+  };
+  if (!line.from.empty() && has_plan)
+    refuse_beside("--from", flags_of_lists(), " with the words of a plan measures what the plan needs alone");
+  if (!line.from.empty() && !has_plan) refuse_beside("--from", flags_of_probe(), " measures nothing");
+  if (!line.nccl_tests.empty()) refuse_beside("--from-nccl-tests", flags_of_probe(), " measures nothing");
   check_nccl_tests(app, line);
   const auto positive = [](const char* flag, const std::vector<std::int64_t>& values) {
     for (const std::int64_t value : values) {
@@ -176,6 +219,11 @@ void check(const CLI::App& app, const CommandLine& line) {
   positive("--dims", line.probe.dims);
   positive("--rows", line.probe.rows);
   if (app.count("--gpus") > 0) positive("--gpus", {line.probe.gpus});
+  if (app.count("--plan-gpus") > 0) positive("--plan-gpus", {line.probe.plan_gpus});
+  if (app.count("--plan-gpus") > 0 && !has_plan)
+    throw InputError("--plan-gpus", "it without the words of a plan", "both or none");
+  if (app.count("--random-shapes") > 0 && (line.probe.random_shapes < 0 || line.probe.random_shapes > 1000))
+    throw InputError("--random-shapes", std::to_string(line.probe.random_shapes), "a whole number from 0 to 1000");
   if (!(line.probe.max_seconds > 0))
     throw InputError("--max-seconds", to_text(line.probe.max_seconds), "a positive time");
 #ifdef PDL_PROBE
@@ -237,9 +285,12 @@ void say_when_interrupted(const std::string& journal) {
 }
 #endif
 
-Samples measure(const CommandLine& line) {
+/// `beside`: samples of --from, to which what the plan needs is added; null: everything is measured.
+Samples measure(const CommandLine& line, const Samples* beside) {
 #ifdef PDL_PROBE
   ProbeOptions options = line.probe;
+  options.beside = beside;
+  options.beside_place = line.from;
   options.journal = journal_of(line);
   limit_waiting(
       "pdl-calibrate", std::chrono::milliseconds(std::llround(line.wait_limit_s * 1e3)),
@@ -248,14 +299,11 @@ Samples measure(const CommandLine& line) {
   say_when_interrupted(options.journal);
   options.note = [](const std::string& text) { std::cerr << "pdl-calibrate: " << text << "\n"; };
   options.progress = [&](double fraction, const std::string& what) { bar.show(fraction, what); };
-  Samples samples = probe_host(options);
-  // Before the fit: if that refuses them, they can be looked at.
-  if (!line.samples.empty()) save_samples(samples, line.samples);
-  return samples;
+  return probe_host(options);
 #else
-  (void)line;
+  (void)line, (void)beside;
   throw InputError("pdl-calibrate", "a build without LibTorch, which cannot measure",
-                   "--from samples.json, or the full build (cmake --preset all)");
+                   "--from samples.json alone, or the full build (cmake --preset all)");
 #endif
 }
 
@@ -264,6 +312,24 @@ Samples read_samples(const CommandLine& line) {
   for (const std::string& file : line.nccl_tests) {
     add_nccl_tests(load_nccl_tests(file, line.nccl_tests_options), file, samples);
   }
+  return samples;
+}
+
+bool measures(const CommandLine& line) {
+  return !line.probe.plan.empty() || (line.from.empty() && line.nccl_tests.empty());
+}
+
+Samples measure_or_read(const CommandLine& line) {
+  if (!measures(line)) return read_samples(line);
+  Samples samples;
+  if (line.from.empty()) {
+    samples = measure(line, nullptr);
+  } else {
+    const Samples known = load_samples(line.from);
+    samples = with_added(known, measure(line, &known));
+  }
+  // Before the fit: if that refuses them, they can be looked at.
+  if (!line.samples.empty()) save_samples(samples, line.samples);
   return samples;
 }
 
@@ -334,6 +400,7 @@ void run_command_line(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     throw InputError(std::string("command line: ") + error.what() + " (pdl-calibrate --help lists the flags)");
   }
+  line.probe.plan = line.plan->given();
   line.probe.command = "pdl-calibrate";
   for (int i = 1; i < argc; ++i) line.probe.command += " " + std::string(argv[i]);
   check(app, line);
@@ -341,15 +408,14 @@ void run_command_line(int argc, char** argv) {
   check_writable("--out", line.out);
   check_writable("--samples", line.samples);
 
-  const Samples samples = line.from.empty() && line.nccl_tests.empty() ? measure(line) : read_samples(line);
+  const Samples samples = measure_or_read(line);
   const std::string place = !line.from.empty()         ? line.from
                             : !line.nccl_tests.empty() ? line.nccl_tests.front()
                             : !line.samples.empty()    ? line.samples
                                                        : "samples";
   const CostProfile profile = fit_profile(samples, place, name_of(line));
   save_profile(profile, line.out);
-  if (line.from.empty() && line.nccl_tests.empty() && !journal_of(line).empty())
-    std::filesystem::remove(journal_of(line));
+  if (measures(line) && !journal_of(line).empty()) std::filesystem::remove(journal_of(line));
   print_summary(profile, line.out == "-" ? std::cerr : std::cout);
   if (!std::cout.flush()) throw InputError("standard output", "a place that takes no more", "a writable one");
 }

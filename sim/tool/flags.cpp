@@ -4,7 +4,6 @@
 
 #include "sim/io/error.hpp"
 #include "sim/io/words.hpp"
-#include "sim/spec/settings.hpp"
 
 namespace pdl {
 namespace {
@@ -61,8 +60,13 @@ std::optional<std::string> OnceFlag::value() const {
   return values_.front();
 }
 
-SettingFlags::SettingFlags(CLI::App& app, const std::string& more_values) {
+SettingFlags::SettingFlags(CLI::App& app, const std::string& more_values)
+    : SettingFlags(app, [](const SettingRow&) { return true; }, more_values) {}
+
+SettingFlags::SettingFlags(CLI::App& app, const std::function<bool(const SettingRow&)>& wanted,
+                           const std::string& more_values) {
   for (const SettingRow& setting : all_settings()) {
+    if (!wanted(setting)) continue;
     flags_.push_back(std::make_unique<OnceFlag>(app, "--" + setting.name, setting.value_name + more_values,
                                                 help_of(setting), setting.values == Values::on_off));
   }

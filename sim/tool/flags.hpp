@@ -5,12 +5,14 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "sim/spec/run_spec.hpp"
+#include "sim/spec/settings.hpp"
 
 namespace pdl {
 
@@ -37,6 +39,9 @@ class SettingFlags {
  public:
   /// `more_values`: written behind the name of each value in the help, such as ",..." where lists are taken.
   explicit SettingFlags(CLI::App& app, const std::string& more_values = "");
+  /// Only those of which `wanted` is true.
+  SettingFlags(CLI::App& app, const std::function<bool(const SettingRow&)>& wanted,
+               const std::string& more_values = "");
 
   /// Those that were given, with the flag as their place. Throws as OnceFlag::value().
   std::vector<SettingValue> given() const;
