@@ -62,15 +62,16 @@ For those runs the error says how well a rule describes what was known, for late
 
 # By folder of runs: what was changed after they were measured, of what decides the times of such runs.
 HISTORY = {
-    "h100x4/runs": "Copies between stages hold no multiprocessors. Before them, after an earlier set of pipelines that they "
-                   "replace: a whole backward by the length of its stage.",
+    "h100x4/runs": "Copies between stages hold no multiprocessors. Before them, after an earlier set of pipelines that "
+                   "they replace: a whole backward by the length of its stage.",
     "h200x2/runs": "None: what was changed since is for several hosts and for other kinds of layers.",
     "h200x2/runs_on_host_1": "None.",
-    "h200x4/runs": "How much an all-reduce slows beside kernels that use the memory; the slowest host of DDP's processes; what "
-                   "DataParallel's host calls; a kernel of few thread blocks beside a collective; and of memory, what these "
-                   "runs showed to be missing.",
+    "h200x4/runs": "How much an all-reduce slows beside kernels that use the memory; the slowest host of DDP's "
+                   "processes; what DataParallel's host calls; a kernel of few thread blocks beside a collective; and of "
+                   "memory, what these runs showed to be missing.",
     "h200x4/runs_on_host_1": "A kernel of few thread blocks beside a collective (from the probe of it).",
-    "h200x4/runs_on_host_2": "How hosts are slower that have waited or slept, which needs a probe that this profile lacks.",
+    "h200x4/runs_on_host_2": "How hosts are slower that have waited or slept, which needs a probe that this profile "
+                             "lacks.",
     "h200x4/runs_on_host_3": "The same.",
 }
 
@@ -332,7 +333,8 @@ def is_probed(run, content):
         return run["probed"]
     config = content["config"]
     layers = content["model"].get("layers") or [{"in": config["dim"], "out": config["dim"]}]
-    return all((config["dtype"], layer["in"], layer["out"]) in widths_probed(run["profile"]) for layer in layers if "in" in layer)
+    probed = widths_probed(run["profile"])
+    return all((config["dtype"], layer["in"], layer["out"]) in probed for layer in layers if "in" in layer)
 
 
 def shapes_of(run):
@@ -384,8 +386,9 @@ def history_table():
         key = os.path.relpath(folder, os.path.join(ROOT, "data"))
         first, last = (date[:16].replace("T", " ") for date in (min(dates), max(dates)))
         if key not in HISTORY:
-            raise SystemExit(f"tests/accuracy_document.py: HISTORY: found nothing on data/{key}, expected which rules are younger")
-        lines.append(f"| {machine} ({len(dates)}) | {first} to {last[11:] if first[:10] == last[:10] else last} | {HISTORY[key]} |")
+            raise SystemExit(f"accuracy_document.py: HISTORY: found no data/{key}, expected which rules are younger")
+        until = last[11:] if first[:10] == last[:10] else last
+        lines.append(f"| {machine} ({len(dates)}) | {first} to {until} | {HISTORY[key]} |")
     return HISTORY_HEAD + "\n".join(lines) + "\n" + HISTORY_TAIL
 
 
@@ -403,7 +406,8 @@ def predicted_before(folder):
     for path in sorted(glob.glob(os.path.join(ROOT, "data", folder, "matrix_predictions*.json"))):
         with open(path, encoding="utf-8") as file:
             content = json.load(file)
-        rows = matrix().errors_of(matrix().measured_runs(os.path.join(ROOT, "data", folder, "runs")), content["predictions"])
+        runs = matrix().measured_runs(os.path.join(ROOT, "data", folder, "runs"))
+        rows = matrix().errors_of(runs, content["predictions"])
         if rows:
             yield BEFORE_HEAD.format(path=os.path.relpath(path, ROOT), seed=content["seed"],
                                      summary=matrix().summary_text(rows), table=matrix().table_text(rows[:10]))

@@ -2,7 +2,7 @@
 """tests/gpu/matrix: what it draws, its table on runs with known errors, and with --pdl-run all of it on CPU workers.
 
   tests/gpu/matrix_test.py --programs build/sim                      draws, predicts and compares; needs no LibTorch
-  tests/gpu/matrix_test.py --programs build/all --cpu FOLDER         measures a plan of each family too, as small as can be
+  tests/gpu/matrix_test.py --programs build/all --cpu FOLDER         measures a tiny plan of each family too
 """
 
 import argparse
@@ -68,7 +68,8 @@ class Drawing(unittest.TestCase):
                 width = int(words["dim"])
                 parts = int(words.get("microbatches", 1)) * (gpus if words["strategy"] in ("ddp", "dp") else 1)
                 if plan["probed_shapes"]:
-                    self.assertIn(width, (1024, 2048, 4096, 8192) if words.get("dtype", "fp32") == "fp32" else (1024, 4096, 8192))
+                    fp32 = words.get("dtype", "fp32") == "fp32"
+                    self.assertIn(width, (1024, 2048, 4096, 8192) if fp32 else (1024, 4096, 8192))
                     self.assertIn(int(words["batch"]) / parts, (32, 64, 128, 256, 512, 1024, 2048, 4096))
                 else:
                     self.assertEqual((width % 64, 512 <= width <= 12288), (0, True))
@@ -76,11 +77,11 @@ class Drawing(unittest.TestCase):
         self.assertGreater(len(other_widths), 80)
 
     def test_every_program_and_setting_is_drawn_in_both_halves(self):
-        wanted = {1: ("--workers thread", "--workers one", "--dtype tf32", "--dtype amp-bf16", "--dtype amp-fp16", "--accum",
-                      "--microbatches", "--optimizer adam", "--recompute 1", "--strategy ddp"),
-                  2: ("--strategy mp", "--strategy dp ", "--strategy ddp", "--schedule 1f1b", "--schedule gpipe",
-                      "--transport nccl", "--dtype tf32", "--dtype amp-bf16", "--dtype amp-fp16", "--accum", "--no-sync 1",
-                      "--optimizer adam", "--recompute 1", "--workers one")}
+        both = ("--dtype tf32", "--dtype amp-bf16", "--dtype amp-fp16", "--accum", "--microbatches", "--optimizer adam",
+                "--recompute 1", "--workers one", "--strategy ddp")
+        wanted = {1: (*both, "--workers thread"),
+                  2: (*both, "--strategy mp", "--strategy dp ", "--schedule 1f1b", "--schedule gpipe", "--no-sync 1",
+                      "--transport nccl")}
         for gpus, texts in wanted.items():
             plans = matrix.draw_plans(accept_all, gpus, 14)
             for text in texts:
@@ -140,7 +141,8 @@ class Steps(unittest.TestCase):
 
     def test_processes_measure_plans_of_equal_steps_the_shortest_first(self):
         plans = [{"name": name, "estimate_ms": ms} for name, ms in (("a", 50.0), ("b", 2.0), ("c", 60.0), ("d", 20.0))]
-        self.assertEqual([[plan["name"] for plan in group] for group in matrix.groups_of(plans)], [["b"], ["d"], ["a", "c"]])
+        groups = [[plan["name"] for plan in group] for group in matrix.groups_of(plans)]
+        self.assertEqual(groups, [["b"], ["d"], ["a", "c"]])
 
 
 def config_of(dim, dtype="fp32"):
@@ -165,8 +167,8 @@ class Table(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory()
         self.addCleanup(self.folder.cleanup)
-        predictions = [{"name": name, "config": config_of(dim, dtype), "step_time_ms": ms, "half_width_90_ms": half_width,
-                        "probed": probed, "host_bound": host_bound}
+        predictions = [{"name": name, "config": config_of(dim, dtype), "step_time_ms": ms,
+                        "half_width_90_ms": half_width, "probed": probed, "host_bound": host_bound}
                        for name, dim, dtype, ms, half_width, probed, host_bound in self.PREDICTIONS]
         self.predictions = os.path.join(self.folder.name, "predictions.json")
         matrix.write_lines(self.predictions, {"profile": "p"}, "predictions", predictions)
@@ -178,8 +180,9 @@ class Table(unittest.TestCase):
             matrix.write(os.path.join(self.runs, f"run{dim}.json"), json.dumps(run))
 
     def table(self, *more):
-        words = [sys.executable, os.path.join(HERE, "matrix"), "table", "--runs", self.runs, "--predictions", self.predictions]
-        return subprocess.run([*words, *more], capture_output=True, encoding="utf-8")
+        words = [sys.executable, os.path.join(HERE, "matrix"), "table", "--runs", self.runs, "--predictions",
+                 self.predictions, *more]
+        return subprocess.run(words, capture_output=True, encoding="utf-8")
 
     def test_rows_worst_first_and_their_summary(self):
         done = self.table()
@@ -225,14 +228,19 @@ class OnCpu(unittest.TestCase):
     """plans, predict, run, table, as on a host with GPUs, with a profile of others: the errors mean nothing."""
 
     def said(self, *words, code=0):
-        done = subprocess.run([sys.executable, os.path.join(HERE, "matrix"), *words], capture_output=True, encoding="utf-8")
+        words = [sys.executable, os.path.join(HERE, "matrix"), *words]
+        done = subprocess.run(words, capture_output=True, encoding="utf-8")
         self.assertEqual(done.returncode, code, done.stdout + done.stderr)
         self.assertEqual(done.stderr, "")  # no progress: this is no terminal
         return done.stdout
 
     def run_plans(self, *more, code=0):
-        words = ["--plans", self.file("plans.json"), "--out", self.file("runs"), "--programs", PROGRAMS, "--device", "cpu"]
-        return self.said("run", *words, "--steps", "2", "--warmup", "1", *more, code=code)
+        files = ["--plans", self.file("plans.json"), "--out", self.file("runs"), "--programs", PROGRAMS]
+        return self.said("run", *files, "--device", "cpu", "--steps", "2", "--warmup", "1", *more, code=code)
+
+    def written(self):
+        """Of each file of a run: when."""
+        return {entry.name: entry.stat().st_mtime_ns for entry in os.scandir(self.file("runs"))}
 
     def file(self, name):
         return os.path.join(CPU_FOLDER, name)
@@ -242,20 +250,19 @@ class OnCpu(unittest.TestCase):
             self.skipTest("without --cpu")
         for name in os.listdir(self.file("runs")) if os.path.isdir(self.file("runs")) else []:
             os.remove(os.path.join(self.file("runs"), name))
-        said = self.said("plans", "--gpus", "1", "--tiny", "--out", self.file("plans.json"), "--models", self.file("models"),
-                         "--programs", PROGRAMS)
+        said = self.said("plans", "--gpus", "1", "--tiny", "--out", self.file("plans.json"), "--models",
+                         self.file("models"), "--programs", PROGRAMS)
         plans = int(re.search(r"(\d+) plans", said).group(1))
-        self.said("predict", "--plans", self.file("plans.json"), "--profile", "h200x2", "--out", self.file("predictions.json"),
-                  "--programs", PROGRAMS)
+        self.said("predict", "--plans", self.file("plans.json"), "--profile", "h200x2", "--out",
+                  self.file("predictions.json"), "--programs", PROGRAMS)
         self.assertIn("; --limit-s 0.1 ended it", self.run_plans("--limit-s", "0.1", code=3))
         self.assertEqual(os.listdir(self.file("runs")), [])
         self.assertIn("2 of 2 plans are measured", self.run_plans("--only", "recompute", "--together", "1"))
-        kept = {name: os.stat(os.path.join(self.file("runs"), name)).st_mtime_ns for name in os.listdir(self.file("runs"))}
+        kept = self.written()
         self.assertEqual(len(kept), 2)
         self.assertIn(f"{plans} of {plans} plans are measured", self.run_plans())
-        self.assertEqual(len(os.listdir(self.file("runs"))), plans)
-        for name, written_ns in kept.items():
-            self.assertEqual(os.stat(os.path.join(self.file("runs"), name)).st_mtime_ns, written_ns, name)
+        self.assertEqual(len(self.written()), plans)
+        self.assertEqual(kept, {name: written_ns for name, written_ns in self.written().items() if name in kept})
         table = self.said("table", "--runs", self.file("runs"), "--predictions", self.file("predictions.json"))
         self.assertIn(f"{plans} of {plans} plans are measured", table)
 
@@ -268,8 +275,8 @@ class OnCpu(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "plans.json")
             matrix.write_lines(path, {"seed": 0, "gpus": 1}, "plans", plans)
-            said = self.said("run", "--plans", path, "--out", folder, "--programs", PROGRAMS, "--device", "cpu", "--steps", "2",
-                             "--warmup", "1", code=1)
+            said = self.said("run", "--plans", path, "--out", os.path.join(folder, "runs"), "--programs", PROGRAMS,
+                             "--device", "cpu", "--steps", "2", "--warmup", "1", code=1)
             self.assertIn("1 of 2 plans are measured", said)
             self.assertRegex(said, r"not measured: tf32 \(.*\): .*found tf32 on CPU")
 
@@ -277,7 +284,7 @@ class OnCpu(unittest.TestCase):
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--programs", required=True, type=os.path.abspath, metavar="FOLDER")
-    parser.add_argument("--cpu", type=os.path.abspath, metavar="FOLDER", help="measures, on CPU workers; its files go there")
+    parser.add_argument("--cpu", type=os.path.abspath, metavar="FOLDER", help="measures on CPU workers, into it")
     given, rest = parser.parse_known_args()
     PROGRAMS, CPU_FOLDER = given.programs, given.cpu
     if CPU_FOLDER:
