@@ -224,6 +224,17 @@ class Table(unittest.TestCase):
         self.assertIn("predictions.json: found no JSON that can be read", done.stderr)
 
 
+class Profiles(unittest.TestCase):
+    def test_a_profile_that_is_not_there_is_said_once(self):
+        with tempfile.TemporaryDirectory() as folder:
+            out = os.path.join(folder, "plans.json")
+            words = [sys.executable, os.path.join(HERE, "matrix"), "plans", "--gpus", "1", "--profile", "no-such",
+                     "--out", out, "--programs", PROGRAMS]
+            done = subprocess.run(words, capture_output=True, encoding="utf-8")
+            self.assertEqual((done.returncode, done.stdout, os.path.exists(out)), (2, "", False))
+            self.assertIn('matrix: --profile: found "no-such", expected ', done.stderr)
+
+
 class OnCpu(unittest.TestCase):
     """plans, predict, run, table, as on a host with GPUs, with a profile of others: the errors mean nothing."""
 
