@@ -4,15 +4,19 @@
   tests/accuracy_document.py --pdl-sim build/sim/pdl-sim            writes docs/accuracy.md, and the marked parts of documents
   tests/accuracy_document.py --pdl-sim build/sim/pdl-sim --check    exit code 1 if a document would change
 
-The numbers come from `pdl-sim validate` over data/*/runs/*.json and from data/*/peers_*.json. The words around them are
-here. No number is typed in. Marked parts of README.md and docs/*.md are
+The numbers come from `pdl-sim validate` over data/*/runs/*.json, from data/*/peers_*.json, and from
+data/*/matrix_predictions*.json: what tests/gpu/matrix predicted before it measured. The words around them are here. No
+number is typed in. Marked parts of README.md and docs/*.md are
 
   accuracy    errors in five rows
   output      what the command above prints: the last line of the indented block before the mark, which writes no file
 """
 
 import argparse
+import functools
 import glob
+import importlib.machinery
+import importlib.util
 import json
 import os
 import re
@@ -34,6 +38,61 @@ fitted from probes alone (`data/*/samples.json`): none of these runs, and no fig
 `data/*/runs_on_host_*` are of other hosts with the same GPUs.
 
 """
+SHAPES_HEAD = """
+## Shapes that a probe measured, and others
+
+A run is probed where all but half a per cent of its work is priced by what a probe measured: its layers have a width
+of the calibration, in the run's number format. Host-bound steps are apart. inside: share of the runs whose measured
+median lies within the error bar of the prediction, which 90 % should; half width: of that bar, in per cent of the
+predicted step (-: the predictions have no error bar).
+
+| machine | steps | runs | mean (%) | median (%) | maximum (%) | inside (%) | median half width (%) |
+|:---|:---|---:|---:|---:|---:|---:|---:|
+"""
+
+HISTORY_HEAD = """
+## Which rule was written after which runs
+
+No figure of a run is in a profile, but rules by which a profile is applied were written by people who had seen runs.
+For those runs the error says how well a rule describes what was known, for later ones what a prediction is worth.
+
+| runs | measured (UTC) | rules for such runs that were written afterwards |
+|:---|:---|:---|
+"""
+
+# By folder of runs: what was changed after they were measured, of what decides the times of such runs.
+HISTORY = {
+    "h100x4/runs": "Copies between stages hold no multiprocessors. Before them, after an earlier set of pipelines that "
+                   "they replace: a whole backward by the length of its stage.",
+    "h200x2/runs": "None: what was changed since is for several hosts and for other kinds of layers.",
+    "h200x2/runs_on_host_1": "None.",
+    "h200x4/runs": "How much an all-reduce slows beside kernels that use the memory; the slowest host of DDP's "
+                   "processes; what DataParallel's host calls; a kernel of few thread blocks beside a collective; and of "
+                   "memory, what these runs showed to be missing.",
+    "h200x4/runs_on_host_1": "A kernel of few thread blocks beside a collective (from the probe of it).",
+    "h200x4/runs_on_host_2": "How hosts are slower that have waited or slept, which needs a probe that this profile "
+                             "lacks.",
+    "h200x4/runs_on_host_3": "The same.",
+}
+
+HISTORY_TAIL = """
+Runs on 2 x H200 at four widths that no probe had are not in `data/`: they were seen before there was any rule for such
+widths, and judge none. Plans drawn by `tests/gpu/matrix` do: their predictions are committed before they are measured.
+"""
+
+BEFORE_HEAD = """
+### Predicted before they were measured (`{path}`)
+
+Plans drawn by `tests/gpu/matrix` with seed {seed}; the predictions are those of then, not of the present program and
+profile.
+
+{summary}
+
+The ten largest errors:
+
+{table}
+"""
+
 
 HOST_BOUND = """
 
@@ -240,9 +299,14 @@ def error_line(name, errors):
 def row_of(run, machine):
     """In which row of the README's table a validated run is; every run is in one."""
     with open(run["path"], encoding="utf-8") as file:
-        config = json.load(file)["config"]
+        content = json.load(file)
+    config = content["config"]
     if run["host_bound"]:
         return "host-bound, all programs and machines"
+    if not is_probed(run, content):
+        return f"shapes that no probe had, {'fp32' if config['dtype'] == 'fp32' else 'tensor cores'}, {machine}"
+    if config["strategy"] == "single":
+        return f"one GPU, {machine}"
     if config["workers"] == "one":
         return "one thread for all GPUs (layer split, options A, B, C), all machines"
     if config["strategy"] == "pp" and config.get("dp", 1) == 1:
@@ -250,9 +314,103 @@ def row_of(run, machine):
     return f"data parallelism (DDP, DataParallel, replicas), {machine}"
 
 
+@functools.cache
 def validated_runs(pdl_sim, folder):
     paths = sorted(glob.glob(os.path.join(folder, "*.json")))
     return json.loads(said(pdl_sim, "validate", *paths, "--json", "-"))["runs"]
+
+
+@functools.cache
+def widths_probed(profile):
+    """(data type, width in, width out) of a profile's layers."""
+    with open(os.path.join(ROOT, "data", profile, "profile.json"), encoding="utf-8") as file:
+        return {(layer["dtype"], layer["in"], layer["out"]) for layer in json.load(file)["layers"] if "in" in layer}
+
+
+def is_probed(run, content):
+    """As the prediction says; where it has no word of it, by the widths of its layers."""
+    if run.get("probed") is not None:
+        return run["probed"]
+    config = content["config"]
+    layers = content["model"].get("layers") or [{"in": config["dim"], "out": config["dim"]}]
+    probed = widths_probed(run["profile"])
+    return all((config["dtype"], layer["in"], layer["out"]) in probed for layer in layers if "in" in layer)
+
+
+def shapes_of(run):
+    """In which row of the table of shapes a validated run is: (order, name)."""
+    if run["host_bound"]:
+        return 5, "host-bound"
+    with open(run["path"], encoding="utf-8") as file:
+        content = json.load(file)
+    probed, fp32 = is_probed(run, content), content["config"]["dtype"] == "fp32"
+    name = f"{'probed' if probed else 'not probed'}, {'fp32' if fp32 else 'tensor cores'}"
+    return (0 if probed else 2) + (0 if fp32 else 1), name
+
+
+def shapes_line(machine, name, runs):
+    sizes = [abs(run["error_percent"]) for run in runs]
+    bars = [run for run in runs if run.get("inside") is not None]
+    inside = f"{100 * sum(run['inside'] for run in bars) / len(bars):.0f}" if bars else "-"
+    half_width = f"{statistics.median(run['half_width_90_percent'] for run in bars):.2f}" if bars else "-"
+    return f"| {machine} | {name} | {len(runs)} | {statistics.mean(sizes):.2f} | {statistics.median(sizes):.2f} | " \
+           f"{max(sizes):.2f} | {inside} | {half_width} |"
+
+
+def folders_of_runs():
+    """(machine, folder): those of a machine's own runs, then those of other hosts with its GPUs."""
+    for folder in sorted(glob.glob(os.path.join(ROOT, "data", "*"))):
+        for runs in sorted(glob.glob(os.path.join(folder, "runs*"))):
+            name = os.path.basename(folder)
+            host = re.search(r"runs_on_host_(\d+)$", runs)
+            yield f"{name}, other host {host.group(1)}" if host else name, runs
+
+
+def shapes_table(pdl_sim):
+    lines = []
+    for machine, folder in folders_of_runs():
+        groups = {}
+        for run in validated_runs(pdl_sim, folder):
+            groups.setdefault(shapes_of(run), []).append(run)
+        lines += [shapes_line(machine, key[1], groups[key]) for key in sorted(groups)]
+    return SHAPES_HEAD + "\n".join(lines) + "\n"
+
+
+def history_table():
+    lines = []
+    for machine, folder in folders_of_runs():
+        dates = []
+        for path in glob.glob(os.path.join(folder, "*.json")):
+            with open(path, encoding="utf-8") as file:
+                dates.append(json.load(file)["environment"]["date"])
+        key = os.path.relpath(folder, os.path.join(ROOT, "data"))
+        first, last = (date[:16].replace("T", " ") for date in (min(dates), max(dates)))
+        if key not in HISTORY:
+            raise SystemExit(f"accuracy_document.py: HISTORY: found no data/{key}, expected which rules are younger")
+        until = last[11:] if first[:10] == last[:10] else last
+        lines.append(f"| {machine} ({len(dates)}) | {first} to {until} | {HISTORY[key]} |")
+    return HISTORY_HEAD + "\n".join(lines) + "\n" + HISTORY_TAIL
+
+
+@functools.cache
+def matrix():
+    sys.dont_write_bytecode = True
+    loader = importlib.machinery.SourceFileLoader("matrix", os.path.join(ROOT, "tests", "gpu", "matrix"))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("matrix", loader))
+    loader.exec_module(module)
+    return module
+
+
+def predicted_before(folder):
+    """The section of each file of predictions that were committed before their runs."""
+    for path in sorted(glob.glob(os.path.join(ROOT, "data", folder, "matrix_predictions*.json"))):
+        with open(path, encoding="utf-8") as file:
+            content = json.load(file)
+        runs = matrix().measured_runs(os.path.join(ROOT, "data", folder, "runs"))
+        rows = matrix().errors_of(runs, content["predictions"])
+        if rows:
+            yield BEFORE_HEAD.format(path=os.path.relpath(path, ROOT), seed=content["seed"],
+                                     summary=matrix().summary_text(rows), table=matrix().table_text(rows[:10]))
 
 
 def readme_table(pdl_sim):
@@ -281,9 +439,11 @@ and that of host-bound steps by {mean_and_maximum(by_host)}.
 
 
 def accuracy_text(pdl_sim):
-    accuracy = HEAD
+    accuracy = HEAD.rstrip("\n") + "\n" + shapes_table(pdl_sim) + history_table()
     for folder, title, facts, summary, table in machine_tables(pdl_sim):
         accuracy += f"\n## {title} (`data/{folder}`)\n\n{facts}\n\n{summary}\n\n{table}\n"
+        for section in predicted_before(folder):
+            accuracy += section
         accuracy += bound_table(pdl_sim, folder)
         peers = peer_table(os.path.join(folder, "peers_*.json"))
         accuracy += PEERS_HEAD + peers if peers else ""

@@ -51,6 +51,7 @@ LEFT_OUT = [
     (r"^build/all/pdl-calibrate (?!.*--(device cpu|from) )", "needs GPUs"),
     (r"^build/all/pdl-calibrate --from \S+ --gpus ", "needs GPUs: measures a plan's shapes"),
     (r"^tests/gpu/check$", "needs GPUs; on CPU workers a test of its own runs it"),
+    (r"^tests/gpu/matrix ", "needs GPUs; on CPU workers a test of its own runs it"),
     (r"pip install \.", "builds the Python module; a test of its own does"),
     (r"all_reduce_perf ", "needs 16 GPUs, and nccl-tests"),
     (r"<[a-z].*>", "has a place to fill in"),
