@@ -20,6 +20,8 @@ constexpr double kLeastScale = 0.01;    // relative; residuals below twice the s
 constexpr double kWorstResidual = 0.3;  // in the choice between two readings of a name
 constexpr double kLeastGain = 0.97;     // by which another reading must be better
 constexpr double kReferenceTile = 128 * 128;
+constexpr int kClockRounds = 3;
+constexpr double kClockFlops[] = {1e9, 1e10, 3e10, 1e11, 3e11, 1e12, 3e12};
 constexpr std::size_t kWellKnown = 5;  // products of a kernel that says something about its family
 
 struct Timing {
@@ -64,6 +66,14 @@ std::pair<std::int64_t, std::int64_t> tile_in(const std::string& name) {
   return {32, 32};
 }
 
+/// The grid of nvjet kernels is one row, which hides their clusters' shape; their names say it.
+std::pair<std::int64_t, std::int64_t> cluster_of(const SeenKernel& kernel) {
+  static const std::regex nvjet(R"(nvjet_sm\d+_[a-z]+_\d+x\d+_\d+x\d+_(\d)x(\d)_[hv]_)");
+  std::smatch parts;
+  if (std::regex_search(kernel.name, parts, nvjet)) return {std::stoll(parts.str(1)), std::stoll(parts.str(2))};
+  return {kernel.cluster_x, kernel.cluster_y};
+}
+
 bool works_through_tiles(const std::string& name) {
   return contains(name, "nvjet") || contains(name, "sm90_xmma");
 }
@@ -81,7 +91,7 @@ GroupKey group_of(const SeenKernel& kernel) {
 
 struct Fitted {
   KernelTerms parameters_us{};
-  bool turned = false;
+  Turned turned;
   double residual = 0;
   std::size_t probes = 0;
 };
@@ -103,9 +113,9 @@ KernelTerms expected(const Family& family, const KernelTiling& tiling) {
           1.5 * tiles * resident};
 }
 
-KernelTerms terms_of(const Timing& timing, bool turned, std::int64_t multiprocessors) {
+KernelTerms terms_of(const Timing& timing, Turned turned, std::int64_t multiprocessors) {
   return kernel_terms(tiling_of(*timing.kernel, turned), timing.kernel->splits,
-                      product_shape(timing.measured->kind.operation, timing.measured->size),
+                      product_shape(timing.measured->kind, timing.measured->size),
                       product_number_bytes(timing.measured->kind.dtype), multiprocessors);
 }
 
@@ -113,7 +123,7 @@ double dot(const KernelTerms& a, const KernelTerms& b) {
   return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
 }
 
-Fitted fit_group(const std::vector<Timing>& timings, const Family& family, bool turned, std::int64_t multiprocessors) {
+Fitted fit_group(const std::vector<Timing>& timings, const Family& family, Turned turned, std::int64_t multiprocessors) {
   std::vector<KernelTerms> relative;  // terms over the time: y is 1 for all
   for (const Timing& timing : timings) {
     KernelTerms terms = terms_of(timing, turned, multiprocessors);
@@ -159,9 +169,14 @@ class ProductFit {
     }
     guess_families();
     fit_groups();
-    learn_families();
-    fit_groups();
+    for (int round = 0; round < kClockRounds; ++round) {
+      learn_clocks();
+      learn_families();
+      fit_groups();
+    }
   }
+
+  const std::vector<ClockCurve>& clocks() const { return clocks_; }
 
   /// Of any kernel, one without products too.
   ProductKernel kernel(const SeenKernel& seen) const {
@@ -169,7 +184,7 @@ class ProductFit {
     if (found != fitted_.end())
       return {tiling_of(seen, found->second.turned), found->second.parameters_us,
               static_cast<std::int64_t>(found->second.probes)};
-    const KernelTiling tiling = tiling_of(seen, false);
+    const KernelTiling tiling = tiling_of(seen, {});
     return {tiling, expected(family(seen.name), tiling), 0};
   }
 
@@ -185,8 +200,8 @@ class ProductFit {
     std::vector<double> all;
     for (const auto& [key, timings] : groups_) {
       for (const Timing& timing : timings) {
-        const KernelTiling tiling = tiling_of(*timing.kernel, false);
-        const KernelTerms terms = terms_of(timing, false, multiprocessors_);
+        const KernelTiling tiling = tiling_of(*timing.kernel, {});
+        const KernelTerms terms = terms_of(timing, {}, multiprocessors_);
         const double depth = terms[3] + terms[4] + terms[5] + terms[6];
         if (timing.us < 20 || depth <= 0) continue;
         const double log_us = std::log((timing.us - 4) / depth / (area(tiling) / kReferenceTile));
@@ -202,12 +217,12 @@ class ProductFit {
     fitted_.clear();
     for (const auto& [key, timings] : groups_) {
       const SeenKernel& seen = *timings.front().kernel;
-      Fitted best = fit_group(timings, family(seen.name), false, multiprocessors_);
-      const KernelTiling straight = tiling_of(seen, false);
-      const bool can_turn = straight.tile_m != straight.tile_n || straight.cluster_m != straight.cluster_n;
-      if (can_turn && !contains(seen.name, "nvjet")) {
-        Fitted turned = fit_group(timings, family(seen.name), true, multiprocessors_);
-        if (turned.residual < kLeastGain * best.residual) best = turned;
+      Fitted best = fit_group(timings, family(seen.name), {}, multiprocessors_);
+      for (const Turned turned : {Turned{true, true}, Turned{false, true}, Turned{true, false}}) {
+        if (contains(seen.name, "nvjet")) break;  // its names are sure
+        if (turned.tile != turned.cluster && !contains(seen.name, "sm90_xmma")) break;  // has no clusters
+        Fitted other = fit_group(timings, family(seen.name), turned, multiprocessors_);
+        if (other.residual < kLeastGain * best.residual) best = other;
       }
       fitted_[key] = best;
     }
@@ -223,7 +238,7 @@ class ProductFit {
       if (fitted.probes < kWellKnown || fitted.parameters_us[3] <= 0) continue;
       const SeenKernel& seen = *groups_.at(key).front().kernel;
       Known& of_family = known[family_of(seen.name)];
-      of_family.log_area.push_back(std::log(area(tiling_of(seen, false)) / kReferenceTile));
+      of_family.log_area.push_back(std::log(area(tiling_of(seen, {})) / kReferenceTile));
       of_family.log_depth_us.push_back(std::log(fitted.parameters_us[3]));
       of_family.weight.push_back(static_cast<double>(std::min<std::size_t>(fitted.probes, 30)));
       of_family.launch_us.push_back(fitted.parameters_us[0]);
@@ -248,8 +263,54 @@ class ProductFit {
     }
   }
 
+  /// What the products of a data type take over their kernels' times, as a mean around each point of the curve, and the
+  /// times of all products at the clock of small ones.
+  void learn_clocks() {
+    struct Around {
+      double weight = 0.5, log_ratio = 0;  // weight: as if so many products had said that there is nothing
+    };
+    std::map<Dtype, std::vector<Around>> all;
+    for (const auto& [key, timings] : groups_) {
+      for (const Timing& timing : timings) {
+        const Dtype dtype = timing.measured->kind.dtype;
+        if (dtype == Dtype::fp32) continue;  // no tensor cores: no limit was ever seen
+        const ProductShape shape = product_shape(timing.measured->kind, timing.measured->size);
+        const double us = dot(terms_of(timing, fitted_.at(key).turned, multiprocessors_), fitted_.at(key).parameters_us);
+        const double flops =
+            2.0 * static_cast<double>(shape.m) * static_cast<double>(shape.n) * static_cast<double>(shape.k);
+        std::vector<Around>& around = all[dtype];
+        around.resize(std::size(kClockFlops));
+        for (std::size_t i = 0; i < around.size(); ++i) {
+          const double away = std::log(flops / kClockFlops[i]);
+          const double weight = std::exp(-away * away);
+          around[i].weight += weight;
+          around[i].log_ratio += weight * std::clamp(std::log(timing.us / us), -kWorstResidual, kWorstResidual);
+        }
+      }
+    }
+    for (const auto& [dtype, around] : all) {
+      auto curve = std::find_if(clocks_.begin(), clocks_.end(), [&](const ClockCurve& c) { return c.dtype == dtype; });
+      if (curve == clocks_.end()) {
+        clocks_.push_back({dtype, {std::begin(kClockFlops), std::end(kClockFlops)},
+                           std::vector<double>(std::size(kClockFlops), 0.0)});
+        curve = clocks_.end() - 1;
+      }
+      for (std::size_t i = 0; i < around.size(); ++i)
+        curve->log_factor[i] += around[i].log_ratio / around[i].weight;
+    }
+    for (auto& [key, timings] : groups_) {
+      for (Timing& timing : timings) {
+        const ProductTiming& measured = *timing.measured;
+        timing.us = median(measured.values_us) *
+                    std::exp(-log_clock_factor(clocks_, measured.kind.dtype,
+                                               product_shape(measured.kind, measured.size)));
+      }
+    }
+  }
+
   const ProductSamples& products_;
   std::int64_t multiprocessors_;
+  std::vector<ClockCurve> clocks_;
   std::map<GroupKey, std::vector<Timing>> groups_;
   std::map<GroupKey, Fitted> fitted_;
   std::map<std::string, Family> families_;
@@ -271,13 +332,27 @@ std::vector<SeenKernel> with_grid_limits(std::vector<SeenKernel> kernels) {
   return kernels;
 }
 
+/// The rate that hardly any product goes beyond, of those that are larger than the caches. 0 where there is none.
+double memory_rate(const ProductSamples& products) {
+  constexpr double kBeyondCaches = 100e6;
+  constexpr std::size_t kEnough = 20;
+  constexpr double kHardlyAny = 0.98;
+  std::vector<double> rates;
+  for (const ProductTiming& timing : products.timings) {
+    const double bytes = product_bytes(product_shape(timing.kind, timing.size), product_number_bytes(timing.kind.dtype));
+    if (bytes > kBeyondCaches) rates.push_back(bytes / (median(timing.values_us) * 1e3));
+  }
+  std::sort(rates.begin(), rates.end());
+  return rates.size() < kEnough ? 0 : quantile(rates, kHardlyAny);
+}
+
 /// Of the ways of one size that are known the one whose kernel is fastest; the first where there is one alone.
 std::optional<KernelChoice> fastest(const ProductAnswers& answers, std::size_t shape, std::size_t row,
                                     const std::vector<ProductKernel>& kernels,
                                     const std::vector<KernelChoice>& choice_of, std::int64_t multiprocessors) {
   const auto ways = static_cast<std::size_t>(answers.ways);
   const auto [in, out] = answers.shapes[shape];
-  const ProductShape size = product_shape(answers.kind.operation, {answers.rows[row], in, out});
+  const ProductShape size = product_shape(answers.kind, {answers.rows[row], in, out});
   std::optional<KernelChoice> best;
   double least_us = INFINITY;
   for (std::size_t way = 0; way < ways; ++way) {
@@ -331,17 +406,15 @@ KernelTerms least_squares_from(const std::vector<KernelTerms>& terms, const std:
   return x;
 }
 
-KernelTiling tiling_of(const SeenKernel& kernel, bool turned) {
+KernelTiling tiling_of(const SeenKernel& kernel, Turned turned) {
   KernelTiling tiling;
   tiling.name = short_name(kernel.name);
   std::tie(tiling.tile_m, tiling.tile_n) = tile_in(kernel.name);
-  tiling.cluster_m = kernel.cluster_x;
-  tiling.cluster_n = kernel.cluster_y;
-  // xmma kernels of the generation before have the result's other direction first.
-  if (turned != contains(kernel.name, "sm80_xmma")) {
-    std::swap(tiling.tile_m, tiling.tile_n);
-    std::swap(tiling.cluster_m, tiling.cluster_n);
-  }
+  std::tie(tiling.cluster_m, tiling.cluster_n) = cluster_of(kernel);
+  // Names of xmma kernels have the result's other direction first.
+  if (turned.tile != contains(kernel.name, "xmma")) std::swap(tiling.tile_m, tiling.tile_n);
+  if (turned.cluster) std::swap(tiling.cluster_m, tiling.cluster_n);
+  tiling.swizzles = contains(kernel.name, "cutlass_80");
   tiling.resident = kernel.resident;
   if (works_through_tiles(kernel.name)) tiling.grid_limit = kernel.blocks;
   tiling.shares_tiles = contains(kernel.name, "segment_k_on");
@@ -359,6 +432,8 @@ ProductModel fit_products(const ProductSamples& samples, std::int64_t multiproce
   model.card = card;
   model.multiprocessors = multiprocessors;
   const ProductFit fit(products, multiprocessors);
+  model.clocks = fit.clocks();
+  model.memory_bytes_per_ns = memory_rate(products);
   std::map<KernelTiling, ProductKernel> by_tiling;
   for (const SeenKernel& seen : products.kernels) {
     const ProductKernel kernel = fit.kernel(seen);

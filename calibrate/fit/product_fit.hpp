@@ -9,6 +9,8 @@
 //
 // A pipeline's product runs by the fastest of several ways: of a size that was not timed, by the one whose kernel the
 // model finds fastest.
+// On tensor cores the clock falls with the power drawn: what all kernels of a data type have in common over the size of
+// a product is its clock curve, found in turns with their parameters.
 // Not here: whole layers; how well it does where nothing was measured (calibrate/fit/layer_errors.hpp).
 #pragma once
 
@@ -26,8 +28,13 @@ ProductModel fit_products(const ProductSamples& products, std::int64_t multiproc
 KernelTerms least_squares_from(const std::vector<KernelTerms>& terms, const std::vector<double>& y,
                                const KernelTerms& prior, const KernelTerms& weight);
 
+/// Which direction of the result the first number of a tile and of a cluster belongs to.
+struct Turned {
+  bool tile = false;
+  bool cluster = false;
+};
+
 /// What the name of a kernel says of its tiles, and the capture of the rest. Tiles of names that do not say: 32 x 32.
-/// `turned`: the tile's two directions are exchanged.
-KernelTiling tiling_of(const SeenKernel& kernel, bool turned);
+KernelTiling tiling_of(const SeenKernel& kernel, Turned turned);
 
 }  // namespace pdl

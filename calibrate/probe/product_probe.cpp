@@ -57,10 +57,10 @@ struct Effort {
 
 Effort effort_of(Dtype dtype, const std::string& implementation) {
   const double scale = 1e6;
-  if (implementation == "pipeline") return {160, 2.5e11, 45 * scale, 0, 700};
-  if (dtype == Dtype::fp32) return {360, 7e11, 45 * scale, 0, 700};
-  if (dtype == Dtype::tf32) return {220, 3e12, 350 * scale, 6000, 3500};
-  return {dtype == Dtype::amp_bf16 ? std::size_t{300} : std::size_t{200}, 3e12, 600 * scale, 6000, 3500};
+  if (implementation == "pipeline") return {200, 2.5e11, 45 * scale, 0, 700};
+  if (dtype == Dtype::fp32) return {600, 7e11, 45 * scale, 0, 700};
+  if (dtype == Dtype::tf32) return {400, 3e12, 350 * scale, 5000, 3000};
+  return {dtype == Dtype::amp_bf16 ? std::size_t{450} : std::size_t{350}, 3e12, 600 * scale, 5000, 3000};
 }
 
 Extent extent_of(const std::string& implementation) {
@@ -203,7 +203,7 @@ class KernelTable {
   explicit KernelTable(std::vector<SeenKernel>& kernels) : kernels_(kernels) {}
 
   /// Of the kernel that multiplies; nothing where there is none. `blocks`: of this launch.
-  std::optional<std::size_t> index(const std::vector<CapturedKernel>& captured, const std::string& operation,
+  std::optional<std::size_t> index(const std::vector<CapturedKernel>& captured, const ProductKind& kind,
                                    const ProductSize& size, std::int64_t& blocks) {
     const auto main = std::find_if(captured.begin(), captured.end(),
                                    [](const CapturedKernel& kernel) { return multiplies(kernel.name); });
@@ -220,9 +220,9 @@ class KernelTable {
     blocks = main->blocks();
     if (seen.splits == 1 && main->name.find("splitK") != main->name.npos) {
       // In the grid's other directions: as many blocks a tile.
-      KernelTiling tiling = tiling_of(seen, false);
+      KernelTiling tiling = tiling_of(seen, {});
       tiling.grid_limit = 0;
-      const std::int64_t tiles = launched_blocks(tiling, 1, product_shape(operation, size));
+      const std::int64_t tiles = launched_blocks(tiling, 1, product_shape(kind, size));
       seen.splits = std::max<std::int64_t>(1, (blocks + tiles / 2) / tiles);
     }
     const auto key = std::tuple(seen.name, seen.splits, seen.cluster_x, seen.cluster_y, seen.resident, seen.adds_parts);
@@ -253,7 +253,7 @@ std::vector<std::optional<std::size_t>> ask_ways(Probing& probing, const Product
     bool ran = true;
     const auto captured = capture_kernels([&] { ran = probing.calls.run(way, 0); });
     std::int64_t blocks = 0;
-    kernels.push_back(captured && ran ? probing.kernels.index(*captured, probing.kind.operation, size, blocks)
+    kernels.push_back(captured && ran ? probing.kernels.index(*captured, probing.kind, size, blocks)
                                       : std::nullopt);
   }
   return kernels;
@@ -302,7 +302,7 @@ void launch_timed(Probing& probing, const ProductSize& size, const Effort& effor
   std::int64_t blocks = 0;
   bool ran = true;
   const auto captured = capture_kernels([&] { ran = probing.calls.run(way, 0); });
-  const auto kernel = captured && ran ? probing.kernels.index(*captured, probing.kind.operation, size, blocks) : std::nullopt;
+  const auto kernel = captured && ran ? probing.kernels.index(*captured, probing.kind, size, blocks) : std::nullopt;
   if (!kernel) return;
   const double once_us = std::max(kShortest_us, flops(size) / effort.flops_per_us);
   const auto calls_in = [&](double us) { return std::clamp(static_cast<int>(us / once_us), 2, kMostCalls); };

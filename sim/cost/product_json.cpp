@@ -33,6 +33,7 @@ ordered_json to_json(const ProductKernel& kernel) {
                        {"shares_tiles", tiling.shares_tiles},
                        {"splits_depth", tiling.splits_depth},
                        {"adds_parts", tiling.adds_parts},
+                       {"swizzles", tiling.swizzles},
                        {"probes", kernel.probes}};
   json["parameters"] = ordered_json::array();
   for (const double parameter : kernel.parameters_us) json["parameters"].push_back(five_digits(parameter));
@@ -47,7 +48,7 @@ std::pair<std::int64_t, std::int64_t> read_pair(const JsonPlace& place) {
 
 ProductKernel read_kernel(const JsonPlace& place) {
   place.object_of(Words{"name", "tile", "cluster", "resident", "grid_limit", "shares_tiles", "splits_depth",
-                        "adds_parts", "probes", "parameters"});
+                        "adds_parts", "swizzles", "probes", "parameters"});
   ProductKernel kernel;
   KernelTiling& tiling = kernel.tiling;
   tiling.name = place.at("name").text();
@@ -58,6 +59,7 @@ ProductKernel read_kernel(const JsonPlace& place) {
   tiling.shares_tiles = place.at("shares_tiles").boolean();
   tiling.splits_depth = place.at("splits_depth").boolean();
   tiling.adds_parts = place.at("adds_parts").boolean();
+  tiling.swizzles = place.at("swizzles").boolean();
   kernel.probes = place.at("probes").whole(0, kLargest);
   const JsonPlace parameters = place.at("parameters");
   parameters.array();
@@ -106,15 +108,39 @@ ProductChoices read_choices(const JsonPlace& place, const std::vector<KernelChoi
   return choices;
 }
 
+ClockCurve read_clock(const JsonPlace& place) {
+  place.object_of(Words{"dtype", "flops", "log_factor"});
+  const std::optional<Dtype> dtype = find_dtype(place.at("dtype").text());
+  if (!dtype) place.at("dtype").refuse("a data type");
+  ClockCurve clock;
+  clock.dtype = *dtype;
+  const JsonPlace flops = place.at("flops"), factors = place.at("log_factor");
+  flops.array();
+  factors.array();
+  if (flops.size() == 0 || factors.size() != flops.size()) factors.refuse("as many as flops, at least one");
+  for (std::size_t i = 0; i < flops.size(); ++i) {
+    clock.flops.push_back(flops.at(i).number(1, 1e30));
+    clock.log_factor.push_back(factors.at(i).number(-10, 10));
+  }
+  if (!std::is_sorted(clock.flops.begin(), clock.flops.end())) flops.refuse("ascending numbers");
+  return clock;
+}
+
 }  // namespace
 
 ordered_json to_json(const ProductModel& model) {
   ordered_json json = {{"library", model.library},
                        {"asked_by", model.asked_by},
                        {"card", model.card},
-                       {"multiprocessors", model.multiprocessors}};
+                       {"multiprocessors", model.multiprocessors},
+                       {"memory_bytes_per_ns", five_digits(model.memory_bytes_per_ns)}};
   json["kernels"] = ordered_json::array();
   for (const ProductKernel& kernel : model.kernels) json["kernels"].push_back(to_json(kernel));
+  json["clocks"] = ordered_json::array();
+  for (const ClockCurve& clock : model.clocks) {
+    json["clocks"].push_back({{"dtype", to_string(clock.dtype)}, {"flops", clock.flops}, {"log_factor", {}}});
+    for (const double factor : clock.log_factor) json["clocks"].back()["log_factor"].push_back(five_digits(factor));
+  }
   std::map<KernelChoice, std::size_t> index;
   for (const ProductChoices& choices : model.choices) {
     for (const auto& of_shape : choices.of_shape) {
@@ -144,12 +170,16 @@ ordered_json to_json(const ProductModel& model) {
 }
 
 ProductModel product_model_from_json(const JsonPlace& place) {
-  place.object_of(Words{"library", "asked_by", "card", "multiprocessors", "kernels", "splits", "choices"});
+  place.object_of(Words{"library", "asked_by", "card", "multiprocessors", "memory_bytes_per_ns", "kernels", "clocks", "splits", "choices"});
   ProductModel model;
   model.library = place.at("library").text();
   model.asked_by = place.at("asked_by").text();
   model.card = place.at("card").text();
   model.multiprocessors = place.at("multiprocessors").whole(1, kLargest);
+  model.memory_bytes_per_ns = place.at("memory_bytes_per_ns").number(0, 1e9);
+  const JsonPlace clocks = place.at("clocks");
+  clocks.array();
+  for (std::size_t i = 0; i < clocks.size(); ++i) model.clocks.push_back(read_clock(clocks.at(i)));
   const JsonPlace kernels = place.at("kernels"), splits = place.at("splits"), choices = place.at("choices");
   kernels.array();
   for (std::size_t i = 0; i < kernels.size(); ++i) model.kernels.push_back(read_kernel(kernels.at(i)));

@@ -20,8 +20,13 @@ std::int64_t tiles_of(const KernelTiling& tiling, const ProductShape& shape) {
          padded(divided_up(shape.n, tiling.tile_n), tiling.cluster_n);
 }
 
-double millions_of_numbers(double numbers, std::int64_t number_bytes) {
-  return numbers * static_cast<double>(number_bytes) / 4e6;
+/// CUTLASS 3.5, GemmIdentityThreadblockSwizzle<8>::get_log_tile: groups of 8, 4 or 2 tiles, by how many there are; the
+/// blocks of a group that have no tile end at once, but have taken their place.
+std::int64_t launched_tiles(const KernelTiling& tiling, const ProductShape& shape) {
+  if (!tiling.swizzles) return tiles_of(tiling, shape);
+  const std::int64_t m = divided_up(shape.m, tiling.tile_m), n = divided_up(shape.n, tiling.tile_n);
+  const std::int64_t group = m >= 6 ? 8 : m >= 3 ? 4 : m >= 2 ? 2 : 1;
+  return padded(m, group) * n;
 }
 
 double log_distance(std::int64_t a, std::int64_t b) {
@@ -59,10 +64,15 @@ constexpr double kNearWidth = 0.08;
 
 }  // namespace
 
-ProductShape product_shape(const std::string& operation, const ProductSize& size) {
-  if (operation == "forward") return {size.out, size.rows, size.in};
-  if (operation == "backward_input") return {size.in, size.rows, size.out};
-  return {size.in, size.out, size.rows};
+ProductShape product_shape(const ProductKind& kind, const ProductSize& size) {
+  if (kind.operation == "forward") return {size.out, size.rows, size.in};
+  if (kind.operation == "backward_input") return {size.in, size.rows, size.out};
+  return {size.in, size.out, size.rows, kind.implementation == "pipeline"};
+}
+
+double product_bytes(const ProductShape& shape, std::int64_t number_bytes) {
+  const auto m = static_cast<double>(shape.m), n = static_cast<double>(shape.n), k = static_cast<double>(shape.k);
+  return (m * k + k * n + m * n) * static_cast<double>(number_bytes);
 }
 
 std::int64_t product_number_bytes(Dtype dtype) {
@@ -70,22 +80,24 @@ std::int64_t product_number_bytes(Dtype dtype) {
 }
 
 std::int64_t launched_blocks(const KernelTiling& tiling, std::int64_t splits, const ProductShape& shape) {
-  const std::int64_t blocks = tiles_of(tiling, shape) * splits;
+  const std::int64_t blocks = launched_tiles(tiling, shape) * splits;
   if (tiling.grid_limit == 0) return blocks;
   return tiling.shares_tiles ? tiling.grid_limit : std::min(blocks, tiling.grid_limit);
 }
 
 KernelTerms kernel_terms(const KernelTiling& tiling, std::int64_t splits, const ProductShape& shape,
                          std::int64_t number_bytes, std::int64_t multiprocessors) {
-  const auto m = static_cast<double>(shape.m), n = static_cast<double>(shape.n), k = static_cast<double>(shape.k);
+  const double result_bytes =
+      static_cast<double>(shape.m) * static_cast<double>(shape.n) * static_cast<double>(number_bytes);
   const std::int64_t blocks = tiles_of(tiling, shape) * splits;
   const std::int64_t resident = tiling.grid_limit > 0 ? 1 : tiling.resident;
   const std::int64_t slots = tiling.grid_limit > 0 ? tiling.grid_limit : multiprocessors * resident;
-  const double depth = k / static_cast<double>(splits) / 1e3;
+  const double depth = static_cast<double>(shape.k) / static_cast<double>(splits) / 1e3;
   KernelTerms terms{};
   terms[0] = 1;
-  terms[1] = millions_of_numbers(m * k + k * n + m * n, number_bytes);
-  if (splits > 1) terms[2] = millions_of_numbers(m * n * static_cast<double>(splits), number_bytes);
+  terms[1] = product_bytes(shape, number_bytes) / 4e6;
+  if (splits > 1) terms[2] = result_bytes * static_cast<double>(splits) / 4e6;
+  if (shape.accumulates) terms[2] += result_bytes / 4e6;
   if (tiling.shares_tiles) {
     terms[3] = static_cast<double>(blocks) / static_cast<double>(slots) * depth;
     terms[7] = 1;
@@ -98,7 +110,8 @@ KernelTerms kernel_terms(const KernelTiling& tiling, std::int64_t splits, const 
     terms[3] = terms[7] * depth;
   } else if (full == 0) {
     // q blocks on the fullest multiprocessor: one alone is slower than its share of many.
-    const auto q = static_cast<double>(divided_up(left, multiprocessors));
+    const std::int64_t placed = std::min(slots, launched_tiles(tiling, shape) * splits);
+    const auto q = static_cast<double>(divided_up(placed, multiprocessors));
     const double alone = 1 / (q * q * q);
     terms[3] = depth * q * (1 - alone);
     terms[4] = depth * q * alone;
@@ -110,6 +123,19 @@ KernelTerms kernel_terms(const KernelTiling& tiling, std::int64_t splits, const 
   return terms;
 }
 
+double log_clock_factor(const std::vector<ClockCurve>& clocks, Dtype dtype, const ProductShape& shape) {
+  const auto curve = std::find_if(clocks.begin(), clocks.end(), [&](const ClockCurve& c) { return c.dtype == dtype; });
+  if (curve == clocks.end()) return 0;
+  const double flops =
+      2.0 * static_cast<double>(shape.m) * static_cast<double>(shape.n) * static_cast<double>(shape.k);
+  const auto above = std::lower_bound(curve->flops.begin(), curve->flops.end(), flops);
+  const auto i = static_cast<std::size_t>(above - curve->flops.begin());
+  if (i == 0) return curve->log_factor.front();
+  if (i == curve->flops.size()) return curve->log_factor.back();
+  const double part = std::log(flops / curve->flops[i - 1]) / std::log(curve->flops[i] / curve->flops[i - 1]);
+  return curve->log_factor[i - 1] + part * (curve->log_factor[i] - curve->log_factor[i - 1]);
+}
+
 std::optional<ProductTime> product_time(const ProductModel& model, const ProductKind& kind, const ProductSize& size) {
   const auto choices = std::find_if(model.choices.begin(), model.choices.end(),
                                     [&](const ProductChoices& of_kind) { return of_kind.kind == kind; });
@@ -117,14 +143,16 @@ std::optional<ProductTime> product_time(const ProductModel& model, const Product
   const std::size_t s = nearest_shape(*choices, size);
   const KernelChoice& choice = choices->of_shape[s][nearest_row(*choices, size.rows)];
   const ProductKernel& kernel = model.kernels[choice.kernel];
-  const ProductShape shape = product_shape(kind.operation, size);
-  const KernelTerms terms = kernel_terms(kernel.tiling, choice.splits, shape, product_number_bytes(kind.dtype),
-                                         model.multiprocessors);
-  const double us = std::inner_product(terms.begin(), terms.end(), kernel.parameters_us.begin(), 0.0);
+  const ProductShape shape = product_shape(kind, size);
+  const std::int64_t number_bytes = product_number_bytes(kind.dtype);
+  const KernelTerms terms = kernel_terms(kernel.tiling, choice.splits, shape, number_bytes, model.multiprocessors);
+  double ns = 1e3 * std::inner_product(terms.begin(), terms.end(), kernel.parameters_us.begin(), 0.0) *
+              std::exp(log_clock_factor(model.clocks, kind.dtype, shape));
+  if (model.memory_bytes_per_ns > 0) ns = std::max(ns, product_bytes(shape, number_bytes) / model.memory_bytes_per_ns);
   const auto& [in, out] = choices->shapes[s];
   const bool covered = log_distance(in, size.in) + log_distance(out, size.out) <= kNearWidth &&
                        size.rows <= choices->rows.back() && size.rows >= choices->rows.front();
-  return ProductTime{us * 1e3, launched_blocks(kernel.tiling, choice.splits, shape), kernel.tiling.resident, &kernel,
+  return ProductTime{ns, launched_blocks(kernel.tiling, choice.splits, shape), kernel.tiling.resident, &kernel,
                      covered};
 }
 

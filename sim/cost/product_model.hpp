@@ -57,20 +57,25 @@ struct KernelTiling {
   bool shares_tiles = false;                  // such blocks share the last tiles evenly (stream-K)
   bool splits_depth = false;                  // several blocks a tile, each a part of the depth
   bool adds_parts = false;                    // and a second kernel adds these parts
+  bool swizzles = false;                      // tiles are launched in groups of up to 8 in the direction of tile_m (CUTLASS)
   auto operator<=>(const KernelTiling&) const = default;
 };
 
 /// The result is m x n, each of its numbers a sum of k products, m fastest in memory (as cuBLAS has it).
 struct ProductShape {
   std::int64_t m = 0, n = 0, k = 0;
+  bool accumulates = false;  // adds to what is there: a pipeline's weight gradients
 };
-ProductShape product_shape(const std::string& operation, const ProductSize& size);
+ProductShape product_shape(const ProductKind& kind, const ProductSize& size);
+
+/// Of both operands and the result, each once.
+double product_bytes(const ProductShape& shape, std::int64_t number_bytes);
 
 /// Thread blocks of the launch.
 std::int64_t launched_blocks(const KernelTiling& tiling, std::int64_t splits, const ProductShape& shape);
 
 /// What the parameters of a kernel are multiplied with, in this order: a launch; operands and result (4 million
-/// bytes); parts to be added (4 million bytes); full waves (thousands of depth x resident blocks); a wave with few
+/// bytes); parts to be added, and a result that is added to (4 million bytes); full waves (thousands of depth x resident blocks); a wave with few
 /// blocks a multiprocessor (the same); a last wave (the same); its filled share (the same); waves.
 /// Why a last wave counts whole: a multiprocessor whose blocks end together takes as many new ones.
 inline constexpr std::size_t kKernelTerms = 8;
@@ -99,6 +104,14 @@ struct ProductChoices {
   std::vector<std::vector<KernelChoice>> of_shape;            // by shape, then by row
 };
 
+/// Tensor cores are held back by the power limit, the more the longer a product keeps them busy: its time over that at
+/// the clock of small products. Straight between the points in log(FLOPs), constant beyond them.
+struct ClockCurve {
+  Dtype dtype = Dtype::fp32;
+  std::vector<double> flops;       // ascending
+  std::vector<double> log_factor;  // as many
+};
+
 struct ProductModel {
   std::string library;                  // "cuBLAS 13.1.0": whose choices
   std::string asked_by;                 // "stream capture"
@@ -106,7 +119,12 @@ struct ProductModel {
   std::int64_t multiprocessors = 0;     // of that card
   std::vector<ProductKernel> kernels;   // ascending tiling
   std::vector<ProductChoices> choices;  // ascending kind
+  std::vector<ClockCurve> clocks;       // of data types on tensor cores
+  double memory_bytes_per_ns = 0;       // no product moves its operands and result faster; 0: not known
 };
+
+/// 0 where there is no curve for the data type.
+double log_clock_factor(const std::vector<ClockCurve>& clocks, Dtype dtype, const ProductShape& shape);
 
 struct ProductTime {
   double ns = 0;

@@ -27,7 +27,7 @@ const std::string kXmma = "sm80_xmma_gemm_f32f32_f32f32_f32_tn_n_tilesize128x64x
 const std::string kNvjet = "nvjet_sm90_tst_128x256_64x4_2x1_v_bz_coopA_NNT";
 
 /// Products of drawn sizes by one kernel, that take what these parameters say, but for `noise`.
-void add_products(ProductSamples& samples, const SeenKernel& kernel, bool turned, const KernelTerms& parameters_us,
+void add_products(ProductSamples& samples, const SeenKernel& kernel, Turned turned, const KernelTerms& parameters_us,
                   std::size_t count, double noise) {
   std::mt19937 random(static_cast<std::uint32_t>(samples.timings.size()) + 1);
   std::uniform_real_distribution<double> uniform(0, 1);
@@ -39,7 +39,7 @@ void add_products(ProductSamples& samples, const SeenKernel& kernel, bool turned
       return std::llround(std::exp(std::log(least) + uniform(random) * std::log(most / least)));
     };
     const ProductSize size{drawn(64, 4096), 64 * drawn(8, 128), 64 * drawn(8, 128)};
-    const KernelTerms terms = kernel_terms(tiling_of(kernel, turned), kernel.splits, product_shape("forward", size), 4,
+    const KernelTerms terms = kernel_terms(tiling_of(kernel, turned), kernel.splits, product_shape({"autograd", "forward", Dtype::fp32}, size), 4,
                                            kMultiprocessors);
     const double us = std::inner_product(terms.begin(), terms.end(), parameters_us.begin(), 0.0);
     samples.timings.push_back(
@@ -51,8 +51,8 @@ double worst_error(const ProductModel& model, const ProductSamples& samples) {
   double worst = 0;
   for (const ProductTiming& timing : samples.timings) {
     for (const ProductKernel& kernel : model.kernels) {
-      if (kernel.tiling.name != tiling_of(samples.kernels[timing.kernel], false).name) continue;
-      const KernelTerms terms = kernel_terms(kernel.tiling, 1, product_shape("forward", timing.size), 4, kMultiprocessors);
+      if (kernel.tiling.name != tiling_of(samples.kernels[timing.kernel], {}).name) continue;
+      const KernelTerms terms = kernel_terms(kernel.tiling, 1, product_shape(timing.kind, timing.size), 4, kMultiprocessors);
       const double us = std::inner_product(terms.begin(), terms.end(), kernel.parameters_us.begin(), 0.0);
       worst = std::max(worst, std::abs(us / timing.values_us.front() - 1));
     }
@@ -61,25 +61,25 @@ double worst_error(const ProductModel& model, const ProductSamples& samples) {
 }
 
 TEST_CASE("names say tiles, captures the rest", "[product_fit]") {
-  const KernelTiling simt = tiling_of(seen(kSimt, 4), false);
+  const KernelTiling simt = tiling_of(seen(kSimt, 4), {});
   CHECK(std::tuple(simt.tile_m, simt.tile_n, simt.resident, simt.grid_limit) == std::tuple(128, 64, 4, 0));
-  const KernelTiling xmma = tiling_of(seen(kXmma, 2), false);
+  const KernelTiling xmma = tiling_of(seen(kXmma, 2), {});
   CHECK(std::tuple(xmma.tile_m, xmma.tile_n) == std::tuple(64, 128));  // its first number is the other direction's
-  CHECK(tiling_of(seen(kXmma, 2), true).tile_m == 128);
-  const KernelTiling nvjet = tiling_of(seen(kNvjet, 1), false);
+  CHECK(tiling_of(seen(kXmma, 2), {true, true}).tile_m == 128);
+  const KernelTiling nvjet = tiling_of(seen(kNvjet, 1), {});
   CHECK(std::tuple(nvjet.tile_m, nvjet.tile_n, nvjet.grid_limit) == std::tuple(128, 256, 132));
   CHECK(nvjet.name == "nvjet_sm90_tst_128x256_bz_coopA_NNT");
-  CHECK(tiling_of(seen("sm90_xmma_gemm_tilesize128x128x32_execute_segment_k_on_kernel", 1), false).shares_tiles);
-  CHECK(tiling_of(seen("gemv", 1), false).tile_m == 32);
+  CHECK(tiling_of(seen("sm90_xmma_gemm_tilesize128x128x32_execute_segment_k_on_kernel", 1), {}).shares_tiles);
+  CHECK(tiling_of(seen("gemv", 1), {}).tile_m == 32);
 }
 
 TEST_CASE("parameters of made-up kernels are found again", "[product_fit]") {
   ProductSamples samples;
   const KernelTerms simt = {4, 0.2, 0.3, 48, 60, 30, 15, 3}, xmma = {6, 0.15, 0.3, 52, 66, 45, 5, 2};
   const KernelTerms nvjet = {5, 0.1, 0.3, 11, 13, 7, 3, 2};
-  add_products(samples, seen(kSimt, 4), false, simt, 200, 0);
-  add_products(samples, seen(kXmma, 2), true, xmma, 200, 0);
-  add_products(samples, seen(kNvjet, 1), false, nvjet, 200, 0);
+  add_products(samples, seen(kSimt, 4), {}, simt, 200, 0);
+  add_products(samples, seen(kXmma, 2), {true, true}, xmma, 200, 0);
+  add_products(samples, seen(kNvjet, 1), {}, nvjet, 200, 0);
   const ProductModel model = fit_products(samples, kMultiprocessors, "a card");
   REQUIRE(model.kernels.size() == 3);
   CHECK(worst_error(model, samples) < 0.02);
@@ -96,7 +96,7 @@ TEST_CASE("parameters of made-up kernels are found again", "[product_fit]") {
 TEST_CASE("noise averages out, and a few products that are far off hardly count", "[product_fit]") {
   ProductSamples samples;
   const KernelTerms parameters = {4, 0.2, 0.3, 48, 60, 30, 15, 3};
-  add_products(samples, seen(kSimt, 4), false, parameters, 300, 0.02);
+  add_products(samples, seen(kSimt, 4), {}, parameters, 300, 0.02);
   for (std::size_t i = 0; i < 10; ++i) samples.timings[i * 30].values_us.front() *= 3;
   const ProductModel model = fit_products(samples, kMultiprocessors, "a card");
   CHECK(model.kernels.front().parameters_us[3] == Approx(48).epsilon(0.02));
@@ -106,7 +106,7 @@ TEST_CASE("a kernel without products is expected to be as its family", "[product
   ProductSamples samples;
   // A step of depth takes as long as the tile is large.
   for (const auto& [tile, us] : {std::pair{"128x64", 40.0}, {"128x128", 80.0}, {"256x128", 160.0}, {"64x64", 20.0}}) {
-    add_products(samples, seen(std::string("cutlass_80_simt_sgemm_") + tile + "_8x4_nn_align1", 1), false,
+    add_products(samples, seen(std::string("cutlass_80_simt_sgemm_") + tile + "_8x4_nn_align1", 1), {},
                  {4, 0.2, 0.3, us, us, us, us, 2}, 60, 0);
   }
   samples.kernels.push_back(seen("cutlass_80_simt_sgemm_256x64_8x4_nn_align1", 1));
@@ -120,8 +120,8 @@ TEST_CASE("a kernel without products is expected to be as its family", "[product
 
 TEST_CASE("a pipeline's product takes the way whose kernel is fastest", "[product_fit]") {
   ProductSamples samples;
-  add_products(samples, seen("cutlass_80_simt_sgemm_128x128_8x4_nn_align1", 1), false, {4, 0.1, 0.3, 80, 80, 80, 80, 2}, 60, 0);
-  add_products(samples, seen("cutlass_80_simt_sgemm_128x128_8x5_nn_align1", 1), false, {4, 0.1, 0.3, 70, 70, 70, 70, 2}, 60, 0);
+  add_products(samples, seen("cutlass_80_simt_sgemm_128x128_8x4_nn_align1", 1), {}, {4, 0.1, 0.3, 80, 80, 80, 80, 2}, 60, 0);
+  add_products(samples, seen("cutlass_80_simt_sgemm_128x128_8x5_nn_align1", 1), {}, {4, 0.1, 0.3, 70, 70, 70, 70, 2}, 60, 0);
   samples.answers.push_back({{"pipeline", "forward", Dtype::fp32}, 2, {256}, {{1024, 1024}}, {{0, 1}}});
   samples.answers.push_back({{"autograd", "forward", Dtype::fp32}, 1, {256}, {{1024, 1024}}, {{0}}});
   const ProductModel model = fit_products(samples, kMultiprocessors, "a card");
@@ -132,7 +132,7 @@ TEST_CASE("a pipeline's product takes the way whose kernel is fastest", "[produc
 
 TEST_CASE("the same products in any order give the same model", "[product_fit]") {
   ProductSamples samples;
-  add_products(samples, seen(kSimt, 4), false, {4, 0.2, 0.3, 48, 60, 30, 15, 3}, 50, 0.01);
+  add_products(samples, seen(kSimt, 4), {}, {4, 0.2, 0.3, 48, 60, 30, 15, 3}, 50, 0.01);
   ProductSamples shuffled = samples;
   std::shuffle(shuffled.timings.begin(), shuffled.timings.end(), std::mt19937(3));
   const ProductModel a = fit_products(samples, kMultiprocessors, "a card");
@@ -142,7 +142,7 @@ TEST_CASE("the same products in any order give the same model", "[product_fit]")
 
 TEST_CASE("samples of products survive their file, and parts of a calibration are put together", "[product_fit]") {
   ProductSamples one;
-  add_products(one, seen(kSimt, 4), false, {4, 0.2, 0.3, 48, 60, 30, 15, 3}, 3, 0);
+  add_products(one, seen(kSimt, 4), {}, {4, 0.2, 0.3, 48, 60, 30, 15, 3}, 3, 0);
   one.library = "cuBLAS 1.2.3";
   one.asked_by = "stream capture";
   one.answers.push_back({{"autograd", "forward", Dtype::fp32}, 2, {8, 16}, {{512, 512}}, {{0, std::nullopt, 0, 0}}});

@@ -28,11 +28,11 @@ ProductShape tiles(std::int64_t count) {
 
 TEST_CASE("products of a layer: result and depth", "[product_model]") {
   const ProductSize size{64, 300, 500};  // rows, in, out
-  const ProductShape forward = product_shape("forward", size);
+  const ProductShape forward = product_shape({"autograd", "forward", Dtype::fp32}, size);
   CHECK(std::tuple(forward.m, forward.n, forward.k) == std::tuple(500, 64, 300));
-  const ProductShape input = product_shape("backward_input", size);
+  const ProductShape input = product_shape({"autograd", "backward_input", Dtype::fp32}, size);
   CHECK(std::tuple(input.m, input.n, input.k) == std::tuple(300, 64, 500));
-  const ProductShape weight = product_shape("backward_weight", size);
+  const ProductShape weight = product_shape({"autograd", "backward_weight", Dtype::fp32}, size);
   CHECK(std::tuple(weight.m, weight.n, weight.k) == std::tuple(300, 500, 64));
 }
 
