@@ -224,8 +224,14 @@ CostProfile fit_profile(const Samples& samples, const std::string& place, const 
   }
   refuse_faster_than_card(profile, place);
   if (!samples.products.empty()) {
-    profile.products =
-        fit_products(samples.products, profile.host_description.multiprocessors, profile.host_description.card);
+    std::string card = profile.host_description.card;
+    if (samples.environment.contains("products_of")) {
+      const JsonPlace of(samples.environment.at("products_of"), place + ": environment: products_of");
+      card = of.at("card").text();
+      profile.notes.push_back("layers between the measured sizes: by matrix products measured on another host, " +
+                              card);
+    }
+    profile.products = fit_products(samples.products, profile.host_description.multiprocessors, card);
     profile.layer_errors = layer_errors(profile);
   }
   profile.warnings = suspicions(profile);

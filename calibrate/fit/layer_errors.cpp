@@ -25,7 +25,8 @@ bool is_of_products(const MeasuredCurve& curve) {
 
 CostProfile without(const CostProfile& profile, const Layer& layer) {
   CostProfile rest = profile;
-  std::erase_if(rest.curves, [&](const MeasuredCurve& curve) { return is_of_products(curve) && curve.key.layer == layer; });
+  std::erase_if(rest.curves,
+                [&](const MeasuredCurve& curve) { return is_of_products(curve) && curve.key.layer == layer; });
   return rest;
 }
 

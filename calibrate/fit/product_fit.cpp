@@ -109,8 +109,8 @@ KernelTerms expected(const Family& family, const KernelTiling& tiling) {
   const double tiles = area(tiling) / kReferenceTile;
   const double depth_us = std::exp(family.log_depth_us) * std::pow(tiles, family.power);
   const auto resident = static_cast<double>(tiling.grid_limit > 0 ? 1 : tiling.resident);
-  return {family.launch_us,  family.memory_us, 0.3, depth_us, 1.2 * depth_us, 0.7 * depth_us, 0.3 * depth_us,
-          1.5 * tiles * resident};
+  return {family.launch_us, family.memory_us,      0.3, depth_us, 1.2 * depth_us, 0.7 * depth_us,
+          0.3 * depth_us,   1.5 * tiles * resident};
 }
 
 KernelTerms terms_of(const Timing& timing, Turned turned, std::int64_t multiprocessors) {
@@ -123,7 +123,8 @@ double dot(const KernelTerms& a, const KernelTerms& b) {
   return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
 }
 
-Fitted fit_group(const std::vector<Timing>& timings, const Family& family, Turned turned, std::int64_t multiprocessors) {
+Fitted fit_group(const std::vector<Timing>& timings, const Family& family, Turned turned,
+                 std::int64_t multiprocessors) {
   std::vector<KernelTerms> relative;  // terms over the time: y is 1 for all
   for (const Timing& timing : timings) {
     KernelTerms terms = terms_of(timing, turned, multiprocessors);
@@ -146,7 +147,8 @@ Fitted fit_group(const std::vector<Timing>& timings, const Family& family, Turne
     for (std::size_t i = 0; i < relative.size(); ++i)
       residuals[i] = std::abs(dot(relative[i], fitted.parameters_us) - 1);
     const double scale = std::max(kLeastScale, 1.5 * median(residuals));
-    for (std::size_t i = 0; i < counts.size(); ++i) counts[i] = std::sqrt(1 / std::max(1.0, residuals[i] / (2 * scale)));
+    for (std::size_t i = 0; i < counts.size(); ++i)
+      counts[i] = std::sqrt(1 / std::max(1.0, residuals[i] / (2 * scale)));
   }
   for (const double residual : residuals)
     fitted.residual += std::min(residual, kWorstResidual) / static_cast<double>(residuals.size());
@@ -219,7 +221,7 @@ class ProductFit {
       const SeenKernel& seen = *timings.front().kernel;
       Fitted best = fit_group(timings, family(seen.name), {}, multiprocessors_);
       for (const Turned turned : {Turned{true, true}, Turned{false, true}, Turned{true, false}}) {
-        if (contains(seen.name, "nvjet")) break;  // its names are sure
+        if (contains(seen.name, "nvjet")) break;                                        // its names are sure
         if (turned.tile != turned.cluster && !contains(seen.name, "sm90_xmma")) break;  // has no clusters
         Fitted other = fit_group(timings, family(seen.name), turned, multiprocessors_);
         if (other.residual < kLeastGain * best.residual) best = other;
@@ -275,7 +277,8 @@ class ProductFit {
         const Dtype dtype = timing.measured->kind.dtype;
         if (dtype == Dtype::fp32) continue;  // no tensor cores: no limit was ever seen
         const ProductShape shape = product_shape(timing.measured->kind, timing.measured->size);
-        const double us = dot(terms_of(timing, fitted_.at(key).turned, multiprocessors_), fitted_.at(key).parameters_us);
+        const double us =
+            dot(terms_of(timing, fitted_.at(key).turned, multiprocessors_), fitted_.at(key).parameters_us);
         const double flops =
             2.0 * static_cast<double>(shape.m) * static_cast<double>(shape.n) * static_cast<double>(shape.k);
         std::vector<Around>& around = all[dtype];
@@ -291,19 +294,19 @@ class ProductFit {
     for (const auto& [dtype, around] : all) {
       auto curve = std::find_if(clocks_.begin(), clocks_.end(), [&](const ClockCurve& c) { return c.dtype == dtype; });
       if (curve == clocks_.end()) {
-        clocks_.push_back({dtype, {std::begin(kClockFlops), std::end(kClockFlops)},
+        clocks_.push_back({dtype,
+                           {std::begin(kClockFlops), std::end(kClockFlops)},
                            std::vector<double>(std::size(kClockFlops), 0.0)});
         curve = clocks_.end() - 1;
       }
-      for (std::size_t i = 0; i < around.size(); ++i)
-        curve->log_factor[i] += around[i].log_ratio / around[i].weight;
+      for (std::size_t i = 0; i < around.size(); ++i) curve->log_factor[i] += around[i].log_ratio / around[i].weight;
     }
     for (auto& [key, timings] : groups_) {
       for (Timing& timing : timings) {
         const ProductTiming& measured = *timing.measured;
-        timing.us = median(measured.values_us) *
-                    std::exp(-log_clock_factor(clocks_, measured.kind.dtype,
-                                               product_shape(measured.kind, measured.size)));
+        timing.us =
+            median(measured.values_us) *
+            std::exp(-log_clock_factor(clocks_, measured.kind.dtype, product_shape(measured.kind, measured.size)));
       }
     }
   }
@@ -339,7 +342,8 @@ double memory_rate(const ProductSamples& products) {
   constexpr double kHardlyAny = 0.98;
   std::vector<double> rates;
   for (const ProductTiming& timing : products.timings) {
-    const double bytes = product_bytes(product_shape(timing.kind, timing.size), product_number_bytes(timing.kind.dtype));
+    const double bytes =
+        product_bytes(product_shape(timing.kind, timing.size), product_number_bytes(timing.kind.dtype));
     if (bytes > kBeyondCaches) rates.push_back(bytes / (median(timing.values_us) * 1e3));
   }
   std::sort(rates.begin(), rates.end());
@@ -445,8 +449,7 @@ ProductModel fit_products(const ProductSamples& samples, std::int64_t multiproce
     model.kernels.push_back(kernel);
   }
   std::vector<KernelChoice> choice_of;
-  for (const SeenKernel& seen : products.kernels)
-    choice_of.push_back({index.at(fit.kernel(seen).tiling), seen.splits});
+  for (const SeenKernel& seen : products.kernels) choice_of.push_back({index.at(fit.kernel(seen).tiling), seen.splits});
   for (const ProductAnswers& answers : products.answers) {
     ProductChoices choices;
     choices.kind = answers.kind;

@@ -95,8 +95,7 @@ ProductAnswers read_answers(const JsonPlace& place, std::size_t kernels) {
 }
 
 ProductTiming read_timing(const JsonPlace& place, std::size_t kernels) {
-  place.object_of(
-      Words{"implementation", "operation", "dtype", "rows", "in", "out", "kernel", "blocks", "values"});
+  place.object_of(Words{"implementation", "operation", "dtype", "rows", "in", "out", "kernel", "blocks", "values"});
   ProductTiming timing;
   timing.kind = read_kind(place);
   timing.size = {place.at("rows").whole(1, kLargestSize), place.at("in").whole(1, kLargestSize),

@@ -32,8 +32,8 @@ struct SeenKernel {
   std::int64_t splits = 1;                    // blocks in the third direction of the grid
   std::int64_t cluster_x = 1, cluster_y = 1;  // blocks placed together, in the directions of the grid
   std::int64_t resident = 1;                  // blocks a multiprocessor holds at once
-  std::int64_t blocks = 0;                    // the most of a launch that were seen; of kernels whose blocks work through all
-  bool adds_parts = false;                    // another kernel adds what the splits give
+  std::int64_t blocks = 0;  // the most of a launch that were seen; of kernels whose blocks work through all
+  bool adds_parts = false;  // another kernel adds what the splits give
   auto operator<=>(const SeenKernel&) const = default;
 };
 
@@ -42,7 +42,7 @@ struct ProductAnswers {
   ProductKind kind;
   std::int64_t ways = 1;
   std::vector<std::int64_t> rows;
-  std::vector<std::pair<std::int64_t, std::int64_t>> shapes;      // (in, out)
+  std::vector<std::pair<std::int64_t, std::int64_t>> shapes;     // (in, out)
   std::vector<std::vector<std::optional<std::size_t>>> kernels;  // by shape: rows x ways, index into `kernels`
 };
 

@@ -48,11 +48,11 @@ struct Extent {
 };
 
 struct Effort {
-  std::size_t sizes = 0;       // that are timed
-  double most_flops = 0;       // of one product
-  double flops_per_us = 0;     // about, for how often a product is repeated
-  double warm_us = 0;          // before the first value
-  double value_us = 0;         // of a value
+  std::size_t sizes = 0;    // that are timed
+  double most_flops = 0;    // of one product
+  double flops_per_us = 0;  // about, for how often a product is repeated
+  double warm_us = 0;       // before the first value
+  double value_us = 0;      // of a value
 };
 
 Effort effort_of(Dtype dtype, const std::string& implementation) {
@@ -77,10 +77,10 @@ Extent extent_of(const std::string& implementation) {
   std::set<std::pair<std::int64_t, std::int64_t>> shapes;
   const std::int64_t step = several_ways ? 2 * kWidthStep : kWidthStep;
   for (std::int64_t width = step; width <= kLargestWidth; width += step) shapes.emplace(width, width);
-  const std::vector<std::int64_t> some = several_ways
-                                             ? std::vector<std::int64_t>{512, 1024, 2048, 3072, 4096, 6144, 8192, 12288}
-                                             : std::vector<std::int64_t>{256,  512,  768,  1024, 1536, 2048, 2560,  3072,
-                                                                         4096, 5120, 6144, 7168, 8192, 9216, 10240, 12288};
+  const std::vector<std::int64_t> some =
+      several_ways ? std::vector<std::int64_t>{512, 1024, 2048, 3072, 4096, 6144, 8192, 12288}
+                   : std::vector<std::int64_t>{256,  512,  768,  1024, 1536, 2048, 2560,  3072,
+                                               4096, 5120, 6144, 7168, 8192, 9216, 10240, 12288};
   for (const std::int64_t in : some) {
     for (const std::int64_t out : some) shapes.emplace(in, out);
   }
@@ -96,7 +96,9 @@ double flops(const ProductSize& size) {
 std::vector<ProductSize> drawn_sizes(const Effort& effort, std::uint64_t seed) {
   std::mt19937_64 random(seed);
   const auto uniform = [&] { return static_cast<double>(random() >> 11) / 9007199254740992.0; };
-  const auto between = [&](double least, double most) { return std::exp(std::log(least) + uniform() * std::log(most / least)); };
+  const auto between = [&](double least, double most) {
+    return std::exp(std::log(least) + uniform() * std::log(most / least));
+  };
   const auto width = [&] {
     return std::min<std::int64_t>(kLargestWidth, kWidthStep * std::llround(between(512, kLargestWidth) / kWidthStep));
   };
@@ -253,8 +255,7 @@ std::vector<std::optional<std::size_t>> ask_ways(Probing& probing, const Product
     bool ran = true;
     const auto captured = capture_kernels([&] { ran = probing.calls.run(way, 0); });
     std::int64_t blocks = 0;
-    kernels.push_back(captured && ran ? probing.kernels.index(*captured, probing.kind, size, blocks)
-                                      : std::nullopt);
+    kernels.push_back(captured && ran ? probing.kernels.index(*captured, probing.kind, size, blocks) : std::nullopt);
   }
   return kernels;
 }
@@ -289,9 +290,9 @@ constexpr int kValues = 2;
 struct Pending {
   std::size_t timing = 0;  // index into ProductSamples::timings
   int calls = 1;
-  std::array<at::cuda::CUDAEvent, kValues + 1> events{
-      at::cuda::CUDAEvent(cudaEventDefault), at::cuda::CUDAEvent(cudaEventDefault),
-      at::cuda::CUDAEvent(cudaEventDefault)};
+  std::array<at::cuda::CUDAEvent, kValues + 1> events{at::cuda::CUDAEvent(cudaEventDefault),
+                                                      at::cuda::CUDAEvent(cudaEventDefault),
+                                                      at::cuda::CUDAEvent(cudaEventDefault)};
 };
 
 void launch_timed(Probing& probing, const ProductSize& size, const Effort& effort, std::size_t way,
@@ -308,7 +309,8 @@ void launch_timed(Probing& probing, const ProductSize& size, const Effort& effor
   const auto calls_in = [&](double us) { return std::clamp(static_cast<int>(us / once_us), 2, kMostCalls); };
   const int warm = effort.warm_us > 0 ? calls_in(effort.warm_us) : 1, calls = calls_in(effort.value_us);
   const auto stream = at::cuda::getCurrentCUDAStream();
-  if (once_us < 3 * kIssue_us) hold_current_stream(static_cast<std::int64_t>((warm + kValues * calls) * kIssue_us * 1e3));
+  if (once_us < 3 * kIssue_us)
+    hold_current_stream(static_cast<std::int64_t>((warm + kValues * calls) * kIssue_us * 1e3));
   for (int call = 0; call < warm; ++call) probing.calls.run(way, call);
   Pending& series = pending.emplace_back();
   series.timing = probing.samples.timings.size();
@@ -359,7 +361,8 @@ ProductSamples probe_dtype(Dtype dtype, const RuntimeOptions& runtime, const Pro
       }
       Probing probing{calls, kernels, samples, {implementation, operation, dtype}};
       ask_lattice(probing, extent_of(implementation), [&](double fraction) {
-        progress(0.3 * fraction, "which kernels " + implementation + " " + operation + " " + to_string(dtype) + " takes");
+        progress(0.3 * fraction,
+                 "which kernels " + implementation + " " + operation + " " + to_string(dtype) + " takes");
       });
     }
     const Effort effort = effort_of(dtype, implementation);
@@ -374,7 +377,8 @@ ProductSamples probe_dtype(Dtype dtype, const RuntimeOptions& runtime, const Pro
       done += 1;
       if (pending.size() < 40) continue;
       collect(pending, samples);
-      progress(0.3 + 0.7 * done / static_cast<double>(effort.sizes), "products " + implementation + " " + to_string(dtype));
+      progress(0.3 + 0.7 * done / static_cast<double>(effort.sizes),
+               "products " + implementation + " " + to_string(dtype));
     }
     collect(pending, samples);
   }

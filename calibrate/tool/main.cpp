@@ -55,6 +55,7 @@ struct CommandLine {
   std::string out;
   std::string samples;
   std::string from;
+  std::string products;
   std::vector<std::string> nccl_tests;
   NcclTestsOptions nccl_tests_options;
   std::string name;
@@ -91,6 +92,11 @@ void add_flags(CLI::App& app, CommandLine& line) {
   app.add_option("--from", line.from,
                  "fit these samples instead of measuring; needs no hardware. With the words of a plan: measures what "
                  "the plan needs and these have not, on this host, and fits both (--samples writes both)")
+      ->type_name("FILE");
+  app.add_option(
+         "--products", line.products,
+         "beside --from: matrix products of these samples, of another host with GPUs of as many multiprocessors, price "
+         "layers of sizes that --from has not")
       ->type_name("FILE");
   app.add_option("--from-nccl-tests", line.nccl_tests,
                  "outputs of nccl-tests (all_reduce_perf ..., printed or -J), a test a file: collectives of any number "
@@ -239,6 +245,10 @@ void check(const CLI::App& app, const CommandLine& line) {
   if (!line.samples.empty() && line.samples == line.out) {
     throw InputError("--samples", "the same file as --out", "another file");
   }
+  if (!line.products.empty() && line.from.empty())
+    throw InputError("--products", "it without --from", "both: products of another host for the samples of one");
+  if (!line.products.empty() && line.products == line.out)
+    throw InputError("--out", "the same file as --products", "another file");
   if (!line.from.empty() && line.from == line.out) throw InputError("--out", "the same file as --from", "another file");
 }
 
@@ -307,8 +317,22 @@ Samples measure(const CommandLine& line, const Samples* beside) {
 #endif
 }
 
+/// Products are of a GPU and its libraries, not of a host: those of another one serve.
+void take_products(const std::string& file, Samples& samples) {
+  const Samples other = load_samples(file);
+  if (other.products.empty()) throw InputError(file, "no products", "samples of a calibration that measured them");
+  const auto of = [](const Samples& each, const char* key) { return each.environment.value(key, nlohmann::json()); };
+  if (of(other, "multiprocessors") != of(samples, "multiprocessors")) {
+    throw InputError(file, "a GPU of " + of(other, "multiprocessors").dump() + " multiprocessors",
+                     of(samples, "multiprocessors").dump() + ", as the samples of --from");
+  }
+  samples.products = other.products;
+  samples.environment["products_of"] = {{"card", of(other, "card")}, {"date", of(other, "date")}};
+}
+
 Samples read_samples(const CommandLine& line) {
   Samples samples = line.from.empty() ? Samples{} : load_samples(line.from);
+  if (!line.products.empty()) take_products(line.products, samples);
   for (const std::string& file : line.nccl_tests) {
     add_nccl_tests(load_nccl_tests(file, line.nccl_tests_options), file, samples);
   }

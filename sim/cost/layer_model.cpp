@@ -13,7 +13,8 @@ struct Beside {
 /// Counted from what LibTorch's modules launch, and the pipeline's stages (runtime/model/layer_modules.cpp).
 Beside beside_products(const MeasuredKey& layer) {
   const auto rows = static_cast<double>(layer.size);
-  const auto in = static_cast<double>(input_numbers(layer.layer)), out = static_cast<double>(output_numbers(layer.layer));
+  const auto in = static_cast<double>(input_numbers(layer.layer)),
+             out = static_cast<double>(output_numbers(layer.layer));
   const auto number = static_cast<double>(product_number_bytes(layer.dtype.value_or(Dtype::fp32)));
   const bool amp = layer.dtype && is_amp(*layer.dtype);
   const bool autograd = layer.implementation == "autograd";

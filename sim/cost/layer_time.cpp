@@ -234,8 +234,8 @@ const LayerTimes::Family* LayerTimes::family(MeasuredKey layer) {
         size.size = point.size;
         const std::optional<ModelledOperation> modelled = model_->at(size);
         if (!modelled) continue;
-        family.shares.push_back({log_sizes(size, point.size), std::log(point.time_ns / modelled->ns),
-                                 modelled->beside_ns, &point, shape});
+        family.shares.push_back(
+            {log_sizes(size, point.size), std::log(point.time_ns / modelled->ns), modelled->beside_ns, &point, shape});
       }
     }
   }
@@ -317,7 +317,8 @@ OperationTime LayerTimes::by_numbers(const Family& family, const MeasuredKey& la
 double LayerTimes::half_width(const MeasuredKey& layer, bool covered) const {
   constexpr double kOfALine = 0.15;
   for (const LayerError& error : profile_.layer_errors) {
-    if (error.implementation == layer.implementation && error.operation == layer.operation && error.dtype == layer.dtype)
+    if (error.implementation == layer.implementation && error.operation == layer.operation &&
+        error.dtype == layer.dtype)
       return covered ? error.half_width : std::max(kOfALine, 2 * error.half_width);
   }
   return kOfALine;

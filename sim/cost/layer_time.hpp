@@ -80,7 +80,7 @@ class LayerTimes {
   struct Family {
     std::vector<const MeasuredCurve*> shapes;
     double smallest_ns = 0;
-    Curve by_numbers;                    // row-wise kinds: all shapes, over the numbers of the result
+    Curve by_numbers;                   // row-wise kinds: all shapes, over the numbers of the result
     std::vector<MeasuredShare> shares;  // matrix products, where there is a model
   };
 

@@ -42,7 +42,8 @@ struct PriceError {
   std::string what;       // "linear_relu 3584x3584, 1100 rows, backward fp32 (autograd)": for people
   double half_width = 0;  // relative; 90 % of truths lie within
   bool probed = true;  // a probe measured exactly this; false: it comes from the model of kernels, a line, a roofline
-  std::vector<std::pair<std::size_t, double>> works_ns{};  // index into TaskGraph::works, device time of it in that work
+  std::vector<std::pair<std::size_t, double>>
+      works_ns{};  // index into TaskGraph::works, device time of it in that work
 };
 
 struct PricedWork {

@@ -92,7 +92,8 @@ ProductChoices read_choices(const JsonPlace& place, const std::vector<KernelChoi
     const JsonPlace shape = shapes.at(s);
     shape.array();
     if (shape.size() != 3) shape.refuse("in, out and letters");
-    choices.shapes.emplace_back(shape.at(std::size_t{0}).whole(1, kLargest), shape.at(std::size_t{1}).whole(1, kLargest));
+    choices.shapes.emplace_back(shape.at(std::size_t{0}).whole(1, kLargest),
+                                shape.at(std::size_t{1}).whole(1, kLargest));
     const JsonPlace letters = shape.at(std::size_t{2});
     const std::string text = letters.text();
     if (text.size() != kLetters * choices.rows.size())
@@ -100,7 +101,8 @@ ProductChoices read_choices(const JsonPlace& place, const std::vector<KernelChoi
     std::vector<KernelChoice>& of_shape = choices.of_shape.emplace_back();
     for (std::size_t i = 0; i < text.size(); i += kLetters) {
       const std::optional<std::size_t> index = index_of_letters(text, i);
-      if (!index || *index >= known.size()) letters.refuse("letters of one of " + std::to_string(known.size()) + " splits");
+      if (!index || *index >= known.size())
+        letters.refuse("letters of one of " + std::to_string(known.size()) + " splits");
       of_shape.push_back(known[*index]);
     }
   }
@@ -170,7 +172,8 @@ ordered_json to_json(const ProductModel& model) {
 }
 
 ProductModel product_model_from_json(const JsonPlace& place) {
-  place.object_of(Words{"library", "asked_by", "card", "multiprocessors", "memory_bytes_per_ns", "kernels", "clocks", "splits", "choices"});
+  place.object_of(Words{"library", "asked_by", "card", "multiprocessors", "memory_bytes_per_ns", "kernels", "clocks",
+                        "splits", "choices"});
   ProductModel model;
   model.library = place.at("library").text();
   model.asked_by = place.at("asked_by").text();

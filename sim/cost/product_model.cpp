@@ -126,8 +126,7 @@ KernelTerms kernel_terms(const KernelTiling& tiling, std::int64_t splits, const 
 double log_clock_factor(const std::vector<ClockCurve>& clocks, Dtype dtype, const ProductShape& shape) {
   const auto curve = std::find_if(clocks.begin(), clocks.end(), [&](const ClockCurve& c) { return c.dtype == dtype; });
   if (curve == clocks.end()) return 0;
-  const double flops =
-      2.0 * static_cast<double>(shape.m) * static_cast<double>(shape.n) * static_cast<double>(shape.k);
+  const double flops = 2.0 * static_cast<double>(shape.m) * static_cast<double>(shape.n) * static_cast<double>(shape.k);
   const auto above = std::lower_bound(curve->flops.begin(), curve->flops.end(), flops);
   const auto i = static_cast<std::size_t>(above - curve->flops.begin());
   if (i == 0) return curve->log_factor.front();

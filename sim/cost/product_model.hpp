@@ -57,7 +57,7 @@ struct KernelTiling {
   bool shares_tiles = false;                  // such blocks share the last tiles evenly (stream-K)
   bool splits_depth = false;                  // several blocks a tile, each a part of the depth
   bool adds_parts = false;                    // and a second kernel adds these parts
-  bool swizzles = false;                      // tiles are launched in groups of up to 8 in the direction of tile_m (CUTLASS)
+  bool swizzles = false;  // tiles are launched in groups of up to 8 in the direction of tile_m (CUTLASS)
   auto operator<=>(const KernelTiling&) const = default;
 };
 

@@ -39,8 +39,9 @@ void add_products(ProductSamples& samples, const SeenKernel& kernel, Turned turn
       return std::llround(std::exp(std::log(least) + uniform(random) * std::log(most / least)));
     };
     const ProductSize size{drawn(64, 4096), 64 * drawn(8, 128), 64 * drawn(8, 128)};
-    const KernelTerms terms = kernel_terms(tiling_of(kernel, turned), kernel.splits, product_shape({"autograd", "forward", Dtype::fp32}, size), 4,
-                                           kMultiprocessors);
+    const KernelTerms terms =
+        kernel_terms(tiling_of(kernel, turned), kernel.splits,
+                     product_shape({"autograd", "forward", Dtype::fp32}, size), 4, kMultiprocessors);
     const double us = std::inner_product(terms.begin(), terms.end(), parameters_us.begin(), 0.0);
     samples.timings.push_back(
         {{"autograd", "forward", Dtype::fp32}, size, index, 1, {us * (1 + noise * normal(random))}});
@@ -52,7 +53,8 @@ double worst_error(const ProductModel& model, const ProductSamples& samples) {
   for (const ProductTiming& timing : samples.timings) {
     for (const ProductKernel& kernel : model.kernels) {
       if (kernel.tiling.name != tiling_of(samples.kernels[timing.kernel], {}).name) continue;
-      const KernelTerms terms = kernel_terms(kernel.tiling, 1, product_shape(timing.kind, timing.size), 4, kMultiprocessors);
+      const KernelTerms terms =
+          kernel_terms(kernel.tiling, 1, product_shape(timing.kind, timing.size), 4, kMultiprocessors);
       const double us = std::inner_product(terms.begin(), terms.end(), kernel.parameters_us.begin(), 0.0);
       worst = std::max(worst, std::abs(us / timing.values_us.front() - 1));
     }
@@ -89,7 +91,8 @@ TEST_CASE("parameters of made-up kernels are found again", "[product_fit]") {
       CHECK(kernel.tiling.tile_m == 128);  // turned: only so do the waves fit
       CHECK(kernel.parameters_us[3] == Approx(52).epsilon(0.02));
     }
-    if (kernel.tiling.name.find("nvjet") != std::string::npos) CHECK(kernel.parameters_us[3] == Approx(11).epsilon(0.02));
+    if (kernel.tiling.name.find("nvjet") != std::string::npos)
+      CHECK(kernel.parameters_us[3] == Approx(11).epsilon(0.02));
   }
 }
 
@@ -111,8 +114,9 @@ TEST_CASE("a kernel without products is expected to be as its family", "[product
   }
   samples.kernels.push_back(seen("cutlass_80_simt_sgemm_256x64_8x4_nn_align1", 1));
   const ProductModel model = fit_products(samples, kMultiprocessors, "a card");
-  const auto found = std::find_if(model.kernels.begin(), model.kernels.end(),
-                                  [](const ProductKernel& kernel) { return kernel.tiling.tile_n == 64 && kernel.tiling.tile_m == 256; });
+  const auto found = std::find_if(model.kernels.begin(), model.kernels.end(), [](const ProductKernel& kernel) {
+    return kernel.tiling.tile_n == 64 && kernel.tiling.tile_m == 256;
+  });
   REQUIRE(found != model.kernels.end());
   CHECK(found->probes == 0);
   CHECK(found->parameters_us[3] == Approx(80).epsilon(0.05));
@@ -120,8 +124,10 @@ TEST_CASE("a kernel without products is expected to be as its family", "[product
 
 TEST_CASE("a pipeline's product takes the way whose kernel is fastest", "[product_fit]") {
   ProductSamples samples;
-  add_products(samples, seen("cutlass_80_simt_sgemm_128x128_8x4_nn_align1", 1), {}, {4, 0.1, 0.3, 80, 80, 80, 80, 2}, 60, 0);
-  add_products(samples, seen("cutlass_80_simt_sgemm_128x128_8x5_nn_align1", 1), {}, {4, 0.1, 0.3, 70, 70, 70, 70, 2}, 60, 0);
+  add_products(samples, seen("cutlass_80_simt_sgemm_128x128_8x4_nn_align1", 1), {}, {4, 0.1, 0.3, 80, 80, 80, 80, 2},
+               60, 0);
+  add_products(samples, seen("cutlass_80_simt_sgemm_128x128_8x5_nn_align1", 1), {}, {4, 0.1, 0.3, 70, 70, 70, 70, 2},
+               60, 0);
   samples.answers.push_back({{"pipeline", "forward", Dtype::fp32}, 2, {256}, {{1024, 1024}}, {{0, 1}}});
   samples.answers.push_back({{"autograd", "forward", Dtype::fp32}, 1, {256}, {{1024, 1024}}, {{0}}});
   const ProductModel model = fit_products(samples, kMultiprocessors, "a card");

@@ -251,5 +251,63 @@ TEST_CASE("a data type that was not measured is refused with those that were", "
                     "--dtype: found amp-fp16, expected what profile test has layers of: fp32");
 }
 
+/// One kernel, tiles of 100 x 100 on 10 multiprocessors: 1 us a wave and thousand of depth, nothing else.
+ProductModel waves_of_ten() {
+  ProductModel model;
+  model.multiprocessors = 10;
+  KernelTiling tiling;
+  tiling.name = "sgemm_100x100";
+  tiling.tile_m = tiling.tile_n = 100;
+  model.kernels = {{tiling, {0, 0, 0, 1, 0, 0, 0, 0}, 10}};
+  model.choices = {{{"pipeline", "forward", Dtype::fp32}, {100}, {{1000, 1000}}, {{{0, 1}}}}};
+  return model;
+}
+
+TEST_CASE("between measured widths: waves of the kernel, times how much layers differ from it", "[layer_time]") {
+  //   width 1000, 100 rows   10 tiles, 1 wave  of depth 1000: 1 us; measured 2
+  //   width 1100             11 tiles, 2 waves of depth 1100: 2.2 us; so 4.4
+  //   width 2000             20 tiles, 2 waves of depth 2000: 4 us; measured 8
+  ProfileBuilder b;
+  b.layer("forward", 1000, {{100, 2}});
+  b.layer("forward", 2000, {{100, 8}});
+  CostProfile profile = b.done();
+  profile.products = waves_of_ten();
+  profile.layer_errors = {{"pipeline", "forward", Dtype::fp32, 0.04, 20}};
+  Notices notices;
+  LayerTimes times(profile, Dtype::fp32, notices);
+  CHECK(us(times, forward(1100, 1100, 100)) == Approx(4.4));
+  CHECK(us(times, forward(2000, 2000, 100)) == 8);  // as measured
+  const OperationTime measured = times.at(forward(1000, 1000, 100)).front();
+  CHECK(measured.probed);
+  CHECK(measured.half_width == Approx(0.003));  // no spread: the least that is believed
+  const OperationTime between = times.at(forward(1100, 1100, 100)).front();
+  CHECK_FALSE(between.probed);
+  CHECK(between.half_width == Approx(0.15));  // the library was not asked for 1100: its bar widens
+  CHECK(times.at(forward(1040, 1000, 100)).front().half_width == Approx(0.04));
+  CHECK(notices.texts().empty());
+}
+
+TEST_CASE("the share by which layers differ from the model counts by nearness", "[layer_time]") {
+  ProfileBuilder b;
+  b.layer("forward", 1000, {{100, 1}});   // as the model
+  b.layer("forward", 4000, {{100, 32}});  // twice the model: 40 tiles, 4 waves of depth 4000
+  CostProfile profile = b.done();
+  profile.products = waves_of_ten();
+  Notices notices;
+  LayerTimes times(profile, Dtype::fp32, notices);
+  // In the middle, in logarithms, the mean: sqrt(2) times 2 waves of depth 2000.
+  CHECK(us(times, forward(2000, 2000, 100)) == Approx(4 * std::sqrt(2.0)));
+  CHECK(us(times, forward(1040, 1000, 100)) == Approx(1.04 * 1).epsilon(0.01));
+}
+
+TEST_CASE("without a model of its products a layer is on the line, and its bar is wide", "[layer_time]") {
+  const CostProfile profile = even_profile();
+  Notices notices;
+  LayerTimes times(profile, Dtype::fp32, notices);
+  const OperationTime between = times.at(forward(3072, 3072, 256)).front();
+  CHECK_FALSE(between.probed);
+  CHECK(between.half_width == Approx(0.15));
+}
+
 }  // namespace
 }  // namespace pdl

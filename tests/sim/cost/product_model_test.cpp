@@ -69,8 +69,8 @@ TEST_CASE("two blocks a multiprocessor: few blocks, full waves, and what is left
 
 TEST_CASE("splits of the depth are more blocks of less depth, and parts to add", "[product_model]") {
   const KernelTerms terms = kernel_terms(tiles_of_100(1), 5, tiles(2), kFp32, kMultiprocessors);
-  CHECK(terms[3] == Approx(0.2));                            // 10 blocks, one wave, a fifth of the depth
-  CHECK(terms[2] == Approx(4.0 * 200 * 100 * 5 / 4e6));      // five parts
+  CHECK(terms[3] == Approx(0.2));                        // 10 blocks, one wave, a fifth of the depth
+  CHECK(terms[2] == Approx(4.0 * 200 * 100 * 5 / 4e6));  // five parts
   CHECK(launched_blocks(tiles_of_100(1), 5, tiles(2)) == 10);
 }
 
