@@ -156,6 +156,23 @@ std::vector<Kernel> adapted_kernels(const std::vector<Kernel>& nearest, const Mo
   return products == modelled.products.size() ? kernels : nearest;
 }
 
+/// Straight between the two values where half of the weights is passed, so that it moves with the weights.
+double weighted_median(std::vector<std::pair<double, double>> values, double weights) {
+  std::sort(values.begin(), values.end());
+  double before = 0;  // of the values up to the middle of this one's weight
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const double middle = before + values[i].second / 2;
+    if (middle >= weights / 2) {
+      if (i == 0) return values[i].first;
+      const double middle_before = before - values[i - 1].second / 2;
+      const double part = (weights / 2 - middle_before) / (middle - middle_before);
+      return values[i - 1].first + part * (values[i].first - values[i - 1].first);
+    }
+    before += values[i].second;
+  }
+  return values.back().first;
+}
+
 /// What a median of these measurements may be off by.
 double spread_of(const CurvePoint& point) {
   constexpr double kLeast = 0.003;
@@ -330,7 +347,8 @@ std::optional<OperationTime> LayerTimes::by_model(const Family& family, const Me
   const std::optional<ModelledOperation> modelled = model_->at(layer);
   if (!modelled) return std::nullopt;
   const std::array<double, 3> log_size = log_sizes(layer, layer.size);
-  double weights = 0, weighted = 0, least = INFINITY;
+  double weights = 0, least = INFINITY;
+  std::vector<std::pair<double, double>> weighted;  // log share, weight
   const MeasuredShare* nearest = nullptr;
   for (const MeasuredShare& share : family.shares) {
     double distance2 = 0;
@@ -340,14 +358,14 @@ std::optional<OperationTime> LayerTimes::by_model(const Family& family, const Me
     }
     const double weight = 1 / ((distance2 + kNear2) * (distance2 + kNear2));
     weights += weight;
-    weighted += weight * share.log_share;
+    weighted.emplace_back(share.log_share, weight);
     if (distance2 < least) {
       least = distance2;
       nearest = &share;
     }
   }
   OperationTime time;
-  time.device_ns = modelled->ns * std::exp(weighted / weights);
+  time.device_ns = modelled->ns * std::exp(weighted_median(std::move(weighted), weights));
   time.issue_ns = read_issue_ns(nearest->curve->curve, layer.size, host_quantile_);
   modelled_kernels_.push_back(adapted_kernels(nearest->point->kernels, *modelled, nearest->beside_ns));
   time.kernels = &modelled_kernels_.back();

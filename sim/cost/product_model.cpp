@@ -51,12 +51,25 @@ std::size_t nearest_shape(const ProductChoices& choices, const ProductSize& size
   return best;
 }
 
-std::size_t nearest_row(const ProductChoices& choices, std::int64_t rows) {
+/// The choices for so many rows: of the lattice's row, or of the one below and the one above.
+std::vector<KernelChoice> choices_around(const ProductChoices& choices, std::size_t shape, std::int64_t rows) {
+  const std::vector<KernelChoice>& of_shape = choices.of_shape[shape];
   const auto above = std::lower_bound(choices.rows.begin(), choices.rows.end(), rows);
-  if (above == choices.rows.begin()) return 0;
-  if (above == choices.rows.end()) return choices.rows.size() - 1;
-  const bool lower_is_nearer = log_distance(*(above - 1), rows) < log_distance(*above, rows);
-  return static_cast<std::size_t>(above - choices.rows.begin()) - (lower_is_nearer ? 1 : 0);
+  const auto i = static_cast<std::size_t>(above - choices.rows.begin());
+  if (above == choices.rows.end()) return {of_shape.back()};
+  if (i == 0 || *above == rows) return {of_shape[i]};
+  return {of_shape[i - 1], of_shape[i]};
+}
+
+double kernel_ns(const ProductModel& model, const ProductKind& kind, const KernelChoice& choice,
+                 const ProductShape& shape) {
+  const ProductKernel& kernel = model.kernels[choice.kernel];
+  const std::int64_t number_bytes = product_number_bytes(kind.dtype);
+  const KernelTerms terms = kernel_terms(kernel.tiling, choice.splits, shape, number_bytes, model.multiprocessors);
+  const double ns = 1e3 * std::inner_product(terms.begin(), terms.end(), kernel.parameters_us.begin(), 0.0) *
+                    std::exp(log_clock_factor(model.clocks, kind.dtype, shape));
+  if (model.memory_bytes_per_ns == 0) return ns;
+  return std::max(ns, product_bytes(shape, number_bytes) / model.memory_bytes_per_ns);
 }
 
 /// Another width of the lattice is nearer than this share: kernels hardly differ.
@@ -140,14 +153,17 @@ std::optional<ProductTime> product_time(const ProductModel& model, const Product
                                     [&](const ProductChoices& of_kind) { return of_kind.kind == kind; });
   if (choices == model.choices.end()) return std::nullopt;
   const std::size_t s = nearest_shape(*choices, size);
-  const KernelChoice& choice = choices->of_shape[s][nearest_row(*choices, size.rows)];
-  const ProductKernel& kernel = model.kernels[choice.kernel];
   const ProductShape shape = product_shape(kind, size);
-  const std::int64_t number_bytes = product_number_bytes(kind.dtype);
-  const KernelTerms terms = kernel_terms(kernel.tiling, choice.splits, shape, number_bytes, model.multiprocessors);
-  double ns = 1e3 * std::inner_product(terms.begin(), terms.end(), kernel.parameters_us.begin(), 0.0) *
-              std::exp(log_clock_factor(model.clocks, kind.dtype, shape));
-  if (model.memory_bytes_per_ns > 0) ns = std::max(ns, product_bytes(shape, number_bytes) / model.memory_bytes_per_ns);
+  // Between two rows of the lattice the library changes kernels so as not to begin another wave: the faster one.
+  double ns = INFINITY;
+  KernelChoice choice;
+  for (const KernelChoice& around : choices_around(*choices, s, size.rows)) {
+    const double around_ns = kernel_ns(model, kind, around, shape);
+    if (around_ns >= ns) continue;
+    ns = around_ns;
+    choice = around;
+  }
+  const ProductKernel& kernel = model.kernels[choice.kernel];
   const auto& [in, out] = choices->shapes[s];
   const bool covered = log_distance(in, size.in) + log_distance(out, size.out) <= kNearWidth &&
                        size.rows <= choices->rows.back() && size.rows >= choices->rows.front();

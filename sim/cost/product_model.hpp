@@ -14,7 +14,8 @@
 //        + waves x (depth x time a step of depth + start and end of a block)
 //
 // These times are the kernel's own, fitted from products of many sizes (calibrate/fit/product_fit.hpp). Which kernel:
-// the library was asked for a lattice of sizes (calibrate/probe/product_probe.hpp); between them the nearest one counts.
+// the library was asked for a lattice of sizes (calibrate/probe/product_probe.hpp). Between them the nearest widths count, and of
+// the two numbers of rows the one whose kernel is faster: libraries change kernels so as not to begin another wave.
 //
 // Units: microseconds in the parameters, nanoseconds in results. Not here: what runs beside a product, whole layers
 // (sim/cost/layer_model.hpp), power: clocks are those of the probes.
