@@ -232,6 +232,7 @@ CostProfile fit_profile(const Samples& samples, const std::string& place, const 
                               card);
     }
     profile.products = fit_products(samples.products, profile.host_description.multiprocessors, card);
+    drop_unchosen_kernels(*profile.products);
     profile.layer_errors = layer_errors(profile);
   }
   profile.warnings = suspicions(profile);

@@ -13,7 +13,7 @@
 namespace pdl {
 namespace {
 
-constexpr double kShortest_ns = 20e3;
+constexpr double kShortest_ns = 50e3;
 constexpr double kQuantile = 0.9;
 constexpr std::size_t kEnough = 8;
 

@@ -6,8 +6,8 @@
 //                                          predicted; of |log(predicted / measured)| 90 % lie below the half width
 //
 // Where sizes were drawn at random (calibrate/probe/layer_probe.hpp), only these are held back: they lie among the others as
-// the sizes that users ask for do, and the regular grid's lie farther apart. Operations below 20 us are left out: they
-// are launches more than products. Units: relative.
+// the sizes that users ask for do, and the regular grid's lie farther apart. Operations below 50 us are left out: a
+// step of such is bound by its host. Units: relative.
 #pragma once
 
 #include <vector>

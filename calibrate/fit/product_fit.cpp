@@ -375,6 +375,26 @@ std::optional<KernelChoice> fastest(const ProductAnswers& answers, std::size_t s
 
 }  // namespace
 
+void drop_unchosen_kernels(ProductModel& model) {
+  std::map<std::size_t, std::size_t> now;
+  for (const ProductChoices& choices : model.choices) {
+    for (const auto& of_shape : choices.of_shape) {
+      for (const KernelChoice& choice : of_shape) now.emplace(choice.kernel, 0);
+    }
+  }
+  std::vector<ProductKernel> kept;
+  for (auto& [before, index] : now) {
+    index = kept.size();
+    kept.push_back(std::move(model.kernels[before]));
+  }
+  model.kernels = std::move(kept);
+  for (ProductChoices& choices : model.choices) {
+    for (auto& of_shape : choices.of_shape) {
+      for (KernelChoice& choice : of_shape) choice.kernel = now.at(choice.kernel);
+    }
+  }
+}
+
 KernelTerms least_squares_from(const std::vector<KernelTerms>& terms, const std::vector<double>& y,
                                const KernelTerms& prior, const KernelTerms& weight) {
   constexpr auto kTerms = static_cast<Eigen::Index>(kKernelTerms);

@@ -24,6 +24,9 @@ namespace pdl {
 /// The same samples in any order give the same model.
 ProductModel fit_products(const ProductSamples& products, std::int64_t multiprocessors, const std::string& card);
 
+/// Without kernels that no choice names: what a profile needs.
+void drop_unchosen_kernels(ProductModel& model);
+
 /// x >= 0 with the least |A x - y|^2 + sum_i (weight_i (x_i - prior_i))^2. Rows of A: `terms`.
 KernelTerms least_squares_from(const std::vector<KernelTerms>& terms, const std::vector<double>& y,
                                const KernelTerms& prior, const KernelTerms& weight);

@@ -1,6 +1,7 @@
 #include "calibrate/fit/product_samples.hpp"
 
 #include <algorithm>
+#include <map>
 
 #include "sim/io/json_place.hpp"
 #include "sim/io/letters.hpp"
@@ -94,19 +95,29 @@ ProductAnswers read_answers(const JsonPlace& place, std::size_t kernels) {
   return answers;
 }
 
-ProductTiming read_timing(const JsonPlace& place, std::size_t kernels) {
-  place.object_of(Words{"implementation", "operation", "dtype", "rows", "in", "out", "kernel", "blocks", "values"});
+/// rows, in, out, kernel, blocks, and times.
+ProductTiming read_timing(const ProductKind& kind, const JsonPlace& place, std::size_t kernels) {
+  constexpr std::size_t kWhole = 5;
+  place.array();
+  if (place.size() <= kWhole) place.refuse("rows, in, out, kernel, blocks and at least one time");
+  const auto whole = [&](std::size_t i, std::int64_t least, std::int64_t most) {
+    return place.at(i).whole(least, most);
+  };
   ProductTiming timing;
-  timing.kind = read_kind(place);
-  timing.size = {place.at("rows").whole(1, kLargestSize), place.at("in").whole(1, kLargestSize),
-                 place.at("out").whole(1, kLargestSize)};
-  timing.kernel = static_cast<std::size_t>(place.at("kernel").whole(0, static_cast<std::int64_t>(kernels) - 1));
-  timing.blocks = place.at("blocks").whole(1, std::int64_t{1} << 40);
-  const JsonPlace values = place.at("values");
-  values.array();
-  if (values.size() == 0) values.refuse("at least one time");
-  for (std::size_t i = 0; i < values.size(); ++i) timing.values_us.push_back(values.at(i).number(1e-6, 1e12));
+  timing.kind = kind;
+  timing.size = {whole(0, 1, kLargestSize), whole(1, 1, kLargestSize), whole(2, 1, kLargestSize)};
+  timing.kernel = static_cast<std::size_t>(whole(3, 0, static_cast<std::int64_t>(kernels) - 1));
+  timing.blocks = whole(4, 1, std::int64_t{1} << 40);
+  for (std::size_t i = kWhole; i < place.size(); ++i) timing.values_us.push_back(place.at(i).number(1e-6, 1e12));
   return timing;
+}
+
+void read_timings(const JsonPlace& place, std::size_t kernels, std::vector<ProductTiming>& timings) {
+  place.object_of(Words{"implementation", "operation", "dtype", "sizes"});
+  const ProductKind kind = read_kind(place);
+  const JsonPlace sizes = place.at("sizes");
+  sizes.array();
+  for (std::size_t i = 0; i < sizes.size(); ++i) timings.push_back(read_timing(kind, sizes.at(i), kernels));
 }
 
 }  // namespace
@@ -152,16 +163,17 @@ ordered_json to_json(const ProductSamples& products) {
                                {"adds_parts", kernel.adds_parts}});
   }
   for (const ProductAnswers& answers : products.answers) json["answers"].push_back(to_json(answers));
+  std::map<ProductKind, ordered_json> by_kind;
   for (const ProductTiming& timing : products.timings) {
-    ordered_json of_timing;
-    write_kind(timing.kind, of_timing);
-    of_timing["rows"] = timing.size.rows;
-    of_timing["in"] = timing.size.in;
-    of_timing["out"] = timing.size.out;
-    of_timing["kernel"] = timing.kernel;
-    of_timing["blocks"] = timing.blocks;
-    of_timing["values"] = timing.values_us;
-    json["timings"].push_back(std::move(of_timing));
+    ordered_json size = {timing.size.rows, timing.size.in, timing.size.out, timing.kernel, timing.blocks};
+    for (const double us : timing.values_us) size.push_back(us);
+    by_kind[timing.kind].push_back(std::move(size));
+  }
+  for (auto& [kind, sizes] : by_kind) {
+    ordered_json of_kind;
+    write_kind(kind, of_kind);
+    of_kind["sizes"] = std::move(sizes);
+    json["timings"].push_back(std::move(of_kind));
   }
   return json;
 }
@@ -180,7 +192,7 @@ ProductSamples product_samples_from_json(const JsonPlace& place) {
     products.answers.push_back(read_answers(answers.at(i), products.kernels.size()));
   timings.array();
   for (std::size_t i = 0; i < timings.size(); ++i)
-    products.timings.push_back(read_timing(timings.at(i), products.kernels.size()));
+    read_timings(timings.at(i), products.kernels.size(), products.timings);
   return products;
 }
 

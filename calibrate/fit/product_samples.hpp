@@ -6,8 +6,8 @@
 //                  "blocks": 264, "adds_parts": false}, ...],
 //     "answers": [{"implementation": "autograd", "operation": "forward", "dtype": "fp32", "ways": 1, "rows": [8, ...],
 //                  "shapes": [{"in": 512, "out": 512, "kernels": "AAAAABAAB"}, ...]}, ...],
-//     "timings": [{"implementation": "autograd", "operation": "forward", "dtype": "fp32", "rows": 1100, "in": 3584,
-//                  "out": 3584, "kernel": 17, "blocks": 504, "values": [699.1, 698.8]}, ...]}
+//     "timings": [{"implementation": "autograd", "operation": "forward", "dtype": "fp32",
+//                  "sizes": [[1100, 3584, 3584, 17, 504, 699.1, 698.8], ...]}, ...]}      rows, in, out, kernel, blocks, times
 //
 // A kernel of an answer is three letters (sim/io/letters.hpp); "---": no answer. A product of a pipeline has
 // several ways to be run (runtime/model/matrix_products.hpp): for each row as many kernels as there are `ways`. A timing

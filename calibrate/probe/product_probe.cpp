@@ -67,16 +67,12 @@ Extent extent_of(const std::string& implementation) {
   Extent extent;
   const bool several_ways = implementation == "pipeline";  // each takes time to ask for
   for (std::int64_t rows = 8; rows <= kMostRows; rows *= 2) {
-    extent.rows.push_back(rows);
-    if (rows >= 16 && rows < kMostRows) extent.rows.push_back(rows * 3 / 2);
-    if (several_ways || rows < 128 || rows >= 4096) continue;
-    extent.rows.push_back(rows * 5 / 4);
-    extent.rows.push_back(rows * 7 / 4);
+    const std::int64_t steps = rows < 32 || rows == kMostRows ? 1 : rows < 64 || several_ways || rows >= 4096 ? 4 : 8;
+    for (std::int64_t step = 0; step < steps; ++step) extent.rows.push_back(rows + rows * step / steps);
   }
   std::sort(extent.rows.begin(), extent.rows.end());
   std::set<std::pair<std::int64_t, std::int64_t>> shapes;
-  const std::int64_t step = several_ways ? 2 * kWidthStep : kWidthStep;
-  for (std::int64_t width = step; width <= kLargestWidth; width += step) shapes.emplace(width, width);
+  for (std::int64_t width = kWidthStep; width <= kLargestWidth; width += kWidthStep) shapes.emplace(width, width);
   const std::vector<std::int64_t> some =
       several_ways ? std::vector<std::int64_t>{512, 1024, 2048, 3072, 4096, 6144, 8192, 12288}
                    : std::vector<std::int64_t>{256,  512,  768,  1024, 1536, 2048, 2560,  3072,

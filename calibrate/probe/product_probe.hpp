@@ -4,7 +4,7 @@
 //   for (ProbePart& part : product_parts(options, runtime)) ...    // a part a data type, on the first GPU; none on CPU
 //
 //   asked    LibTorch's own calls (addmm with a bias; mm for both gradients) with every width from 64 to 12,288 that is a
-//            multiple of 64 (square), pairs of fewer widths, and 30 numbers of rows: some 40,000 captures a data type, 2 to 5 s
+//            multiple of 64 (square), pairs of fewer widths, and 60 numbers of rows: some 80,000 captures a data type, 4 to 10 s
 //   timed    sizes drawn at random, three fifths of them square, the most expensive first: on tensor cores the clock
 //            depends on the power drawn just before, so neighbours are alike. Weights take turns, to come from
 //            memory as in training; activations and gradients are half zeros, as behind a ReLU.

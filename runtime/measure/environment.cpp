@@ -8,6 +8,7 @@
 #include <thread>
 
 #if PDL_CUDA
+#include <cublasLt.h>
 #include <cuda_runtime.h>
 #include <nccl.h>
 #endif
@@ -116,6 +117,8 @@ void describe_card(const RuntimeOptions& options, nlohmann::json& environment) {
   if (ncclGetVersion(&nccl) == ncclSuccess) {
     environment["nccl"] = version(nccl, 10000, 100) + "." + std::to_string(nccl % 100);
   }
+  const std::size_t cublas = cublasLtGetVersion();
+  environment["cublas"] = version(static_cast<int>(cublas), 10000, 100) + "." + std::to_string(cublas % 100);
   if (const auto driver = Nvml::instance().driver()) environment["driver"] = *driver;
 }
 

@@ -28,6 +28,11 @@ constexpr std::size_t kFitWarningsShown = 5;
 /// measurements, and these from another hour's.
 constexpr double kCurveHalfWidth = 0.03;
 
+/// Tensor cores are held back by the power limit, and cards of one kind differ in the power that a clock takes: of 35
+/// plans at probed sizes on another H200 than the probes' the steps were 4.7 % shorter on average, all but two of them
+/// shorter; in fp32 0.9 % (data/h200/runs against data/h200/matrix_predictions.json, 2026-11-29).
+constexpr double kTensorCoresOfAnotherCard = 0.05;
+
 std::string name_of(Implementation implementation) {
   return implementation == Implementation::pipeline ? "pipeline" : "autograd";
 }
@@ -185,6 +190,13 @@ class Pricer {
     error.probed = error.probed && time.probed;
     add_time(error, time.device_ns);
     of_layers_ns_ += time.device_ns;
+    if (key.dtype == Dtype::fp32 || on_host_) return;
+    MeasuredKey of_clocks;
+    of_clocks.probe = Probe::host;
+    PriceError& clocks = errors_[of_clocks];
+    clocks.what = "clocks of tensor cores on another card of the kind";
+    clocks.half_width = kTensorCoresOfAnotherCard;
+    add_time(clocks, time.device_ns);
   }
 
   void add_time(PriceError& error, double ns) const {

@@ -4,6 +4,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <map>
+#include <tuple>
+#include <utility>
 
 #include "sim/io/json_place.hpp"
 #include "sim/io/letters.hpp"
@@ -23,18 +25,24 @@ double five_digits(double number) {
   return std::strtod(text, nullptr);
 }
 
+constexpr std::pair<const char*, bool KernelTiling::*> kFlags[] = {{"shares_tiles", &KernelTiling::shares_tiles},
+                                                                   {"splits_depth", &KernelTiling::splits_depth},
+                                                                   {"adds_parts", &KernelTiling::adds_parts},
+                                                                   {"swizzles", &KernelTiling::swizzles}};
+
+/// What is as in most kernels is left out.
 ordered_json to_json(const ProductKernel& kernel) {
   const KernelTiling& tiling = kernel.tiling;
-  ordered_json json = {{"name", tiling.name},
-                       {"tile", {tiling.tile_m, tiling.tile_n}},
-                       {"cluster", {tiling.cluster_m, tiling.cluster_n}},
-                       {"resident", tiling.resident},
-                       {"grid_limit", tiling.grid_limit},
-                       {"shares_tiles", tiling.shares_tiles},
-                       {"splits_depth", tiling.splits_depth},
-                       {"adds_parts", tiling.adds_parts},
-                       {"swizzles", tiling.swizzles},
-                       {"probes", kernel.probes}};
+  const KernelTiling plain;
+  ordered_json json = {{"name", tiling.name}, {"tile", {tiling.tile_m, tiling.tile_n}}};
+  if (tiling.cluster_m != plain.cluster_m || tiling.cluster_n != plain.cluster_n)
+    json["cluster"] = {tiling.cluster_m, tiling.cluster_n};
+  if (tiling.resident != plain.resident) json["resident"] = tiling.resident;
+  if (tiling.grid_limit != plain.grid_limit) json["grid_limit"] = tiling.grid_limit;
+  for (const auto& [key, member] : kFlags) {
+    if (tiling.*member) json[key] = true;
+  }
+  json["probes"] = kernel.probes;
   json["parameters"] = ordered_json::array();
   for (const double parameter : kernel.parameters_us) json["parameters"].push_back(five_digits(parameter));
   return json;
@@ -53,13 +61,12 @@ ProductKernel read_kernel(const JsonPlace& place) {
   KernelTiling& tiling = kernel.tiling;
   tiling.name = place.at("name").text();
   std::tie(tiling.tile_m, tiling.tile_n) = read_pair(place.at("tile"));
-  std::tie(tiling.cluster_m, tiling.cluster_n) = read_pair(place.at("cluster"));
-  tiling.resident = place.at("resident").whole(1, kLargest);
-  tiling.grid_limit = place.at("grid_limit").whole(0, kLargest);
-  tiling.shares_tiles = place.at("shares_tiles").boolean();
-  tiling.splits_depth = place.at("splits_depth").boolean();
-  tiling.adds_parts = place.at("adds_parts").boolean();
-  tiling.swizzles = place.at("swizzles").boolean();
+  if (place.has("cluster")) std::tie(tiling.cluster_m, tiling.cluster_n) = read_pair(place.at("cluster"));
+  if (place.has("resident")) tiling.resident = place.at("resident").whole(1, kLargest);
+  if (place.has("grid_limit")) tiling.grid_limit = place.at("grid_limit").whole(1, kLargest);
+  for (const auto& [key, member] : kFlags) {
+    if (place.has(key)) tiling.*member = place.at(key).boolean();
+  }
   kernel.probes = place.at("probes").whole(0, kLargest);
   const JsonPlace parameters = place.at("parameters");
   parameters.array();

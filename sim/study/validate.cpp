@@ -67,6 +67,16 @@ std::string strategy_of(const RunSpec& spec) {
   return text + ", " + (program == Program::one_thread ? "one thread" : "transport " + to_string(spec.transport));
 }
 
+/// Which kernel is picked for a size that was not probed is the library's choice, and its next version may choose
+/// otherwise. Empty where that is not known of the run.
+std::string other_library_text(const nlohmann::json& measured, const CostProfile& profile) {
+  if (!profile.products || !measured.contains("cublas") || !measured.at("cublas").is_string()) return "";
+  const std::string of_run = "cuBLAS " + measured.at("cublas").get<std::string>();
+  if (of_run == profile.products->library) return "";
+  return "measured with " + of_run + "; profile " + profile.name + " has the kernels that " +
+         profile.products->library + " picks";
+}
+
 ValidatedRun validate_run(const std::string& path, const CostProfile& profile, RunResult measured) {
   if (!measured.measured) throw InputError(path, "a predicted run", "a run measured by pdl-run");
   ValidatedRun run;
@@ -84,6 +94,8 @@ ValidatedRun validate_run(const std::string& path, const CostProfile& profile, R
   check_is_of_its_plan(path, measured, run.predicted);
   const std::string other_card = other_card_text(measured.environment, profile.environment);
   if (!other_card.empty()) run.predicted.warnings.push_back(other_card);
+  const std::string other_library = other_library_text(measured.environment, profile);
+  if (!other_library.empty()) run.predicted.warnings.push_back(other_library);
   run.error_percent = 100 * (run.predicted.step_time.median_ms / measured.step_time.median_ms - 1);
   for (std::size_t g = 0; g < measured.peak_memory_bytes.size(); ++g) {
     const auto real = static_cast<double>(measured.peak_memory_bytes[g]);

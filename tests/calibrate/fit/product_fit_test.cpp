@@ -169,7 +169,7 @@ TEST_CASE("samples of products survive their file, and parts of a calibration ar
   broken["answers"][0]["shapes"][0]["kernels"] = "AAAAAA";
   CHECK_THROWS_AS(product_samples_from_json(JsonPlace(broken, "s.json")), InputError);
   broken = json;
-  broken["timings"][0]["kernel"] = 2;
+  broken["timings"][0]["sizes"][0][3] = 2;
   CHECK_THROWS_AS(product_samples_from_json(JsonPlace(broken, "s.json")), InputError);
 }
 
