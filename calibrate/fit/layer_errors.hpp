@@ -5,7 +5,8 @@
 //   sizes measured   o   o x o    o        the one at x is taken out, with every number of rows of its widths, and
 //                                          predicted; of |log(predicted / measured)| 90 % lie below the half width
 //
-// Where sizes were drawn at random (calibrate/probe/layer_probe.hpp), only these are held back: they lie among the others as
+// Where sizes were drawn at random (calibrate/probe/layer_probe.hpp), only these are held back: they lie among the
+// others as
 // the sizes that users ask for do, and the regular grid's lie farther apart. Operations below 50 us are left out: a
 // step of such is bound by its host. Units: relative.
 #pragma once

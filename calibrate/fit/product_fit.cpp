@@ -230,7 +230,8 @@ class ProductFit {
     }
   }
 
-  /// What well-known kernels of a family have in common: a straight line of log(time of a step of depth) over log(area).
+  /// What well-known kernels of a family have in common: a straight line of log(time of a step of depth) over
+  /// log(area).
   void learn_families() {
     struct Known {
       std::vector<double> log_area, log_depth_us, weight, launch_us, memory_us;

@@ -3,7 +3,8 @@
 //   ProductModel model = fit_products(samples.products, 132, "NVIDIA H200");
 //
 // Kernels of one name share their parameters, whatever the number of splits. Each set of parameters is the least sum
-// of squared relative errors, none below zero, with products that are far off counting less; where there are few products
+// of squared relative errors, none below zero, with products that are far off counting less; where there are few
+// products
 // it stays near what the other kernels of its family take for a tile of its area. Which direction of the grid a tile's
 // first number belongs to is not in a name: the one that fits better.
 //

@@ -1,4 +1,5 @@
-// Measured matrix products, as the probe writes them: which kernels the library has for a lattice of sizes, and how long
+// Measured matrix products, as the probe writes them: which kernels the library has for a lattice of sizes, and how
+// long
 // products of some sizes took.
 //
 //   "products": {"library": "cuBLAS 13.1.0.3", "asked_by": "stream capture",
@@ -7,10 +8,12 @@
 //     "answers": [{"implementation": "autograd", "operation": "forward", "dtype": "fp32", "ways": 1, "rows": [8, ...],
 //                  "shapes": [{"in": 512, "out": 512, "kernels": "AAAAABAAB"}, ...]}, ...],
 //     "timings": [{"implementation": "autograd", "operation": "forward", "dtype": "fp32",
-//                  "sizes": [[1100, 3584, 3584, 17, 504, 699.1, 698.8], ...]}, ...]}      rows, in, out, kernel, blocks, times
+//                  "sizes": [[1100, 3584, 3584, 17, 504, 699.1, 698.8], ...]}, ...]}      rows, in, out, kernel,
+//                  blocks, times
 //
 // A kernel of an answer is three letters (sim/io/letters.hpp); "---": no answer. A product of a pipeline has
-// several ways to be run (runtime/model/matrix_products.hpp): for each row as many kernels as there are `ways`. A timing
+// several ways to be run (runtime/model/matrix_products.hpp): for each row as many kernels as there are `ways`. A
+// timing
 // is of one of them. Units: microseconds.
 #pragma once
 

@@ -4,7 +4,8 @@
 //   ModelledOperation modelled = *model.at(key);      // key: as of LayerTimes
 //   modelled.ns                                       // the products, and what moves memory beside them
 //
-// It need not be right, only wrong by about the same share at similar sizes: LayerTimes takes the measured time over the
+// It need not be right, only wrong by about the same share at similar sizes: LayerTimes takes the measured time over
+// the
 // modelled one from the sizes that were measured. So what is not in it (two streams in one backward, caches) is in that
 // share.
 //

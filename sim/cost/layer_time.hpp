@@ -8,7 +8,8 @@
 // (sim/cost/layer_model.hpp): its time, times the share by which measured sizes near this one differ from it,
 //
 //   share = median of measured / modelled over measured sizes, each with the weight (distance^2 + 0.1^2)^-2, distance
-//           in the logarithms of rows, in and out; a median, since where the model has another kernel than ran it is far off
+//           in the logarithms of rows, in and out; a median, since where the model has another kernel than ran it is
+//           far off
 //
 // Where it has none: straight lines in log(rows) and log(sqrt(in * out)) against log(time), of
 // kinds that are row-wise (LayerScaling) in log(rows * width); beyond them the roofline:

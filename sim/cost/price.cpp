@@ -194,7 +194,7 @@ class Pricer {
     MeasuredKey of_clocks;
     of_clocks.probe = Probe::host;
     PriceError& clocks = errors_[of_clocks];
-    clocks.what = "clocks of tensor cores on another card of the kind";
+    clocks.what = "clocks of tensor cores of another GPU of the kind";
     clocks.half_width = kTensorCoresOfAnotherCard;
     add_time(clocks, time.device_ns);
   }

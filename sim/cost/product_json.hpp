@@ -1,6 +1,7 @@
 // The model of products in a profile's file: its key "products".
 //
-//   "products": {"library": "cuBLAS 13.1.0", "asked_by": "stream capture", "card": "NVIDIA H200", "multiprocessors": 132,
+//   "products": {"library": "cuBLAS 13.1.0", "asked_by": "stream capture", "card": "NVIDIA H200", "multiprocessors":
+//   132,
 //     "kernels": [{"name": "sm80_xmma_gemm_...", "tile": [128, 128], "resident": 2, "splits_depth": true, "probes": 62,
 //                  "parameters": [4.2, 0.2, 0.3, 81.7, 82.6, 52.3, 35.0, 3.7]}, ...],
 //     "splits": [[17, 1], ...],                      a kernel and its splits, by which choices name them

@@ -4,7 +4,8 @@
 //   ProductTime time = *product_time(model, {"autograd", "forward", Dtype::fp32}, {1100, 3584, 3584});
 //   time.ns, time.blocks       // 700.1e3, 504 thread blocks
 //
-// A product multiplies rows x in by in x out (forward), or makes one of its gradients. Its result is cut into tiles, one
+// A product multiplies rows x in by in x out (forward), or makes one of its gradients. Its result is cut into tiles,
+// one
 // a thread block; a multiprocessor holds `resident` blocks at once. So time goes up in waves:
 //
 //   tiles      |####|####|####|##  |      504 tiles on 132 multiprocessors: three full waves and a part of a fourth,
@@ -14,7 +15,8 @@
 //        + waves x (depth x time a step of depth + start and end of a block)
 //
 // These times are the kernel's own, fitted from products of many sizes (calibrate/fit/product_fit.hpp). Which kernel:
-// the library was asked for a lattice of sizes (calibrate/probe/product_probe.hpp). Between them the nearest widths count, and of
+// the library was asked for a lattice of sizes (calibrate/probe/product_probe.hpp). Between them the nearest widths
+// count, and of
 // the two numbers of rows the one whose kernel is faster: libraries change kernels so as not to begin another wave.
 //
 // Units: microseconds in the parameters, nanoseconds in results. Not here: what runs beside a product, whole layers
@@ -76,7 +78,8 @@ double product_bytes(const ProductShape& shape, std::int64_t number_bytes);
 std::int64_t launched_blocks(const KernelTiling& tiling, std::int64_t splits, const ProductShape& shape);
 
 /// What the parameters of a kernel are multiplied with, in this order: a launch; operands and result (4 million
-/// bytes); parts to be added, and a result that is added to (4 million bytes); full waves (thousands of depth x resident blocks); a wave with few
+/// bytes); parts to be added, and a result that is added to (4 million bytes); full waves (thousands of depth x
+/// resident blocks); a wave with few
 /// blocks a multiprocessor (the same); a last wave (the same); its filled share (the same); waves.
 /// Why a last wave counts whole: a multiprocessor whose blocks end together takes as many new ones.
 inline constexpr std::size_t kKernelTerms = 8;

@@ -164,7 +164,7 @@ TEST_CASE("samples of products survive their file, and parts of a calibration ar
   CHECK(all.timings.back().kernel == 0);
   CHECK(all.answers[1].kernels[0][0] == 1);
   const nlohmann::json json = to_json(all);
-  CHECK(to_json(product_samples_from_json(JsonPlace(json, "s.json"))) == json);
+  CHECK(nlohmann::json(to_json(product_samples_from_json(JsonPlace(json, "s.json")))) == json);
   nlohmann::json broken = json;
   broken["answers"][0]["shapes"][0]["kernels"] = "AAAAAA";
   CHECK_THROWS_AS(product_samples_from_json(JsonPlace(broken, "s.json")), InputError);
