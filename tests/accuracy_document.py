@@ -318,7 +318,7 @@ def row_of(run, machine):
         return "host-bound, all programs and machines"
     if not is_probed(run, content):
         return f"shapes that no probe had, {'fp32' if config['dtype'] == 'fp32' else 'tensor cores'}, {machine}"
-    if config["strategy"] == "single":
+    if config["strategy"] == "single" or config["gpus"] == 1:
         return f"one GPU, {machine}"
     if config["workers"] == "one":
         return "one thread for all GPUs (layer split, options A, B, C), all machines"

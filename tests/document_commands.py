@@ -37,6 +37,7 @@ TEXT = [
     ("docs/design.md", "flags or scenario.json"),
     ("docs/design.md", "--gpus 6 --dp 2"),
     ("docs/formats-run.md", "a.json: "),
+    ("docs/formats-profile.md", '"products": {'),
     ("docs/traces.md", "select category"),
     ("docs/traces.md", "source <("),
     ("docs/formats-run.md", "pp-1f1b_gpus4"),

@@ -151,7 +151,7 @@ class InstallTest(unittest.TestCase):
             shutil.copytree(self.share / "data" / bundled[1], mine / name, ignore=shutil.ignore_patterns("runs*"))
         self.assertEqual(self.profiles(program), bundled)
         self.assertEqual(self.profiles(program, PDL_DATA=str(mine)), sorted([*bundled, "zz-mine"]))
-        cards = [self.said(program, "--profile", bundled[0], "--depth", "4", "--gpus", "2", **environment).split("(")[1]
+        cards = [self.said(program, "--profile", bundled[0], "--depth", "4", "--gpus", "1", **environment).split("(")[1]
                  for environment in ({}, {"PDL_DATA": str(mine)})]
         self.assertNotEqual(*cards)
 

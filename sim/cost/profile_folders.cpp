@@ -1,8 +1,13 @@
 // Where profiles are found by name.
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <map>
+#include <mutex>
+#include <tuple>
+#include <utility>
 
 #include "sim/cost/cost_profile.hpp"
 #include "sim/io/error.hpp"
@@ -31,6 +36,33 @@ bool is_path(const std::string& text) {
   return text.find('/') != std::string::npos || text.ends_with(".json") || text == "." || text == "..";
 }
 
+/// What was read from files, so that a process which predicts many tables reads each profile once. A file that was
+/// written since (written files are renamed into place, so it is another one) is read again. Not for what throws.
+template <typename Value>
+class ReadOnce {
+ public:
+  template <typename Read>
+  Value of(const std::string& path, const Read& read) {
+    struct stat now{};
+    if (stat(path.c_str(), &now) != 0) return read();
+    const State state{now.st_dev, now.st_ino, now.st_size, now.st_mtim.tv_sec, now.st_mtim.tv_nsec};
+    {
+      const std::lock_guard lock(mutex_);
+      const auto known = known_.find(path);
+      if (known != known_.end() && known->second.first == state) return known->second.second;
+    }
+    Value value = read();
+    const std::lock_guard lock(mutex_);
+    known_.insert_or_assign(path, std::pair(state, value));
+    return value;
+  }
+
+ private:
+  using State = std::tuple<dev_t, ino_t, off_t, time_t, long>;
+  std::mutex mutex_;
+  std::map<std::string, std::pair<State, Value>> known_;
+};
+
 /// Everything of a profile's file but its curves, which are most of it.
 nlohmann::json read_head(const std::string& path) {
   static const std::vector<std::string> kept = {"format", "name", "environment"};
@@ -40,8 +72,11 @@ nlohmann::json read_head(const std::string& path) {
 ProfileSummary summary(const std::string& name, const std::string& path) {
   ProfileSummary result{name, path, {}, ""};
   try {
-    const nlohmann::json head = read_head(path);
-    result.environment = read_environment(JsonPlace(head, path).at("environment"));
+    static ReadOnce<Environment> environments;
+    result.environment = environments.of(path, [&] {
+      const nlohmann::json head = read_head(path);
+      return read_environment(JsonPlace(head, path).at("environment"));
+    });
   } catch (const InputError& error) {
     result.error = error.what();
   }
@@ -140,7 +175,8 @@ CostProfile load_profile(const std::string& name_or_path) {
     }
     if (path.empty()) throw InputError("--profile", "\"" + name_or_path + "\"", known_profiles());
   }
-  CostProfile profile = profile_from_json(read_json_file(path), path);
+  static ReadOnce<CostProfile> profiles;
+  CostProfile profile = profiles.of(path, [&] { return profile_from_json(read_json_file(path), path); });
   if (!is_path(name_or_path)) say_folder_without_profiles(profile);
   return profile;
 }
