@@ -238,14 +238,14 @@ TEST_CASE("layers between the widths, and layers that are no chain, in all opera
   for (const ProbePart& part : compute_parts(options, nullptr, runtime, pace)) {
     if (!part.name.ends_with("between widths")) continue;
     std::vector<std::int64_t>& counts = operations[part.name];
-    part.run(
-        [&](const Sample& sample) {
-          if (sample.key.operation == "forward" &&
-              (sample.key.implementation == "pipeline" || is_amp(*sample.key.dtype)))
-            counts.push_back(0);
-          ++counts.back();
-        },
-        [](double, const std::string&) {});
+    const Collect collect{[&](const Sample& sample) {
+                            if (sample.key.operation == "forward" &&
+                                (sample.key.implementation == "pipeline" || is_amp(*sample.key.dtype)))
+                              counts.push_back(0);
+                            ++counts.back();
+                          },
+                          {}};
+    part.run(collect, [](double, const std::string&) {});
   }
   // Of a chain 13 operations of the pipeline, else 9, and 5 of autograd. The third layer is not square.
   CHECK(operations["compute fp32 between widths"] == std::vector<std::int64_t>{18, 18, 14});
