@@ -459,10 +459,11 @@ ProductModel fit_products(const ProductSamples& samples, std::int64_t multiproce
   const ProductFit fit(products, multiprocessors);
   model.clocks = fit.clocks();
   model.memory_bytes_per_ns = memory_rate(products);
+  std::vector<ProductKernel> of_seen;
   std::map<KernelTiling, ProductKernel> by_tiling;
   for (const SeenKernel& seen : products.kernels) {
-    const ProductKernel kernel = fit.kernel(seen);
-    by_tiling.emplace(kernel.tiling, kernel);
+    of_seen.push_back(fit.kernel(seen));
+    by_tiling.emplace(of_seen.back().tiling, of_seen.back());
   }
   std::map<KernelTiling, std::size_t> index;
   for (const auto& [tiling, kernel] : by_tiling) {
@@ -470,7 +471,8 @@ ProductModel fit_products(const ProductSamples& samples, std::int64_t multiproce
     model.kernels.push_back(kernel);
   }
   std::vector<KernelChoice> choice_of;
-  for (const SeenKernel& seen : products.kernels) choice_of.push_back({index.at(fit.kernel(seen).tiling), seen.splits});
+  for (std::size_t k = 0; k < of_seen.size(); ++k)
+    choice_of.push_back({index.at(of_seen[k].tiling), products.kernels[k].splits});
   for (const ProductAnswers& answers : products.answers) {
     ProductChoices choices;
     choices.kind = answers.kind;

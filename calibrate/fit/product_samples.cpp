@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <map>
 
+#include "sim/cost/product_json.hpp"
 #include "sim/io/json_place.hpp"
 #include "sim/io/letters.hpp"
-#include "sim/io/words.hpp"
 
 namespace pdl {
 namespace {
@@ -14,15 +14,9 @@ using nlohmann::ordered_json;
 using Words = std::vector<std::string>;
 
 constexpr std::int64_t kLargestSize = std::int64_t{1} << 30;
-void write_kind(const ProductKind& kind, ordered_json& json) {
-  json["implementation"] = kind.implementation;
-  json["operation"] = kind.operation;
-  json["dtype"] = to_string(kind.dtype);
-}
-
 ordered_json to_json(const ProductAnswers& answers) {
   ordered_json json;
-  write_kind(answers.kind, json);
+  write_product_kind(answers.kind, json);
   json["ways"] = answers.ways;
   json["rows"] = answers.rows;
   json["shapes"] = ordered_json::array();
@@ -32,22 +26,6 @@ ordered_json to_json(const ProductAnswers& answers) {
     json["shapes"].push_back({{"in", answers.shapes[s].first}, {"out", answers.shapes[s].second}, {"kernels", text}});
   }
   return json;
-}
-
-std::string one_of(const JsonPlace& place, const Words& known) {
-  const std::string word = place.text();
-  for (const std::string& each : known) {
-    if (each == word) return word;
-  }
-  place.refuse(list_words(known));
-}
-
-ProductKind read_kind(const JsonPlace& place) {
-  const JsonPlace dtype = place.at("dtype");
-  const std::optional<Dtype> known = find_dtype(dtype.text());
-  if (!known) dtype.refuse("a data type");
-  return {one_of(place.at("implementation"), {"autograd", "pipeline"}),
-          one_of(place.at("operation"), {"forward", "backward_input", "backward_weight"}), *known};
 }
 
 SeenKernel read_kernel(const JsonPlace& place) {
@@ -74,7 +52,7 @@ std::optional<std::size_t> read_letters(const JsonPlace& place, const std::strin
 ProductAnswers read_answers(const JsonPlace& place, std::size_t kernels) {
   place.object_of(Words{"implementation", "operation", "dtype", "ways", "rows", "shapes"});
   ProductAnswers answers;
-  answers.kind = read_kind(place);
+  answers.kind = read_product_kind(place);
   answers.ways = place.at("ways").whole(1, 64);
   const JsonPlace rows = place.at("rows"), shapes = place.at("shapes");
   rows.array();
@@ -114,7 +92,7 @@ ProductTiming read_timing(const ProductKind& kind, const JsonPlace& place, std::
 
 void read_timings(const JsonPlace& place, std::size_t kernels, std::vector<ProductTiming>& timings) {
   place.object_of(Words{"implementation", "operation", "dtype", "sizes"});
-  const ProductKind kind = read_kind(place);
+  const ProductKind kind = read_product_kind(place);
   const JsonPlace sizes = place.at("sizes");
   sizes.array();
   for (std::size_t i = 0; i < sizes.size(); ++i) timings.push_back(read_timing(kind, sizes.at(i), kernels));
@@ -171,7 +149,7 @@ ordered_json to_json(const ProductSamples& products) {
   }
   for (auto& [kind, sizes] : by_kind) {
     ordered_json of_kind;
-    write_kind(kind, of_kind);
+    write_product_kind(kind, of_kind);
     of_kind["sizes"] = std::move(sizes);
     json["timings"].push_back(std::move(of_kind));
   }

@@ -19,6 +19,7 @@
 #include "runtime/comm/waiting.hpp"
 #include "runtime/device/devices.hpp"
 #include "runtime/model/matrix_products.hpp"
+#include "sim/cost/layer_model.hpp"
 
 #if PDL_CUDA
 #include <ATen/cuda/CUDAContext.h>
@@ -188,13 +189,6 @@ class ProductCalls {
   std::array<Operands::Product, kTurns> turns_;
 };
 
-bool multiplies(const std::string& name) {
-  for (const char* word : {"gemm", "nvjet", "cutlass"}) {
-    if (name.find(word) != name.npos) return true;
-  }
-  return false;
-}
-
 /// All kernels that were seen, each once.
 class KernelTable {
  public:
@@ -204,7 +198,7 @@ class KernelTable {
   std::optional<std::size_t> index(const std::vector<CapturedKernel>& captured, const ProductKind& kind,
                                    const ProductSize& size, std::int64_t& blocks) {
     const auto main = std::find_if(captured.begin(), captured.end(),
-                                   [](const CapturedKernel& kernel) { return multiplies(kernel.name); });
+                                   [](const CapturedKernel& kernel) { return is_product_kernel(kernel.name); });
     if (main == captured.end()) return std::nullopt;
     SeenKernel seen;
     seen.name = main->name;

@@ -84,10 +84,7 @@ std::string read_word(const JsonPlace& place, const Words& known) {
 ProductChoices read_choices(const JsonPlace& place, const std::vector<KernelChoice>& known) {
   place.object_of(Words{"implementation", "operation", "dtype", "rows", "shapes"});
   ProductChoices choices;
-  const std::optional<Dtype> dtype = find_dtype(place.at("dtype").text());
-  if (!dtype) place.at("dtype").refuse("a data type");
-  choices.kind = {read_word(place.at("implementation"), {"autograd", "pipeline"}),
-                  read_word(place.at("operation"), {"forward", "backward_input", "backward_weight"}), *dtype};
+  choices.kind = read_product_kind(place);
   const JsonPlace rows = place.at("rows"), shapes = place.at("shapes");
   rows.array();
   for (std::size_t r = 0; r < rows.size(); ++r) choices.rows.push_back(rows.at(r).whole(1, kLargest));
@@ -137,6 +134,20 @@ ClockCurve read_clock(const JsonPlace& place) {
 
 }  // namespace
 
+void write_product_kind(const ProductKind& kind, ordered_json& object) {
+  object["implementation"] = kind.implementation;
+  object["operation"] = kind.operation;
+  object["dtype"] = to_string(kind.dtype);
+}
+
+ProductKind read_product_kind(const JsonPlace& object) {
+  const JsonPlace dtype = object.at("dtype");
+  const std::optional<Dtype> known = find_dtype(dtype.text());
+  if (!known) dtype.refuse("a data type");
+  return {read_word(object.at("implementation"), {"autograd", "pipeline"}),
+          read_word(object.at("operation"), {"forward", "backward_input", "backward_weight"}), *known};
+}
+
 ordered_json to_json(const ProductModel& model) {
   ordered_json json = {{"library", model.library},
                        {"asked_by", model.asked_by},
@@ -163,10 +174,9 @@ ordered_json to_json(const ProductModel& model) {
   }
   json["choices"] = ordered_json::array();
   for (const ProductChoices& choices : model.choices) {
-    ordered_json of_kind = {{"implementation", choices.kind.implementation},
-                            {"operation", choices.kind.operation},
-                            {"dtype", to_string(choices.kind.dtype)},
-                            {"rows", choices.rows}};
+    ordered_json of_kind;
+    write_product_kind(choices.kind, of_kind);
+    of_kind["rows"] = choices.rows;
     of_kind["shapes"] = ordered_json::array();
     for (std::size_t s = 0; s < choices.shapes.size(); ++s) {
       std::string letters;

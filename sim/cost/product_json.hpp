@@ -19,6 +19,10 @@ namespace pdl {
 
 class JsonPlace;
 
+/// "implementation", "operation" and "dtype" of an object. read throws InputError for a word that is none.
+void write_product_kind(const ProductKind& kind, nlohmann::ordered_json& object);
+ProductKind read_product_kind(const JsonPlace& object);
+
 nlohmann::ordered_json to_json(const ProductModel& model);
 
 /// Throws InputError with the place in the file: unknown or missing keys, choices of kernels that there are not.

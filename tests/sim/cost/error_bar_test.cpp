@@ -4,6 +4,7 @@
 
 #include "sim/cost/price.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/small_graph.hpp"
 
 using namespace pdl;
 
@@ -11,19 +12,7 @@ namespace {
 
 /// GPU 0: work 0 (10 ms) six times, work 1 (40 ms) once: 100 ms. GPU 1: work 2 (90 ms) once.
 TaskGraph graph() {
-  TaskGraph graph;
-  graph.workers = 2;
-  graph.works.resize(3);
-  const auto add = [&](std::uint32_t work, std::int32_t worker) {
-    Task task;
-    task.work = work;
-    task.worker = worker;
-    graph.tasks.push_back(task);
-  };
-  add(2, 1);
-  for (int i = 0; i < 6; ++i) add(0, 0);
-  add(1, 0);
-  return graph;
+  return small_graph(3, 2, {{2, 1}, {0, 0}, {0, 0}, {0, 0}, {0, 0}, {0, 0}, {0, 0}, {1, 0}});
 }
 
 std::vector<TaskCost> costs() {

@@ -1,6 +1,7 @@
 #include "sim/cost/notice_shares.hpp"
 
 #include "tests/support/catch.hpp"
+#include "tests/support/small_graph.hpp"
 
 using namespace pdl;
 
@@ -8,21 +9,7 @@ namespace {
 
 /// Two GPUs; works 0 (90 ms) on both, 1 (10 ms) on GPU 0, 2 (2 ms) twice on GPU 1.
 TaskGraph graph() {
-  TaskGraph graph;
-  graph.workers = 2;
-  graph.works.resize(3);
-  const auto add = [&](std::uint32_t work, std::int32_t worker) {
-    Task task;
-    task.work = work;
-    task.worker = worker;
-    graph.tasks.push_back(task);
-  };
-  add(0, 0);
-  add(0, 1);
-  add(1, 0);
-  add(2, 1);
-  add(2, 1);
-  return graph;
+  return small_graph(3, 2, {{0, 0}, {0, 1}, {1, 0}, {2, 1}, {2, 1}});
 }
 
 std::vector<TaskCost> costs() {
