@@ -246,7 +246,7 @@ Samples probe_host(const ProbeOptions& given) {
     if (plan) remove_measured(plan->shapes, options.beside->samples);
     if (!plan || plan->shapes.empty()) {
       if (options.note) options.note("nothing to measure: " + options.beside_place + " has every shape of this plan");
-      return {host, {}};
+      return {host, {}, {}};
     }
   }
   SampleJournal journal(options.journal, host, settings_of(options, spec),
