@@ -95,6 +95,8 @@ RunResult predict(const RunSpec& asked, const CostProfile* profile, const Predic
   result.peak_memory_bytes = std::move(step.peak_memory_bytes);
   if (!spec.synthetic) result.environment = describe_profile(*profile);
   check_capacity(result, profile, options);
+  if (options.noise && spec.synthetic) throw InputError("--noise", "costs without a spread", "costs of a profile");
+  if (options.noise) result.noise = draw_steps(plan, *profile, *options.noise);
   if (!spec.synthetic) judge(plan, *profile, step.priced, options, result);
   if (result.error_bar && !result.error_bar->probed()) result.probe_command = probe_command(asked, options.samples);
   return result;

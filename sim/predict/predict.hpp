@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "sim/cost/cost_profile.hpp"
+#include "sim/predict/noise.hpp"
 #include "sim/run/run_result.hpp"
 
 namespace pdl {
@@ -33,12 +34,14 @@ struct PredictOptions {
   /// The file of samples that the profile was fitted from, for RunResult::probe_command (samples_beside()). Default:
   /// not known.
   std::string samples = "";
+  /// Default: no step is drawn, RunResult::noise stays empty.
+  std::optional<NoiseOptions> noise = std::nullopt;
 };
 
 /// `profile` is not used (and may be nullptr) if the spec has synthetic costs. The result's spec is the one that was
 /// planned: on a profile of device "cpu" as on_cpu() has it, on the hosts of the profile where the user gave none
 /// (sim/cost/hosts_of_profile.hpp), for schedule "auto" with the order that was found. Throws InputError as make_plan,
-/// price and on_hosts_of_profile; CannotRun for a deadlock, and if a GPU needs more memory than it may.
+/// price and on_hosts_of_profile, and for noise where costs are synthetic; CannotRun for a deadlock, and if a GPU needs more memory than it may.
 RunResult predict(const RunSpec& spec, const CostProfile* profile, const PredictOptions& options = {});
 
 /// Of what is predicted together, a table or one run: nothing where the user gives the costs (`synthetic`); else the

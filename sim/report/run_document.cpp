@@ -67,6 +67,12 @@ std::string text_of_step_time(const RunResult& run) {
   return text + ")";
 }
 
+std::string text_of_noise(const StepDistribution& drawn) {
+  return "noise: of " + grouped(drawn.draws) + (drawn.draws == 1 ? " drawn step" : " drawn steps") +
+         " 10 % take less than " + fixed(drawn.p10_ms, 3) + " ms, 50 % less than " + fixed(drawn.p50_ms, 3) +
+         " ms, 90 % less than " + fixed(drawn.p90_ms, 3) + " ms (seed " + std::to_string(drawn.seed) + ")";
+}
+
 /// "linear_relu 3584x3584, 1100 rows, backward fp32 (38 % of the work, +- 5.0 %); ..." of those that no probe measured,
 /// of the sources that carry the bar.
 std::string unprobed_text(const ErrorBar& bar) {
@@ -95,6 +101,7 @@ void add_unprobed(Document& document, const RunResult& run) {
 void add_totals(Document& document, const RunResult& run, const RunMetrics& metrics) {
   const auto add = [&](const std::string& text) { document.add(Paragraph{text, 2}); };
   add(text_of_step_time(run));
+  if (run.noise) add(text_of_noise(*run.noise));
   add("throughput: " + fixed(metrics.throughput_samples_per_s, 1) + " samples/s");
   add(has_bubble(run.spec)
           ? "bubble: " + percent(metrics.bubble_fraction) + " of the time of all GPUs is not forward or backward work"

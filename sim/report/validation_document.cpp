@@ -56,6 +56,11 @@ std::vector<TableCell> cells_of_run(const ValidatedRun& run, bool host_bound, bo
     };
     cells.insert(cells.begin() + 6, of_bar.begin(), of_bar.end());
   }
+  if (const auto& noise = run.predicted.noise) {
+    cells.push_back(cell_of(noise->p10_ms, 3));
+    cells.push_back(cell_of(noise->p90_ms, 3));
+    cells.push_back(*run.inside_noise() ? "yes" : "no");
+  }
   if (with_profile) cells.insert(cells.begin() + 1, run.profile_name);
   return cells;
 }
@@ -86,6 +91,12 @@ Table run_table(const Validation& validation, bool host_bound) {
         {"probed", "probed", "", "what the prediction rests on was measured by probes", Align::left}};
     table.columns.insert(table.columns.begin() + 6, of_bar.begin(), of_bar.end());
   }
+  if (validation.any_noise()) {
+    table.columns.push_back({"predicted_p10_ms", "p10", "ms", "10 % of the drawn steps take less"});
+    table.columns.push_back({"predicted_p90_ms", "p90", "ms", "90 % of the drawn steps take less"});
+    table.columns.push_back(
+        {"inside_p10_p90", "p10 to p90", "", "the measured median lies between p10 and p90", Align::left});
+  }
   if (with_profile) table.columns.insert(table.columns.begin() + 1, {"profile", "profile", "", "", Align::left});
   table.most_terminal_rows = kMostTerminalRows;
   const auto error = std::find_if(table.columns.begin(), table.columns.end(),
@@ -98,16 +109,21 @@ Table run_table(const Validation& validation, bool host_bound) {
 }
 
 std::vector<TableCell> summary_cells(const std::string& group, const std::string& what, const ErrorSummary& summary,
-                                     bool with_bars) {
+                                     const Validation& validation) {
   std::vector<TableCell> cells = {group,
                                   what,
                                   {std::to_string(summary.runs), static_cast<double>(summary.runs)},
                                   cell_of(summary.mean, 2),
                                   cell_of(summary.median, 2),
                                   cell_of(summary.max, 2)};
-  if (!with_bars) return cells;
-  cells.push_back(cell_of(summary.inside_share ? std::optional(100 * *summary.inside_share) : std::nullopt, 0));
-  cells.push_back(cell_of(summary.median_half_width_percent, 2));
+  const auto share_cell = [](const std::optional<double>& share) {
+    return cell_of(share ? std::optional(100 * *share) : std::nullopt, 0);
+  };
+  if (validation.any_error_bar()) {
+    cells.push_back(share_cell(summary.inside_share));
+    cells.push_back(cell_of(summary.median_half_width_percent, 2));
+  }
+  if (validation.any_noise()) cells.push_back(share_cell(summary.inside_noise_share));
   return cells;
 }
 
@@ -120,14 +136,17 @@ Table summary_table(const Validation& validation) {
                           {"mean_percent", "mean", "%"},
                           {"median_percent", "median", "%"},
                           {"max_percent", "maximum", "%"}}};
-  const bool with_bars = validation.any_error_bar();
-  if (with_bars) {
+  if (validation.any_error_bar()) {
     table.columns.push_back(
         {"inside_percent", "share inside", "%", "measured medians within the error bars; 90 % should be"});
     table.columns.push_back({"median_half_width_90_percent", "median ±", "%", "of the error bars"});
   }
+  if (validation.any_noise()) {
+    table.columns.push_back(
+        {"inside_p10_p90_percent", "p10 to p90", "%", "measured medians between p10 and p90 of the drawn steps"});
+  }
   const auto add = [&](const std::string& group, const char* what, const ErrorSummary& summary) {
-    table.rows.push_back(summary_cells(group, what, summary, with_bars));
+    table.rows.push_back(summary_cells(group, what, summary, validation));
   };
   for (const ErrorsOfGroup& group : validation.step_time_by_group()) add(group.group, "step time", group.errors);
   for (const bool probed : {true, false}) {

@@ -85,6 +85,11 @@ ordered_json step_time_to_json(const RunResult& run) {
   const StepTime& time = run.step_time;
   ordered_json out = {{"median", time.median_ms}};
   if (const auto half_width = half_width_ms(run)) out["half_width_90"] = *half_width;
+  if (run.noise) {
+    out["p10"] = run.noise->p10_ms;
+    out["p50"] = run.noise->p50_ms;
+    out["p90"] = run.noise->p90_ms;
+  }
   if (time.p25_ms) out["p25"] = *time.p25_ms;
   if (time.p75_ms) out["p75"] = *time.p75_ms;
   if (time.n) out["n"] = *time.n;
@@ -135,6 +140,7 @@ ordered_json without_spans(const RunResult& run, const Explanation* explanation)
   out["measured"] = run.measured;
   out["step_time_ms"] = step_time_to_json(run);
   if (run.error_bar && !run.measured) out["uncertainty"] = uncertainty_to_json(run);
+  if (run.noise) out["noise"] = {{"draws", run.noise->draws}, {"seed", run.noise->seed}};
   for (const MeasuredStep& step : run.steps) out["steps"].push_back(step_to_json(step));
   if (run.bound_ms) out["bound_ms"] = *run.bound_ms;
   out["throughput_samples_per_s"] = metrics.throughput_samples_per_s;

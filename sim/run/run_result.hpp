@@ -35,6 +35,16 @@ struct MeasuredStep {
   bool warmup = false;         // one of the first, which are in no median
 };
 
+/// Step times of a prediction that were drawn (sim/predict/noise.hpp).
+struct StepDistribution {
+  std::int64_t draws = 0;
+  std::uint64_t seed = 0;
+  double p10_ms = 0;
+  double p50_ms = 0;
+  double p90_ms = 0;
+  bool operator==(const StepDistribution&) const = default;
+};
+
 struct RunResult {
   RunSpec spec;
   std::vector<Stage> stages;
@@ -56,7 +66,9 @@ struct RunResult {
   std::optional<double> host_share;
   /// Predictions by a profile: how far the step time may be off. Nothing where that is not known.
   std::optional<ErrorBar> error_bar;
-  /// Where that rests on what no probe measured: the command line that has the shapes of the run probed. Else empty.
+  /// Predictions with --noise.
+  std::optional<StepDistribution> noise;
+  /// Where the error bar rests on what no probe measured: the command line that has the shapes of the run probed. Else empty.
   std::string probe_command;
   /// Predictions: what the libraries of a GPU hold by the profile.
   std::optional<WorkspaceBytes> workspaces;

@@ -77,14 +77,16 @@ std::string other_library_text(const nlohmann::json& measured, const CostProfile
          profile.products->library + " picks";
 }
 
-ValidatedRun validate_run(const std::string& path, const CostProfile& profile, RunResult measured) {
+ValidatedRun validate_run(const std::string& path, const CostProfile& profile, RunResult measured,
+                          const ValidateOptions& options) {
   if (!measured.measured) throw InputError(path, "a predicted run", "a run measured by pdl-run");
   ValidatedRun run;
   run.path = path;
   run.profile_name = profile.name;
   run.group = strategy_of(measured.spec);
   try {
-    run.predicted = predict(measured.spec, &profile, {.warn_where_host_bound = false});  // they have their own table
+    // Host-bound runs have their own table.
+    run.predicted = predict(measured.spec, &profile, {.warn_where_host_bound = false, .noise = options.noise});
     run.host_share = *run.predicted.host_share;
   } catch (const InputError& error) {
     throw InputError(path + ": cannot be predicted: " + error.what());
@@ -119,15 +121,18 @@ double median_of(const std::vector<double>& ascending) {
 template <typename Counts>
 ErrorSummary summarize_where(const Validation& validation, const Counts& counts) {
   std::vector<double> errors, half_widths;
-  std::size_t inside = 0;
+  std::size_t inside = 0, drawn = 0, inside_noise = 0;
   for (const ValidatedRun& run : validation.runs) {
     if (!counts(run)) continue;
     errors.push_back(run.error_percent);
+    drawn += run.predicted.noise ? 1 : 0;
+    inside_noise += run.inside_noise().value_or(false) ? 1 : 0;
     if (!run.predicted.error_bar) continue;
     half_widths.push_back(run.predicted.error_bar->half_width_percent);
     inside += *run.inside() ? 1 : 0;
   }
   ErrorSummary summary = summarize_errors(std::move(errors));
+  if (drawn > 0) summary.inside_noise_share = static_cast<double>(inside_noise) / static_cast<double>(drawn);
   if (half_widths.empty()) return summary;
   std::sort(half_widths.begin(), half_widths.end());
   summary.inside_share = static_cast<double>(inside) / static_cast<double>(half_widths.size());
@@ -154,6 +159,12 @@ void add_groups(const Validation& validation, std::string (*group_of)(const Vali
 
 bool ValidatedRun::host_bound() const {
   return host_share > kHostBoundShare;
+}
+
+std::optional<bool> ValidatedRun::inside_noise() const {
+  if (!predicted.noise) return std::nullopt;
+  const double ms = measured.step_time.median_ms;
+  return predicted.noise->p10_ms <= ms && ms <= predicted.noise->p90_ms;
 }
 
 std::optional<double> ValidatedRun::worst_memory_error_percent() const {
@@ -193,6 +204,10 @@ bool Validation::any_error_bar() const {
                      [](const ValidatedRun& run) { return run.predicted.error_bar.has_value(); });
 }
 
+bool Validation::any_noise() const {
+  return std::any_of(runs.begin(), runs.end(), [](const ValidatedRun& run) { return run.predicted.noise.has_value(); });
+}
+
 ErrorSummary Validation::memory() const {
   std::vector<double> errors;
   for (const ValidatedRun& run : runs) {
@@ -209,16 +224,16 @@ std::vector<ErrorsOfGroup> Validation::step_time_by_group() const {
 }
 
 Validation validate_runs(const std::vector<std::string>& paths, const std::optional<std::string>& profile,
-                         const std::function<void(std::size_t done)>& progress) {
+                         const ValidateOptions& options) {
   std::map<std::string, CostProfile> profiles;
   Validation validation;
   for (const std::string& path : paths) {
-    if (progress) progress(validation.runs.size());
+    if (options.progress) options.progress(validation.runs.size());
     if (std::count(paths.begin(), paths.end(), path) > 1) throw InputError(path, "the run given twice", "each once");
     RunResult measured = read_run(path);
     const std::string source = profile ? *profile : profile_beside(path);
     if (!profiles.contains(source)) profiles.emplace(source, load_profile(source));
-    validation.runs.push_back(validate_run(path, profiles.at(source), std::move(measured)));
+    validation.runs.push_back(validate_run(path, profiles.at(source), std::move(measured), options));
   }
   give_names(validation.runs);
   std::stable_sort(validation.runs.begin(), validation.runs.end(), [](const ValidatedRun& a, const ValidatedRun& b) {
@@ -236,6 +251,7 @@ nlohmann::ordered_json validation_json(const Validation& validation) {
     if (s.runs == 0) return nullptr;
     ordered_json json = {
         {"values", s.runs}, {"mean_percent", s.mean}, {"median_percent", s.median}, {"max_percent", s.max}};
+    if (s.inside_noise_share) json["inside_p10_p90_share"] = *s.inside_noise_share;
     if (!s.inside_share) return json;
     json["inside_share"] = *s.inside_share;
     json["median_half_width_90_percent"] = *s.median_half_width_percent;
@@ -261,6 +277,10 @@ nlohmann::ordered_json validation_json(const Validation& validation) {
                            {"host_bound", run.host_bound()},
                            {"memory_error_percent", run.memory_error_percent},
                            {"warnings", run.predicted.warnings}});
+    if (!run.predicted.noise) continue;
+    out["runs"].back()["predicted_p10_ms"] = run.predicted.noise->p10_ms;
+    out["runs"].back()["predicted_p50_ms"] = run.predicted.noise->p50_ms;
+    out["runs"].back()["predicted_p90_ms"] = run.predicted.noise->p90_ms;
   }
   out["step_time_error"] = summary(validation.step_time());
   out["gpu_bound_step_time_error"] = summary(validation.step_time(false));

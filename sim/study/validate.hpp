@@ -18,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/predict/noise.hpp"
 #include "sim/run/run_result.hpp"
 
 namespace pdl {
@@ -35,6 +36,8 @@ struct ValidatedRun {
 
   /// Does the measured median lie within the error bar of the prediction? Nothing where it has none.
   std::optional<bool> inside() const { return lies_inside(predicted, measured); }
+  /// Does it lie from p10 to p90 of the drawn steps? Nothing where none were drawn.
+  std::optional<bool> inside_noise() const;
   /// The one with the largest absolute value.
   std::optional<double> worst_memory_error_percent() const;
   bool host_bound() const;
@@ -49,6 +52,8 @@ struct ErrorSummary {
   /// Of step times whose predictions have error bars: the share of measured medians that lie inside, in 0..1, and the
   /// median half width of the bars. Nothing where there is none.
   std::optional<double> inside_share, median_half_width_percent;
+  /// Where steps were drawn: the share of measured medians from p10 to p90 of them, in 0..1; it should be 0.8.
+  std::optional<double> inside_noise_share;
 };
 ErrorSummary summarize_errors(std::vector<double> errors_percent);
 
@@ -66,17 +71,22 @@ struct Validation {
   /// Of the GPU-bound ones whose predictions have error bars: those that rest on probes, and the others.
   ErrorSummary step_time_where(bool probed) const;
   bool any_error_bar() const;
+  bool any_noise() const;
   /// Of the GPU-bound ones: by strategy, then by profile, where there are several of them.
   std::vector<ErrorsOfGroup> step_time_by_group() const;
   ErrorSummary memory() const;  // over all GPUs of all runs that say it
 };
 
+struct ValidateOptions {
+  std::optional<NoiseOptions> noise;  // default: no steps are drawn
+  std::function<void(std::size_t done)> progress;  // called before each run, with how many are done; may be empty
+};
+
 /// `profile`: a name or path for all runs; nothing: profile.json in the parent folder of each run's folder
 /// (data/<machine>/runs/x.json -> data/<machine>/profile.json). Throws InputError: a run that cannot be read or is not
-/// measured, no profile there; what predict() throws, with the run's path. `progress`: called before each run, with how
-/// many are done.
+/// measured, no profile there; what predict() throws, with the run's path.
 Validation validate_runs(const std::vector<std::string>& paths, const std::optional<std::string>& profile,
-                         const std::function<void(std::size_t done)>& progress = {});
+                         const ValidateOptions& options = {});
 
 nlohmann::ordered_json validation_json(const Validation& validation);
 

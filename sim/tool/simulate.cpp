@@ -13,6 +13,7 @@
 #include "sim/run/run_json.hpp"
 #include "sim/tool/commands.hpp"
 #include "sim/tool/flags.hpp"
+#include "sim/tool/noise_flags.hpp"
 #include "sim/tool/output_flags.hpp"
 #include "sim/tool/screen.hpp"
 
@@ -22,6 +23,7 @@ namespace {
 struct SimulateFlags {
   std::unique_ptr<SettingFlags> settings;
   std::unique_ptr<OnceFlag> profile, json, trace, schedule_csv, memory;
+  std::unique_ptr<NoiseFlags> noise;
   std::unique_ptr<Switch> explain, gantt, no_gantt;
   std::unique_ptr<OutputFlags> outputs;
 
@@ -49,7 +51,8 @@ Prediction predict_as_asked(const SimulateFlags& flags) {
   Prediction prediction;
   const std::string samples = costs ? samples_beside(flags.profile->value(), *costs) : "";
   prediction.run = std::make_shared<const RunResult>(
-      predict(spec, profile, {.memory_limit_bytes = memory_limit(flags), .samples = samples}));
+      predict(spec, profile,
+              {.memory_limit_bytes = memory_limit(flags), .samples = samples, .noise = flags.noise->options()}));
   if (flags.explain->on()) prediction.explanation = explain_prediction(*prediction.run, profile);
   return prediction;
 }
@@ -99,6 +102,7 @@ void add_simulate(CLI::App& app) {
                                  "write the schedule in PyTorch's format, a row a GPU; --schedule FILE.csv reads it");
   flags->memory = std::make_unique<OnceFlag>(app, "--memory", "SIZE",
                                              "the most that a GPU may need, such as 40GiB (default: what the GPU has)");
+  flags->noise = std::make_unique<NoiseFlags>(app);
   flags->explain = std::make_unique<Switch>(app, "--explain",
                                             "where the step goes: its parts, the critical path, and what it would "
                                             "take without each cost");

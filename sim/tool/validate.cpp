@@ -9,6 +9,7 @@
 #include "sim/report/validation_document.hpp"
 #include "sim/tool/commands.hpp"
 #include "sim/tool/flags.hpp"
+#include "sim/tool/noise_flags.hpp"
 #include "sim/tool/output_flags.hpp"
 
 namespace pdl {
@@ -18,21 +19,25 @@ struct ValidateFlags {
   explicit ValidateFlags(CLI::App& app)
       : profile(app, "--profile", "NAME|FILE",
                 "one profile for all runs (default: profile.json in the folder above each run's)"),
+        noise(app),
         json(app, "--json", "FILE|-", "write the table as JSON; -: to standard output, without the table"),
         outputs(app, {.json = false}) {
     app.add_option("runs", runs, "runs measured by pdl-run")->type_name("RUN.json...");
   }
   std::vector<std::string> runs;
-  OnceFlag profile, json;
+  OnceFlag profile;
+  NoiseFlags noise;
+  OnceFlag json;
   OutputFlags outputs;
 };
 
 Validation validate_with_progress(const ValidateFlags& flags) {
   ProgressBar bar;
-  return validate_runs(flags.runs, flags.profile.value(), [&](std::size_t done) {
+  const auto progress = [&](std::size_t done) {
     bar.show(static_cast<double>(done) / static_cast<double>(flags.runs.size()),
              std::to_string(done) + " of " + std::to_string(flags.runs.size()) + " runs");
-  });
+  };
+  return validate_runs(flags.runs, flags.profile.value(), {.noise = flags.noise.options(), .progress = progress});
 }
 
 void validate_as_asked(const ValidateFlags& flags) {

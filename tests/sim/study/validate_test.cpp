@@ -44,7 +44,8 @@ TEST_CASE("errors against measured medians, worst first") {
       write_measured(folder, "tiny", common + "--microbatches 4 --schedule 1f1b", 0.8),
       write_measured(folder, "tiny", common + "--microbatches 1 --strategy mp", 1.1)};
   std::vector<std::size_t> progress;
-  const Validation validation = validate_runs(paths, std::nullopt, [&](std::size_t done) { progress.push_back(done); });
+  const Validation validation = validate_runs(
+      paths, std::nullopt, {.noise = {}, .progress = [&](std::size_t done) { progress.push_back(done); }});
   CHECK(progress == std::vector<std::size_t>{0, 1, 2});
   REQUIRE(validation.runs.size() == 3);
   CHECK(validation.runs[0].path == paths[1]);
