@@ -49,9 +49,9 @@ std::int64_t at_host(std::int64_t usual_ns, std::int64_t slow_ns, double deviati
 /// What all draws of a plan share.
 class Draws {
  public:
-  Draws(const Plan& plan, const CostProfile& profile, std::uint64_t seed)
+  Draws(const Plan& plan, const CostProfile& profile)
       : plan_(plan),
-        seed_(seed),
+        seed_(static_cast<std::uint64_t>(plan.spec.seed)),
         usual_(price_by_profile(plan, profile)),
         slow_(price_by_profile(plan, profile, HostSpeed::slow)) {}
 
@@ -130,7 +130,7 @@ double standard_normal(std::uint64_t seed, std::uint64_t draw, std::uint64_t pla
 
 StepDistribution draw_steps(const Plan& plan, const CostProfile& profile, const NoiseOptions& options) {
   if (options.draws < 1) throw std::logic_error("a distribution of no draw");
-  const Draws draws(plan, profile, options.seed);
+  const Draws draws(plan, profile);
   std::vector<double> steps_ms(static_cast<std::size_t>(options.draws));
   std::vector<std::exception_ptr> bugs(steps_ms.size());
   std::atomic<std::size_t> next = 0;
@@ -152,7 +152,7 @@ StepDistribution draw_steps(const Plan& plan, const CostProfile& profile, const 
     if (bug) std::rethrow_exception(bug);
   }
   std::sort(steps_ms.begin(), steps_ms.end());
-  return {options.draws, options.seed, quantile(steps_ms, 0.1), quantile(steps_ms, 0.5), quantile(steps_ms, 0.9)};
+  return {options.draws, plan.spec.seed, quantile(steps_ms, 0.1), quantile(steps_ms, 0.5), quantile(steps_ms, 0.9)};
 }
 
 }  // namespace pdl

@@ -1,6 +1,6 @@
 // What a step takes on another day: its time drawn many times, from what is known of the spread of its parts.
 //
-//   StepDistribution drawn = draw_steps(plan, profile, {.draws = 200, .seed = 1});
+//   StepDistribution drawn = draw_steps(plan, profile, {.draws = 200});
 //   drawn.p10_ms, drawn.p50_ms, drawn.p90_ms               // 80 % of measured medians should lie between the outer two
 //
 // A draw is one run of the plan on one machine of the kind. What is drawn:
@@ -11,9 +11,9 @@
 //            percentile. Below the median it mirrors what is above, since a profile has the upper quantiles alone.
 //   tasks    the device time of each task by itself: normal, with the quartiles of the probes of its pieces
 //
-// Each number comes from its seed, draw and place alone (a counter through a hash, no state), so a draw is the same
-// whatever was drawn before it and by however many threads. Units: milliseconds. Left out: sources of error that have a
-// common cause count as independent; stragglers and failures.
+// Each number comes from the plan's seed (--seed), draw and place alone (a counter through a hash, no state), so a draw is the same
+// whatever was drawn before it and by however many threads. Units: milliseconds. Left out: that sources of error may have a
+// common cause; stragglers and failures.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,6 @@ namespace pdl {
 
 struct NoiseOptions {
   std::int64_t draws = 100;  // at least 1
-  std::uint64_t seed = 1;
   std::int64_t threads = 1;  // the result is the same for any number
 };
 

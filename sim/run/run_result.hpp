@@ -38,7 +38,7 @@ struct MeasuredStep {
 /// Step times of a prediction that were drawn (sim/predict/noise.hpp).
 struct StepDistribution {
   std::int64_t draws = 0;
-  std::uint64_t seed = 0;
+  std::int64_t seed = 0;
   double p10_ms = 0;
   double p50_ms = 0;
   double p90_ms = 0;

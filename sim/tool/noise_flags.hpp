@@ -1,4 +1,4 @@
-// --noise N and --seed S: how many steps are drawn (sim/predict/noise.hpp), and from what.
+// --noise N: how many steps are drawn (sim/predict/noise.hpp). Their seed is the setting --seed.
 #pragma once
 
 #include <optional>
@@ -11,12 +11,12 @@ namespace pdl {
 class NoiseFlags {
  public:
   explicit NoiseFlags(CLI::App& app);
-  /// Nothing if no noise is asked for; on all cores. Throws InputError: no number of draws from 1 to kMostDraws, a seed
-  /// that is no whole number or has no draws.
+  /// Nothing if no noise is asked for; on all cores. Throws InputError: no number of draws from 1 to
+  /// kMostDraws.
   std::optional<NoiseOptions> options() const;
 
  private:
-  OnceFlag noise_, seed_;
+  OnceFlag noise_;
 };
 
 }  // namespace pdl

@@ -8,7 +8,7 @@ std::vector<SettingRow> measurement() {
   return {
       {.name = "seed",
        .value_name = "N",
-       .help = "fixes the parameters and the data of a measured run; predictions do not depend on it",
+       .help = "fixes the parameters and the data of a measured run, and what --noise draws; nothing else of a prediction",
        .usual = "0",
        .values = Values::number,
        .turn = Turn::measurement,
