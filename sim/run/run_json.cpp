@@ -208,6 +208,19 @@ std::optional<ErrorBar> read_error_bar(const JsonPlace& root, bool measured) {
   return bar;
 }
 
+/// Of predictions with --noise.
+std::optional<StepDistribution> read_noise(const JsonPlace& root, bool measured) {
+  if (!root.has("noise")) return std::nullopt;
+  const JsonPlace place = root.at("noise").object();
+  if (measured) place.refuse("none: the steps of a measured run are not drawn");
+  const JsonPlace time = root.at("step_time_ms");
+  const StepDistribution noise{place.at("draws").whole(1, INT64_MAX), place.at("seed").whole(0, INT64_MAX),
+                               time.at("p10").number(0, kLargestMs), time.at("p50").number(0, kLargestMs),
+                               time.at("p90").number(0, kLargestMs)};
+  if (noise.p10_ms > noise.p50_ms || noise.p50_ms > noise.p90_ms) time.refuse("p10, p50 and p90 in ascending order");
+  return noise;
+}
+
 std::string read_probe_command(const JsonPlace& root) {
   const bool has_one = root.has("uncertainty") && root.at("uncertainty").has("command");
   return has_one ? root.at("uncertainty").at("command").text() : "";
@@ -323,6 +336,7 @@ RunResult run_from_json(const nlohmann::json& document, const std::string& place
   run.peak_memory_bytes = read_memory(root.at("gpus"), run.spec);
   run.live = read_live(root.at("gpus"));
   run.error_bar = read_error_bar(root, run.measured);
+  run.noise = read_noise(root, run.measured);
   run.probe_command = read_probe_command(root);
   run.workspaces = read_workspaces(root, run);
   run.timeline = read_timeline(root, run);

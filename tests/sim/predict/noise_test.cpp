@@ -5,8 +5,10 @@
 
 #include "sim/io/error.hpp"
 #include "sim/predict/predict.hpp"
+#include "sim/run/run_json.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/specs.hpp"
+#include "tests/support/temporary_folder.hpp"
 #include "tests/support/tiny_profile.hpp"
 
 using namespace pdl;
@@ -87,6 +89,15 @@ TEST_CASE("of one draw all quantiles are that draw") {
   CHECK(one.draws == 1);
   CHECK(one.seed == 9);
   CHECK(one.p10_ms == one.p90_ms);
+}
+
+TEST_CASE("drawn steps are in the JSON of a run, and read back") {
+  const TemporaryFolder folder;
+  const CostProfile profile = tiny_profile();
+  const RunResult run = predict(spec(kSmall + " --seed 5"), &profile, {.noise = NoiseOptions{.draws = 20}});
+  const std::string path = folder.path() + "/run.json";
+  write_run(run, path);
+  CHECK(read_run(path).noise == run.noise);
 }
 
 TEST_CASE("costs that the user gives have no spread to draw from") {
