@@ -1,4 +1,4 @@
-// The workspaces of a pipeline: without a whole backward nothing runs on the second stream.
+// The workspaces of a pipeline: without a whole backward nothing runs on the second stream; products of TF32 need none.
 #include "sim/memory/memory.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/specs.hpp"
@@ -18,4 +18,6 @@ TEST_CASE("a GPU holds the workspaces of its kind of program, once, however many
   CHECK(added("--schedule zb-v") == 68);
   CHECK(added("--schedule dualpipe-v") == 100);  // whole backwards and split ones
   CHECK(added("--schedule gpipe --workers one") == 40);
+  CHECK(added("--schedule 1f1b --dtype tf32") == 36);  // without the two of 32 MiB of products in fp32
+  CHECK(added("--schedule zb-h1 --dtype tf32") == 4);
 }
