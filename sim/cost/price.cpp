@@ -50,20 +50,20 @@ const char* layer_operation(TaskKind kind) {
 
 class Pricer {
  public:
-  Pricer(const Plan& plan, const CostProfile& profile, double host_quantile)
+  Pricer(const Plan& plan, LayerFamilies& families, double host_quantile)
       : plan_(plan),
-        profile_(profile),
+        profile_(families.profile()),
         dtype_(plan.spec.dtype),
         host_quantile_(host_quantile),
         number_bytes_(activation_number_bytes(plan.spec.model, plan.spec.dtype)),
-        layers_(profile, dtype_, notices_, host_quantile),
-        host_(profile, name_of(implementation_of(plan.parallel.program)), host_quantile, notices_),
-        calls_(host_calls(plan, profile, host_, notices_)),
-        communication_(plan, profile, calls_, host_quantile, notices_),
-        shares_(profile.host_description.device == "cuda" && has_work(plan, TaskKind::all_reduce) &&
-                profile.host_description.multiprocessors > 0),
-        on_host_(profile.host_description.device == "cpu") {
-    if (shares_) contention_ = MemoryContention(profile);
+        layers_(families, dtype_, notices_, host_quantile),
+        host_(profile_, name_of(implementation_of(plan.parallel.program)), host_quantile, notices_),
+        calls_(host_calls(plan, profile_, host_, notices_)),
+        communication_(plan, profile_, calls_, host_quantile, notices_),
+        shares_(profile_.host_description.device == "cuda" && has_work(plan, TaskKind::all_reduce) &&
+                profile_.host_description.multiprocessors > 0),
+        on_host_(profile_.host_description.device == "cpu") {
+    if (shares_) contention_ = MemoryContention(profile_);
   }
 
   PricedWork price() {
@@ -161,22 +161,62 @@ class Pricer {
       kernels.add(loss(name_of(work.implementation), work.rows * output_numbers(last)));
     }
     const bool forward = work.kind == TaskKind::forward || work.kind == TaskKind::recompute;
+    PricedLayer priced;
     for (std::int32_t i = 0; i < work.layer_count; ++i) {
       const std::int32_t index = work.first_layer + (forward ? i : work.layer_count - 1 - i);
-      for (const OperationTime& time : layer_times(work, index)) {
-        if (shares_ && work.kind == TaskKind::backward) {
-          kernels.slows_collectives(
-              contention_.of_layer(layer_key(work, index), time.device_ns, plan_.parallel.mesh.dp));
-        }
-        kernels.add(time);
-        count_error(time);
+      if (!costs_as(priced, work, index)) priced = priced_layer(work, index);
+      for (const PricedOperation& operation : priced.operations) {
+        if (shares_ && work.kind == TaskKind::backward) kernels.slows_collectives(operation.slows_collectives);
+        kernels.add(operation.time);
+        count_error(operation);
       }
     }
     return of_kernels(kernels);
   }
 
+  struct PricedOperation {
+    OperationTime time;
+    double slows_collectives = 0;
+    PriceError* error = nullptr;   // of its size
+    PriceError* clocks = nullptr;  // of tensor cores, where it runs on them
+  };
+
+  struct PricedLayer {
+    std::int32_t index = -1;
+    std::vector<PricedOperation> operations;
+  };
+
+  PricedLayer priced_layer(const Work& work, std::int32_t index) {
+    PricedLayer priced{index, {}};
+    for (const OperationTime& time : layer_times(work, index)) {
+      PricedOperation& operation = priced.operations.emplace_back();
+      operation.time = time;
+      operation.error = &error_of_size(time);
+      if (time.of.dtype != Dtype::fp32 && !on_host_) operation.clocks = &error_of_clocks();
+      if (shares_ && work.kind == TaskKind::backward) {
+        operation.slows_collectives =
+            contention_.of_layer(layer_key(work, index), time.device_ns, plan_.parallel.mesh.dp);
+      }
+    }
+    return priced;
+  }
+
+  /// A layer like the one that was priced just before: equal layers stand one after another.
+  bool costs_as(const PricedLayer& priced, const Work& work, std::int32_t index) const {
+    const auto of = [](const auto& values, std::int32_t i) { return values[static_cast<std::size_t>(i)]; };
+    if (priced.index < 0 || is_first_of_kind(work, priced.index) || is_first_of_kind(work, index)) return false;
+    return of(plan_.spec.model.layers, priced.index) == of(plan_.spec.model.layers, index) &&
+           of(number_bytes_, priced.index) == of(number_bytes_, index);
+  }
+
+  bool is_first_of_kind(const Work& work, std::int32_t index) const {
+    const auto begin = plan_.spec.model.layers.begin();
+    return std::none_of(begin + work.first_layer, begin + index,
+                        [&](const Layer& layer) { return layer.kind == begin[index].kind; });
+  }
+
   /// Whatever the gradients of a layer are added to, its times would be wrong together.
-  void count_error(const OperationTime& time) {
+  PriceError& error_of_size(const OperationTime& time) {
     MeasuredKey key = time.of;
     key.accumulate = false;
     key.input_gradient = true;
@@ -188,15 +228,23 @@ class Pricer {
     }
     error.half_width = std::max(error.half_width, time.half_width);
     error.probed = error.probed && time.probed;
-    add_time(error, time.device_ns);
-    of_layers_ns_ += time.device_ns;
-    if (key.dtype == Dtype::fp32 || on_host_) return;
+    return error;
+  }
+
+  PriceError& error_of_clocks() {
     MeasuredKey of_clocks;
     of_clocks.probe = Probe::host;
     PriceError& clocks = errors_[of_clocks];
     clocks.what = "clocks of tensor cores of another GPU of the kind";
     clocks.half_width = kTensorCoresOfAnotherCard;
-    add_time(clocks, time.device_ns);
+    return clocks;
+  }
+
+  void count_error(const PricedOperation& operation) {
+    const double ns = operation.time.device_ns;
+    add_time(*operation.error, ns);
+    of_layers_ns_ += ns;
+    if (operation.clocks) add_time(*operation.clocks, ns);
   }
 
   void add_time(PriceError& error, double ns) const {
@@ -375,14 +423,19 @@ class Pricer {
 
 }  // namespace
 
-PricedWork price_by_profile(const Plan& plan, const CostProfile& profile, HostSpeed host) {
+PricedWork price_by_profile(const Plan& plan, LayerFamilies& families, HostSpeed host) {
   const LayerKind* checked = nullptr;  // equal layers stand one after another, a million of them in some models
   for (const Layer& layer : plan.spec.model.layers) {
-    if (layer.kind != checked) check_kind_is_measured(layer, profile);
+    if (layer.kind != checked) check_kind_is_measured(layer, families.profile());
     checked = layer.kind;
   }
   const double usual = quantile_of_slowest(plan.parallel.program == Program::ddp ? plan.graph.workers : 1);
-  return Pricer(plan, profile, host == HostSpeed::slow ? kSlowHost : usual).price();
+  return Pricer(plan, families, host == HostSpeed::slow ? kSlowHost : usual).price();
+}
+
+PricedWork price_by_profile(const Plan& plan, const CostProfile& profile, HostSpeed host) {
+  LayerFamilies families(profile);
+  return price_by_profile(plan, families, host);
 }
 
 }  // namespace pdl

@@ -31,6 +31,7 @@
 
 #include "sim/cost/cost_profile.hpp"
 #include "sim/cost/host_pauses.hpp"
+#include "sim/cost/layer_families.hpp"
 #include "sim/cost/task_cost.hpp"
 #include "sim/plan/plan.hpp"
 #include "sim/spec/run_spec.hpp"
@@ -70,6 +71,8 @@ enum class HostSpeed : std::uint8_t { usual, slow };
 
 /// Throws InputError naming the profile and what it has, if it lacks what the plan needs: data type, transport,
 /// optimizer, loss.
+PricedWork price_by_profile(const Plan& plan, LayerFamilies& families, HostSpeed host = HostSpeed::usual);
+/// The same with families of its own: for one plan.
 PricedWork price_by_profile(const Plan& plan, const CostProfile& profile, HostSpeed host = HostSpeed::usual);
 
 /// Textbook costs (--tf --tb --tw --tcomm), rounded to nanoseconds, of each stage and micro-batch. Forward tf; backward

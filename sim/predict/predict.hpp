@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "sim/cost/cost_profile.hpp"
+#include "sim/cost/layer_families.hpp"
 #include "sim/run/run_result.hpp"
 
 namespace pdl {
@@ -33,6 +34,9 @@ struct PredictOptions {
   /// The file of samples that the profile was fitted from, for RunResult::probe_command (samples_beside()). Default:
   /// not known.
   std::string samples = "";
+  /// Those of the profile, where many specs are predicted by it: what one prediction has worked out of layers, the next
+  /// ones and other threads have at once. Default: its own.
+  LayerFamilies* families = nullptr;
 };
 
 /// `profile` is not used (and may be nullptr) if the spec has synthetic costs. The result's spec is the one that was

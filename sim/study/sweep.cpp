@@ -46,14 +46,15 @@ SweepResult result_of(const RunResult& run) {
 }
 
 /// Fills in the row; `source` too, where it can run.
-void evaluate(const CostProfile* profile, const std::optional<std::int64_t>& memory_limit_bytes, SweepRow& row,
+void evaluate(LayerFamilies* families, const std::optional<std::int64_t>& memory_limit_bytes, SweepRow& row,
               std::string& source) {
   try {
     const RunSpec spec = parse_run_spec(row.given);
+    const CostProfile* profile = families ? &families->profile() : nullptr;
     row.settings = to_settings(profile ? on_device_of(spec, profile->host_description) : spec);
     // Named schedules above the limit are shown; the search for one is told of it.
     const bool searched = spec.schedule == kAutoSchedule;
-    const RunResult run = predict(spec, profile, {.memory_limit_bytes = searched ? memory_limit_bytes : std::nullopt});
+    const RunResult run = predict(spec, profile, {.memory_limit_bytes = searched ? memory_limit_bytes : std::nullopt, .families = families});
     row.settings = to_settings(run.spec);  // a search decides chunks and overlap
     row.result = result_of(run);
     source = describe_source(run);
@@ -190,13 +191,15 @@ std::optional<CostProfile> costs_of_sweep(std::span<const SettingValue> given, c
 
 Sweep run_sweep(std::span<const SettingValue> given, const CostProfile* profile, const SweepOptions& options) {
   Sweep sweep = rows_to_predict(given, options);
+  std::optional<LayerFamilies> families;
+  if (profile) families.emplace(*profile);
   std::vector<std::string> sources(sweep.rows.size());
   std::vector<std::exception_ptr> bugs(sweep.rows.size());
   std::atomic<std::size_t> next = 0, done = 0;
   const auto work = [&](bool shows) {
     for (std::size_t r = next++; r < sweep.rows.size(); r = next++) {
       try {
-        evaluate(profile, options.memory_limit_bytes, sweep.rows[r], sources[r]);
+        evaluate(families ? &*families : nullptr, options.memory_limit_bytes, sweep.rows[r], sources[r]);
       } catch (...) {
         bugs[r] = std::current_exception();
       }
