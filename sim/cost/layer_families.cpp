@@ -335,7 +335,7 @@ std::shared_ptr<const LayerPrice> LayerFamilies::at(const MeasuredKey& asked) {
 }
 
 double LayerFamilies::roofline_ns(const Family& family, const MeasuredKey& layer, const MeasuredKey& measured,
-                               double measured_ns) const {
+                                  double measured_ns) const {
   return std::max({measured_ns * layer_flops(layer) / layer_flops(measured),
                    layer_bytes(layer) / family.of_dtype->best_bytes_per_ns.at(layer.layer.kind), family.smallest_ns});
 }
@@ -364,9 +364,8 @@ LayerPart LayerFamilies::by_numbers(const Family& family, const MeasuredKey& lay
   const std::int64_t size = numbers(layer, layer.size);
   const auto same_shape = [&](const MeasuredCurve* shape) { return shape->key.layer == layer.layer; };
   if (std::none_of(family.shapes.begin(), family.shapes.end(), same_shape)) {
-    notices.say(
-        "not in profile " + profile_.name + ": " + to_text(layer.layer) +
-        "; priced by rows x width as the widths measured, which may be far off where rows are many and narrow");
+    notices.say("not in profile " + profile_.name + ": " + to_text(layer.layer) +
+                "; priced by rows x width as the widths measured, which may be far off where rows are many and narrow");
   }
   if (size >= curve.least() && size <= curve.largest()) return part_of(curve, size, read_curve(curve, size).time_ns);
   notices.extrapolated("rows x width of " + std::string(layer.layer.kind->name), size, curve.least(), curve.largest());
@@ -476,8 +475,7 @@ LayerPart LayerFamilies::by_line(const Family& family, const MeasuredKey& layer,
   if (below && above) {
     if (width(below->key) == width(above->key)) return at_nearest(nearest_ns);
     const double above_ns = rows_of(*above), below_ns = rows_of(*below);
-    return at_nearest(
-        interpolate_log_log(width(layer), width(below->key), below_ns, width(above->key), above_ns));
+    return at_nearest(interpolate_log_log(width(layer), width(below->key), below_ns, width(above->key), above_ns));
   }
   notices.extrapolated("dim", width(layer), width_text(layer), std::llround(width(family.shapes.front()->key)),
                        std::llround(width(family.shapes.back()->key)));

@@ -1,4 +1,4 @@
-// The layers of a profile, put in order once for all predictions by it: families of curves that differ only in the shape
+// The layers of a profile, put in order once for all predictions: families of curves that differ only in the shape
 // of the layer, what the model of products says at each measured size, and every time that was asked for.
 //
 //   LayerFamilies families(profile);                            // one for all rows of a sweep, and all of its threads
@@ -81,9 +81,9 @@ class LayerFamilies {
   struct Family {
     std::vector<const MeasuredCurve*> shapes;
     double smallest_ns = 0;
-    Curve by_numbers;                        // row-wise kinds: all shapes, over the numbers of the result
-    std::vector<MeasuredShare> shares;       // matrix products, where there is a model
-    std::vector<std::size_t> by_log_share;   // indices into shares, ascending log_share
+    Curve by_numbers;                       // row-wise kinds: all shapes, over the numbers of the result
+    std::vector<MeasuredShare> shares;      // matrix products, where there is a model
+    std::vector<std::size_t> by_log_share;  // indices into shares, ascending log_share
     const OfDtype* of_dtype = nullptr;
   };
 

@@ -66,7 +66,7 @@ struct PricedWork {
 
 /// Host times vary with the core that a process is on and what else that does.
 ///   usual  the median; where DDP's processes wait for each other in every step, that of the slowest of them
-///   slow   the 95th percentile
+///   slow   the 95th percentile; what it is asked for is a second step beside the usual one: no warnings, no errors
 enum class HostSpeed : std::uint8_t { usual, slow };
 
 /// Throws InputError naming the profile and what it has, if it lacks what the plan needs: data type, transport,

@@ -176,8 +176,7 @@ bool needs_search(const RunSpec& spec) {
   return spec.schedule == kAutoSchedule && !spec.schedule_file;
 }
 
-RunSpec with_found_order(const RunSpec& spec, LayerFamilies* families,
-                         std::optional<std::int64_t> memory_limit_bytes) {
+RunSpec with_found_order(const RunSpec& spec, LayerFamilies* families, std::optional<std::int64_t> memory_limit_bytes) {
   if (spec.dp == 1 && spec.accum == 1) return Search(spec, families, memory_limit_bytes).find();
   // An order is that of one replica in one round.
   RunSpec one = spec;

@@ -20,7 +20,6 @@ bool needs_search(const RunSpec& spec);
 
 /// Of replicas and of rounds: the order of one, without overlapping steps unless they are asked for.
 /// Throws CannotRun if every order that was tried needs more than the limit.
-RunSpec with_found_order(const RunSpec& spec, LayerFamilies* families,
-                         std::optional<std::int64_t> memory_limit_bytes);
+RunSpec with_found_order(const RunSpec& spec, LayerFamilies* families, std::optional<std::int64_t> memory_limit_bytes);
 
 }  // namespace pdl

@@ -33,8 +33,8 @@ struct SlowHost {
   double step_ns = 0;  // with its sleeps
 };
 
-/// Of a plan by the profile of the families. Zeros on a profile of device "cpu": there the host is what computes. Throws as
-/// step_of_plan().
+/// Of a plan by the profile of the families. Zeros on a profile of device "cpu": there the host computes. Throws
+/// as step_of_plan().
 SlowHost slow_host(const Plan& plan, LayerFamilies& families);
 
 /// Its share alone.
