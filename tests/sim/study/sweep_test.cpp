@@ -244,7 +244,7 @@ TEST_CASE("a word is left out of the rows in which it has no meaning, and refuse
 TEST_CASE("one host and two stand in one table, the network beside the second") {
   std::vector<std::string> networks;
   const Combinations combinations = combine_settings(words("strategy ddp gpus 4 hosts 1,2 network-gb-per-s 25,50"));
-  for (const Words& row : combinations.rows) {
+  for (const RowSettings& row : combinations.rows) {
     for (const SettingValue& setting : row) {
       if (setting.name == "hosts") networks.push_back(setting.value);
       if (setting.name == "network-gb-per-s") networks.back() += " with " + setting.value;
