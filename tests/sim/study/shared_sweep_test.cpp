@@ -80,16 +80,23 @@ TEST_CASE("a rank that does not come is waited for so long", "[shared_sweep]") {
 }
 
 TEST_CASE("a rank without rank 0 ends", "[shared_sweep]") {
-  const Ranks first = rank_of(0, 3, free_port()), second = rank_of(1, 3, first.port);
+  const Ranks first = rank_of(0, 2, free_port()), second = rank_of(1, 2, first.port);
   const SweepIdentity identity{"a sweep", "costs", 1};
+  std::promise<void> begun, stopped;
   std::future<void> other;
   {
-    RowQueue queue({});
+    RowQueue queue({0});
     const SharedSweep shared(first, identity, queue, [](const std::string&) {});
-    other = std::async(std::launch::async, [&] { work_for_sweep(second, identity, 1, {}); });
-    // Rank 2 never comes; rank 0 is stopped by something else.
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    other = std::async(std::launch::async, [&] {
+      work_for_sweep(second, identity, 1, [&](const std::vector<std::size_t>&) {
+        begun.set_value();
+        stopped.get_future().wait();
+        return std::vector<std::string>{"a record"};
+      });
+    });
+    begun.get_future().wait();
   }
+  stopped.set_value();
   CHECK_THROWS_AS(other.get(), CannotRun);
 }
 
