@@ -82,7 +82,14 @@ CostProfile profile_from_json(const nlohmann::json& document, const std::string&
 /// Throws InputError: no such profile (the message lists those there are), or as profile_from_json.
 CostProfile load_profile(const std::string& name_or_path);
 
-/// Writes the file whole or not at all. Throws InputError if it cannot be written.
+/// The file: its head, with a checksum of the rest, on the first line, then an entry a line.
+std::string profile_text(const CostProfile& profile);
+
+/// The environment of a file that has its checksum: it is as it was written, and need not be read whole for that.
+/// Nothing for other files (written by hand, by an older version, cut off): they must be.
+std::optional<Environment> checked_environment(const std::string& text, const std::string& place);
+
+/// Writes profile_text(), whole or not at all. Throws InputError if it cannot be written.
 void save_profile(const CostProfile& profile, const std::string& path);
 
 struct ProfileSummary {

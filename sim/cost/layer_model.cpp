@@ -58,7 +58,7 @@ std::optional<ModelledOperation> LayerModel::at(const MeasuredKey& layer) const 
   const ProductSize size{layer.size, input_numbers(layer.layer), output_numbers(layer.layer)};
   ModelledOperation modelled;
   for (const std::string& operation : products_of(layer)) {
-    const auto time = product_time(model_, {chosen ? "pipeline" : "autograd", operation, *layer.dtype}, size);
+    const auto time = products_.at({chosen ? "pipeline" : "autograd", operation, *layer.dtype}, size);
     if (!time) return std::nullopt;
     modelled.ns += time->ns;
     modelled.covered = modelled.covered && time->covered;

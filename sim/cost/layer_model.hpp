@@ -37,13 +37,13 @@ class LayerModel {
  public:
   /// `model` must outlive this.
   LayerModel(const ProductModel& model, double best_bytes_per_ns)
-      : model_(model), best_bytes_per_ns_(best_bytes_per_ns) {}
+      : products_(model), best_bytes_per_ns_(best_bytes_per_ns) {}
 
-  /// Nothing if the layer is not made of products, or the library was not asked for them.
+  /// Nothing if the layer is not made of products, or the library was not asked for them. Several threads may ask.
   std::optional<ModelledOperation> at(const MeasuredKey& layer) const;
 
  private:
-  const ProductModel& model_;
+  ProductTimes products_;
   double best_bytes_per_ns_;
 };
 

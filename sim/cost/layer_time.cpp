@@ -1,102 +1,11 @@
 #include "sim/cost/layer_time.hpp"
 
 #include <algorithm>
-#include <cmath>
-#include <set>
 
 #include "sim/io/error.hpp"
-#include "sim/io/words.hpp"
 
 namespace pdl {
 namespace {
-
-double in(const MeasuredKey& layer) {
-  return static_cast<double>(input_numbers(layer.layer));
-}
-
-double out(const MeasuredKey& layer) {
-  return static_cast<double>(output_numbers(layer.layer));
-}
-
-double width(const MeasuredKey& layer) {
-  return std::sqrt(in(layer)*out(layer));
-}
-
-std::string width_text(const MeasuredKey& layer) {
-  const std::string of_input = std::to_string(input_numbers(layer.layer));
-  if (in(layer) == out(layer)) return of_input;
-  return of_input + "x" + std::to_string(output_numbers(layer.layer));
-}
-
-std::array<double, 3> log_sizes(const MeasuredKey& layer, std::int64_t rows) {
-  return {std::log(static_cast<double>(rows)), std::log(in(layer)), std::log(out(layer))};
-}
-
-bool is_row_wise(const MeasuredKey& layer) {
-  return layer.layer.kind->scaling == LayerScaling::row_wise;
-}
-
-/// Of the result.
-std::int64_t numbers(const MeasuredKey& layer, std::int64_t rows) {
-  return rows * output_numbers(layer.layer);
-}
-
-double log_ratio(double a, double b) {
-  return std::abs(std::log(a / b));
-}
-
-/// How unlike the proportions of two layers are: 0 for the same in / out.
-double unlike(const MeasuredKey& a, const MeasuredKey& b) {
-  return log_ratio(in(a) / out(a), in(b) / out(b));
-}
-
-MeasuredKey family_key(MeasuredKey layer) {
-  layer.layer.sizes = {};
-  layer.size = 0;
-  return layer;
-}
-
-MeasuredKey with(MeasuredKey layer, const char* operation, bool accumulate, bool input_gradient) {
-  layer.operation = operation;
-  layer.accumulate = accumulate;
-  layer.input_gradient = input_gradient;
-  return layer;
-}
-
-/// Without what makes no difference: TF32 where nothing is multiplied by tensor cores, gradients that are added to
-/// where there are no parameters.
-MeasuredKey as_measured(MeasuredKey layer) {
-  if (is_row_wise(layer) && layer.dtype == Dtype::tf32) layer.dtype = Dtype::fp32;
-  if (!has_parameters(layer.layer)) layer.accumulate = false;
-  return layer;
-}
-
-/// What may stand in for a layer's operation, best first; the parts of one entry are done one after another.
-std::vector<std::vector<MeasuredKey>> substitutes(const MeasuredKey& layer) {
-  std::vector<std::vector<MeasuredKey>> all = {{layer}};
-  const bool input = layer.input_gradient;
-  if (layer.operation == "backward") {
-    all.push_back({with(layer, "backward", !layer.accumulate, input)});
-    for (const std::int64_t layers : {4, 1}) {  // of a stage of known length
-      MeasuredKey of_stage = layer;
-      of_stage.layers = layers;
-      all.push_back({of_stage});
-    }
-    if (!has_parameters(layer.layer)) all.push_back({with(layer, "backward_input", false, input)});
-    for (const bool accumulate : {layer.accumulate, !layer.accumulate}) {
-      const MeasuredKey weight = with(layer, "backward_weight", accumulate, true);
-      if (input) all.push_back({with(layer, "backward_input", false, true), weight});
-      if (!input) all.push_back({weight});
-    }
-  }
-  if (layer.operation == "backward_weight") {
-    all.push_back({with(layer, "backward_weight", !layer.accumulate, true)});
-    all.push_back({with(layer, "backward", layer.accumulate, false)});
-    all.push_back({with(layer, "backward", !layer.accumulate, false)});
-  }
-  if (layer.operation == "backward_input" && !input) all.push_back({});
-  return all;
-}
 
 /// The words of a key as the layer's kind knows them.
 LayerWork work_of(const MeasuredKey& layer) {
@@ -108,81 +17,6 @@ LayerWork work_of(const MeasuredKey& layer) {
   if (layer.operation == "backward_input") work.operation = LayerOperation::backward_input;
   if (layer.operation == "backward_weight") work.operation = LayerOperation::backward_weight;
   return work;
-}
-
-/// "layer pipeline backward accumulate fp32", "layer_norm pipeline forward fp32": without the shape.
-std::string operation_text(const MeasuredKey& layer) {
-  const bool is_linear = layer.layer.kind == linear_relu(1, 1).kind;
-  return (is_linear ? "layer" : std::string(layer.layer.kind->name)) + " " + layer.implementation + " " +
-         layer.operation + (layer.accumulate ? " accumulate" : "") +
-         (layer.input_gradient ? "" : " without input gradient") + " " + dtype_word(layer);
-}
-
-/// One curve over the numbers of the result. Where several shapes have as many, their mean time.
-Curve merged(const std::vector<const MeasuredCurve*>& shapes) {
-  std::map<std::int64_t, std::vector<CurvePoint>> by_numbers;
-  for (const MeasuredCurve* shape : shapes) {
-    for (const CurvePoint& point : shape->curve.points) by_numbers[numbers(shape->key, point.size)].push_back(point);
-  }
-  Curve curve;
-  for (const auto& [size, points] : by_numbers) {
-    CurvePoint mean = points.front();
-    mean.size = size;
-    mean.time_ns = 0;
-    for (const CurvePoint& point : points) mean.time_ns += point.time_ns / static_cast<double>(points.size());
-    curve.points.push_back(std::move(mean));
-  }
-  return curve;
-}
-
-std::string other_implementation(const std::string& implementation) {
-  return implementation == "pipeline" ? "autograd" : "pipeline";
-}
-
-/// Kernels of the nearest measured size, its products those that the model has for this one.
-std::vector<Kernel> adapted_kernels(const std::vector<Kernel>& nearest, const ModelledOperation& modelled,
-                                    double nearest_beside_ns) {
-  std::vector<Kernel> kernels;
-  std::size_t products = 0;
-  for (const Kernel& kernel : nearest) {
-    Kernel adapted = kernel;
-    if (is_product_kernel(kernel.name) && products < modelled.products.size()) {
-      adapted = modelled.products[products++];
-    } else if (nearest_beside_ns > 0) {
-      adapted.time_ns *= modelled.beside_ns / nearest_beside_ns;
-    }
-    kernels.push_back(adapted);
-  }
-  return products == modelled.products.size() ? kernels : nearest;
-}
-
-/// Straight between the two values where half of the weights is passed, so that it moves with the weights.
-double weighted_median(std::vector<std::pair<double, double>> values, double weights) {
-  std::sort(values.begin(), values.end());
-  double before = 0;  // of the values up to the middle of this one's weight
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    const double middle = before + values[i].second / 2;
-    if (middle >= weights / 2) {
-      if (i == 0) return values[i].first;
-      const double middle_before = before - values[i - 1].second / 2;
-      const double part = (weights / 2 - middle_before) / (middle - middle_before);
-      return values[i - 1].first + part * (values[i].first - values[i - 1].first);
-    }
-    before += values[i].second;
-  }
-  return values.back().first;
-}
-
-/// What a median of these measurements may be off by.
-double spread_of(const CurvePoint& point) {
-  constexpr double kLeast = 0.003;
-  return std::max(kLeast, (point.p75_ns - point.p25_ns) / point.time_ns);
-}
-
-const CurvePoint* measured_point(const MeasuredCurve& shape, std::int64_t rows) {
-  const auto& points = shape.curve.points;
-  const auto found = std::find_if(points.begin(), points.end(), [&](const CurvePoint& p) { return p.size == rows; });
-  return found == points.end() ? nullptr : &*found;
 }
 
 }  // namespace
@@ -204,249 +38,31 @@ void check_kind_is_measured(const Layer& layer, const CostProfile& profile) {
                    "a profile that has measured this kind: pdl-calibrate makes one");
 }
 
+LayerTimes::LayerTimes(LayerFamilies& families, Dtype dtype, Notices& notices, double host_quantile)
+    : families_(&families), notices_(notices), host_quantile_(host_quantile) {
+  families.check_dtype(dtype);
+}
+
 LayerTimes::LayerTimes(const CostProfile& profile, Dtype dtype, Notices& notices, double host_quantile)
-    : profile_(profile), notices_(notices), host_quantile_(host_quantile) {
-  std::set<Dtype> dtypes;
-  for (const MeasuredCurve& measured : profile.of(Probe::layer)) {
-    if (measured.key.dtype) dtypes.insert(*measured.key.dtype);
-    if (measured.key.dtype != dtype && !is_row_wise(measured.key)) continue;
-    for (const CurvePoint& point : measured.curve.points) {
-      MeasuredKey layer = measured.key;
-      layer.size = point.size;
-      double& best = best_bytes_per_ns_[layer.layer.kind];
-      best = std::max(best, layer_bytes(layer) / point.time_ns);
-    }
-  }
-  if (!dtypes.contains(dtype)) {
-    std::vector<std::string> known;
-    for (const Dtype of_profile : dtypes) known.push_back(to_string(of_profile));
-    throw InputError("--dtype", to_string(dtype),
-                     known.empty() ? "a profile with layers: profile " + profile.name + " has none"
-                                   : "what profile " + profile.name + " has layers of: " + list_words(known));
-  }
-  const auto best = best_bytes_per_ns_.find(linear_relu(1, 1).kind);
-  if (profile.products && best != best_bytes_per_ns_.end()) model_.emplace(*profile.products, best->second);
+    : own_families_(std::make_unique<LayerFamilies>(profile)),
+      families_(own_families_.get()),
+      notices_(notices),
+      host_quantile_(host_quantile) {
+  families_->check_dtype(dtype);
 }
 
-const LayerTimes::Family* LayerTimes::family(MeasuredKey layer) {
-  const MeasuredKey key = family_key(layer);
-  const auto known = families_.find(key);
-  if (known != families_.end()) return known->second.shapes.empty() ? nullptr : &known->second;
-  Family& family = families_[key];
-  for (const MeasuredCurve& measured : profile_.of(Probe::layer)) {
-    if (family_key(measured.key) != key) continue;
-    family.shapes.push_back(&measured);
-    for (const CurvePoint& point : measured.curve.points) {
-      if (family.smallest_ns == 0 || point.time_ns < family.smallest_ns) family.smallest_ns = point.time_ns;
-    }
+const std::vector<OperationTime>& LayerTimes::at(const MeasuredKey& layer) {
+  std::shared_ptr<const LayerPrice> price = families_->at(layer);
+  if (!price->said.empty()) notices_.say_again(price->said);
+  const auto [place, is_new] = known_.try_emplace(price.get());
+  Known& known = place->second;
+  if (!is_new) return known.times;
+  for (const LayerPart& part : price->parts) {
+    known.times.push_back({part.device_ns, read_issue_ns(*part.issue, part.issue_size, host_quantile_), part.kernels,
+                           part.half_width, part.probed, part.of});
   }
-  std::sort(family.shapes.begin(), family.shapes.end(), [](const MeasuredCurve* a, const MeasuredCurve* b) {
-    return std::pair(width(a->key), a->key) < std::pair(width(b->key), b->key);
-  });
-  if (is_row_wise(layer)) family.by_numbers = merged(family.shapes);
-  if (!is_row_wise(layer) && model_) {
-    for (const MeasuredCurve* shape : family.shapes) {
-      for (const CurvePoint& point : shape->curve.points) {
-        MeasuredKey size = shape->key;
-        size.size = point.size;
-        const std::optional<ModelledOperation> modelled = model_->at(size);
-        if (!modelled) continue;
-        family.shares.push_back(
-            {log_sizes(size, point.size), std::log(point.time_ns / modelled->ns), modelled->beside_ns, &point, shape});
-      }
-    }
-  }
-  return family.shapes.empty() ? nullptr : &family;
-}
-
-std::vector<MeasuredKey> LayerTimes::resolve(const MeasuredKey& layer) {
-  if (layer.operation == "backward_weight" && !has_parameters(layer.layer)) return {};  // nothing to do
-  MeasuredKey other = layer;
-  other.implementation = other_implementation(layer.implementation);
-  for (const MeasuredKey& wanted : {layer, other}) {
-    for (const std::vector<MeasuredKey>& parts : substitutes(wanted)) {
-      const auto measured = [&](const MeasuredKey& part) { return family(part) != nullptr; };
-      if (!std::all_of(parts.begin(), parts.end(), measured)) continue;
-      if (parts == std::vector<MeasuredKey>{layer}) return parts;
-      std::string text;
-      for (const MeasuredKey& part : parts) text += (text.empty() ? "" : " and ") + operation_text(part);
-      if (parts.empty()) {
-        notices_.say("not in profile " + profile_.name + ": " + operation_text(layer) + "; taken as no time");
-      } else {
-        notices_.say_substitute("layers", profile_.name, operation_text(layer), text);
-      }
-      return parts;
-    }
-  }
-  check_kind_is_measured(layer.layer, profile_);
-  throw InputError("profile " + profile_.name, "no " + operation_text(layer), "measurements of it");
-}
-
-double LayerTimes::roofline_ns(const Family& family, const MeasuredKey& layer, const MeasuredKey& measured,
-                               double measured_ns) const {
-  return std::max({measured_ns * layer_flops(layer) / layer_flops(measured),
-                   layer_bytes(layer) / best_bytes_per_ns_.at(layer.layer.kind), family.smallest_ns});
-}
-
-double LayerTimes::at_rows(const Family& family, const MeasuredCurve& shape, std::int64_t rows) {
-  const Curve& curve = shape.curve;
-  if (rows >= curve.least() && rows <= curve.largest()) return read_curve(curve, rows).time_ns;
-  notices_.extrapolated("rows", rows, curve.least(), curve.largest());
-  const CurvePoint& nearest = nearest_point(curve, rows);
-  MeasuredKey layer = shape.key;
-  MeasuredKey measured = shape.key;
-  layer.size = rows;
-  measured.size = nearest.size;
-  return roofline_ns(family, layer, measured, nearest.time_ns);
-}
-
-/// All shapes are one curve; its points have the shape's times, of shapes with as many numbers the mean.
-OperationTime LayerTimes::by_numbers(const Family& family, const MeasuredKey& layer) {
-  for (const MeasuredCurve* shape : family.shapes) {
-    const Curve& curve = shape->curve;
-    if (shape->key.layer != layer.layer || layer.size < curve.least() || layer.size > curve.largest()) continue;
-    return {read_curve(curve, layer.size).time_ns, read_issue_ns(curve, layer.size, host_quantile_),
-            &nearest_point(curve, layer.size).kernels};
-  }
-  const Curve& curve = family.by_numbers;
-  const std::int64_t size = numbers(layer, layer.size);
-  const OperationTime time{read_curve(curve, size).time_ns, read_issue_ns(curve, size, host_quantile_),
-                           &nearest_point(curve, size).kernels};
-  const auto same_shape = [&](const MeasuredCurve* shape) { return shape->key.layer == layer.layer; };
-  if (std::none_of(family.shapes.begin(), family.shapes.end(), same_shape)) {
-    notices_.say(
-        "not in profile " + profile_.name + ": " + to_text(layer.layer) +
-        "; priced by rows x width as the widths measured, which may be far off where rows are many and narrow");
-  }
-  if (size >= curve.least() && size <= curve.largest()) return time;
-  notices_.extrapolated("rows x width of " + std::string(layer.layer.kind->name), size, curve.least(), curve.largest());
-  const CurvePoint& nearest = nearest_point(curve, size);
-  MeasuredKey measured = layer;
-  measured.layer = layer_of_width(*layer.layer.kind, 1);
-  measured.size = nearest.size;  // so many rows of one number
-  MeasuredKey wanted = measured;
-  wanted.size = size;
-  return {roofline_ns(family, wanted, measured, nearest.time_ns), time.issue_ns, time.kernels};
-}
-
-/// Of sizes that were held back when the profile was fitted; where that is not known, and where the library was not
-/// asked for such sizes, what a straight line between widths is off by (docs/accuracy.md).
-double LayerTimes::half_width(const MeasuredKey& layer, bool covered) const {
-  constexpr double kOfALine = 0.15;
-  for (const LayerError& error : profile_.layer_errors) {
-    if (error.implementation == layer.implementation && error.operation == layer.operation &&
-        error.dtype == layer.dtype)
-      return covered ? error.half_width : std::max(kOfALine, 2 * error.half_width);
-  }
-  return kOfALine;
-}
-
-std::optional<OperationTime> LayerTimes::by_model(const Family& family, const MeasuredKey& layer) {
-  constexpr double kNear2 = 0.01;
-  if (family.shares.empty()) return std::nullopt;
-  const std::optional<ModelledOperation> modelled = model_->at(layer);
-  if (!modelled) return std::nullopt;
-  const std::array<double, 3> log_size = log_sizes(layer, layer.size);
-  double weights = 0, least = INFINITY;
-  std::vector<std::pair<double, double>> weighted;  // log share, weight
-  const MeasuredShare* nearest = nullptr;
-  for (const MeasuredShare& share : family.shares) {
-    double distance2 = 0;
-    for (std::size_t i = 0; i < log_size.size(); ++i) {
-      const double away = log_size[i] - share.log_size[i];
-      distance2 += away * away;
-    }
-    const double weight = 1 / ((distance2 + kNear2) * (distance2 + kNear2));
-    weights += weight;
-    weighted.emplace_back(share.log_share, weight);
-    if (distance2 < least) {
-      least = distance2;
-      nearest = &share;
-    }
-  }
-  OperationTime time;
-  time.device_ns = modelled->ns * std::exp(weighted_median(std::move(weighted), weights));
-  time.issue_ns = read_issue_ns(nearest->curve->curve, layer.size, host_quantile_);
-  modelled_kernels_.push_back(adapted_kernels(nearest->point->kernels, *modelled, nearest->beside_ns));
-  time.kernels = &modelled_kernels_.back();
-  time.half_width = half_width(layer, modelled->covered);
-  time.probed = false;
-  return time;
-}
-
-OperationTime LayerTimes::of_family(const Family& family, const MeasuredKey& layer) {
-  OperationTime time;
-  const auto same = std::find_if(family.shapes.begin(), family.shapes.end(),
-                                 [&](const MeasuredCurve* shape) { return shape->key.layer == layer.layer; });
-  const CurvePoint* measured = same == family.shapes.end() ? nullptr : measured_point(**same, layer.size);
-  if (measured) {
-    time = {measured->time_ns, read_issue_ns((*same)->curve, layer.size, host_quantile_), &measured->kernels};
-    time.half_width = spread_of(*measured);
-  } else if (is_row_wise(layer)) {
-    time = by_numbers(family, layer);
-    time.half_width = half_width(layer, true);
-    time.probed = false;
-  } else if (const auto modelled = by_model(family, layer)) {
-    time = *modelled;
-  } else {
-    time = by_line(family, layer);
-    time.half_width = half_width(layer, false);
-    time.probed = false;
-  }
-  time.of = layer;
-  return time;
-}
-
-OperationTime LayerTimes::by_line(const Family& family, const MeasuredKey& layer) {
-  const auto at_shape = [&](const MeasuredCurve& shape, double device_ns) {
-    return OperationTime{device_ns, read_issue_ns(shape.curve, layer.size, host_quantile_),
-                         &nearest_point(shape.curve, layer.size).kernels};
-  };
-  // The nearest on either side in width; of equal widths the one with the most similar proportions.
-  const MeasuredCurve* below = nullptr;
-  const MeasuredCurve* above = nullptr;
-  for (const MeasuredCurve* shape : family.shapes) {
-    if (shape->key.layer == layer.layer) return at_shape(*shape, at_rows(family, *shape, layer.size));
-    const auto better = [&](const MeasuredCurve* old) {
-      return !old || log_ratio(width(shape->key), width(layer)) < log_ratio(width(old->key), width(layer)) ||
-             (width(shape->key) == width(old->key) && unlike(shape->key, layer) < unlike(old->key, layer));
-    };
-    if (width(shape->key) <= width(layer) && better(below)) below = shape;
-    if (width(shape->key) >= width(layer) && better(above)) above = shape;
-  }
-  const MeasuredCurve& nearest =
-      !above || (below && log_ratio(width(below->key), width(layer)) <= log_ratio(width(above->key), width(layer)))
-          ? *below
-          : *above;
-  if (unlike(nearest.key, layer) > std::log(2.0)) {
-    notices_.say("layers of " + width_text(layer) + " priced as if shaped like " + width_text(nearest.key));
-  }
-  const double nearest_ns = at_rows(family, nearest, layer.size);
-  if (below && above) {
-    if (width(below->key) == width(above->key)) return at_shape(nearest, nearest_ns);
-    return at_shape(nearest, interpolate_log_log(width(layer), width(below->key), at_rows(family, *below, layer.size),
-                                                 width(above->key), at_rows(family, *above, layer.size)));
-  }
-  notices_.extrapolated("dim", width(layer), width_text(layer), std::llround(width(family.shapes.front()->key)),
-                        std::llround(width(family.shapes.back()->key)));
-  MeasuredKey measured = nearest.key;
-  measured.size = layer.size;
-  return at_shape(nearest, roofline_ns(family, layer, measured, nearest_ns));
-}
-
-const std::vector<OperationTime>& LayerTimes::at(const MeasuredKey& asked) {
-  const MeasuredKey layer = as_measured(asked);
-  const auto known = known_.find(layer);
-  if (known != known_.end()) {
-    notices_.say_again(known->second.said);
-    return known->second.times;
-  }
-  const std::size_t mark = notices_.mark();
-  std::vector<OperationTime> times;
-  for (const MeasuredKey& part : resolve(layer)) times.push_back(of_family(*family(part), part));
-  Known& fresh = known_[layer];
-  fresh = {std::move(times), notices_.since(mark)};
-  return fresh.times;
+  known.price = std::move(price);
+  return known.times;
 }
 
 }  // namespace pdl

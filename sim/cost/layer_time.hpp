@@ -23,15 +23,12 @@
 // Units: nanoseconds.
 #pragma once
 
-#include <array>
-#include <deque>
-#include <map>
-#include <optional>
-#include <string>
+#include <memory>
+#include <unordered_map>
 #include <vector>
 
 #include "sim/cost/cost_profile.hpp"
-#include "sim/cost/layer_model.hpp"
+#include "sim/cost/layer_families.hpp"
 #include "sim/cost/notices.hpp"
 
 namespace pdl {
@@ -40,7 +37,7 @@ namespace pdl {
 struct OperationTime {
   double device_ns = 0;
   double issue_ns = 0;
-  const std::vector<Kernel>* kernels = nullptr;  // owned by the profile or by LayerTimes
+  const std::vector<Kernel>* kernels = nullptr;  // owned by the profile or by what LayerTimes keeps
   double half_width = 0;                         // relative: 90 % of truths lie so near to device_ns
   bool probed = true;                            // measured at this very size
   MeasuredKey of = {};                           // what it is the time of
@@ -56,58 +53,30 @@ void check_kind_is_measured(const Layer& layer, const CostProfile& profile);
 
 class LayerTimes {
  public:
-  /// `host_quantile`: of the issue times that were measured. Profile and notices must outlive this. Throws InputError
+  /// `host_quantile`: of the issue times that were measured. Families and notices must outlive this. Throws InputError
   /// if the profile has no layers of that data type, naming those it has.
+  LayerTimes(LayerFamilies& families, Dtype dtype, Notices& notices, double host_quantile = kMedianHost);
+  /// The same with families of its own, of a profile that must outlive this.
   LayerTimes(const CostProfile& profile, Dtype dtype, Notices& notices, double host_quantile = kMedianHost);
 
   /// One operation, or the two that make it up where only those were measured; none for what takes no time of its own.
-  /// Throws InputError if nothing like it was measured; if no layer of its kind was, it says so.
+  /// Valid as long as this. Throws InputError if nothing like it was measured; if no layer of its kind was, it says so.
   const std::vector<OperationTime>& at(const MeasuredKey& layer);
 
   /// True if this operation was measured, of whatever shape.
-  bool has(const MeasuredKey& layer) { return family(layer) != nullptr; }
+  bool has(const MeasuredKey& layer) { return families_->has(layer); }
 
  private:
-  /// A measured size of a family, and by how much it differs from its model.
-  struct MeasuredShare {
-    std::array<double, 3> log_size{};  // rows, in, out
-    double log_share = 0;
-    double beside_ns = 0;  // of the model
-    const CurvePoint* point = nullptr;
-    const MeasuredCurve* curve = nullptr;
+  struct Known {
+    std::shared_ptr<const LayerPrice> price;
+    std::vector<OperationTime> times;
   };
 
-  /// Curves that differ only in the shape of the layer, ascending sqrt(in * out).
-  struct Family {
-    std::vector<const MeasuredCurve*> shapes;
-    double smallest_ns = 0;
-    Curve by_numbers;                   // row-wise kinds: all shapes, over the numbers of the result
-    std::vector<MeasuredShare> shares;  // matrix products, where there is a model
-  };
-
-  std::vector<MeasuredKey> resolve(const MeasuredKey& layer);
-  const Family* family(MeasuredKey layer);
-  OperationTime by_numbers(const Family& family, const MeasuredKey& layer);
-  OperationTime of_family(const Family& family, const MeasuredKey& layer);
-  OperationTime by_line(const Family& family, const MeasuredKey& layer);
-  std::optional<OperationTime> by_model(const Family& family, const MeasuredKey& layer);
-  double half_width(const MeasuredKey& layer, bool covered) const;
-  double at_rows(const Family& family, const MeasuredCurve& shape, std::int64_t rows);
-  double roofline_ns(const Family& family, const MeasuredKey& layer, const MeasuredKey& measured,
-                     double measured_ns) const;
-
-  const CostProfile& profile_;
+  std::unique_ptr<LayerFamilies> own_families_;
+  LayerFamilies* families_;
   Notices& notices_;
   double host_quantile_;
-  std::map<const LayerKind*, double> best_bytes_per_ns_;  // at which memory was seen to deliver, in layers of a kind
-  std::optional<LayerModel> model_;
-  std::map<MeasuredKey, Family> families_;
-  std::deque<std::vector<Kernel>> modelled_kernels_;
-  struct Known {
-    std::vector<OperationTime> times;
-    std::vector<std::size_t> said;  // notices that the times rest on
-  };
-  std::map<MeasuredKey, Known> known_;
+  std::unordered_map<const LayerPrice*, Known> known_;
 };
 
 }  // namespace pdl

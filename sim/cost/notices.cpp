@@ -7,35 +7,33 @@ namespace pdl {
 void Notices::begin_work(std::size_t work) {
   work_ = work;
   in_work_ = true;
-  said_of_work_.clear();
 }
 
 void Notices::end_works() {
   in_work_ = false;
-  said_of_work_.clear();
 }
 
 Notices::Said& Notices::entry(const Key& key) {
   const auto [place, is_new] = index_.emplace(key, said_.size());
   if (is_new) said_.emplace_back();
-  say_again({place->second});
-  return said_[place->second];
-}
-
-void Notices::say_again(const std::vector<std::size_t>& said) {
-  if (!in_work_) return;
-  for (const std::size_t i : said) {
-    said_of_work_.push_back(i);
-    std::vector<std::size_t>& works = said_[i].notice.works;
-    if (works.empty() || works.back() != work_) works.push_back(work_);
-  }
-}
-
-std::vector<std::size_t> Notices::since(std::size_t mark) const {
-  std::vector<std::size_t> said(said_of_work_.begin() + static_cast<std::ptrdiff_t>(mark), said_of_work_.end());
-  std::sort(said.begin(), said.end());
-  said.erase(std::unique(said.begin(), said.end()), said.end());
+  Said& said = said_[place->second];
+  if (in_work_ && (said.notice.works.empty() || said.notice.works.back() != work_)) said.notice.works.push_back(work_);
   return said;
+}
+
+void Notices::say_again(const Notices& kept) {
+  std::vector<const Key*> keys(kept.said_.size());
+  for (const auto& [key, i] : kept.index_) keys[i] = &key;
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    const Said& from = kept.said_[i];
+    Said& said = entry(*keys[i]);
+    said.like.insert(from.like.begin(), from.like.end());
+    const bool is_farther = std::get<Group>(*keys[i]) != Group::other && from.size > said.size;
+    if (!said.notice.text.empty() && !is_farther) continue;
+    said.size = from.size;
+    said.notice.text = from.notice.text;
+    said.notice.host_ns = from.notice.host_ns;
+  }
 }
 
 void Notices::extrapolated(const std::string& what, double value, const std::string& text, std::int64_t least,

@@ -53,10 +53,9 @@ class Notices {
   /// Of each `what` the text of the largest size is kept.
   void say_of_largest(const std::string& what, std::int64_t size, const std::string& text);
 
-  /// For prices that are kept and used again: what was said of this work since `mark()`, to be said of another one.
-  std::size_t mark() const { return said_of_work_.size(); }
-  std::vector<std::size_t> since(std::size_t mark) const;
-  void say_again(const std::vector<std::size_t>& said);
+  /// All of it, about the present piece of work: of prices that are kept and used again. It must be about no work.
+  void say_again(const Notices& kept);
+  bool empty() const { return said_.empty(); }
 
   /// Extrapolations by name, the texts of largest sizes by name, then the others in the order in which they were first
   /// said.
@@ -79,8 +78,7 @@ class Notices {
 
   std::vector<Said> said_;
   std::map<Key, std::size_t> index_;
-  std::vector<std::size_t> said_of_work_;  // entries, of the work that was begun last
-  std::size_t work_ = 0;
+  std::size_t work_ = 0;  // that was begun last
   bool in_work_ = false;
 };
 

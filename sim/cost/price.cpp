@@ -1,11 +1,13 @@
 #include "sim/cost/price.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 #include <optional>
 #include <set>
 #include <stdexcept>
+#include <utility>
 
 #include "sim/cost/communication_price.hpp"
 #include "sim/cost/host_calls.hpp"
@@ -50,20 +52,21 @@ const char* layer_operation(TaskKind kind) {
 
 class Pricer {
  public:
-  Pricer(const Plan& plan, const CostProfile& profile, double host_quantile)
+  Pricer(const Plan& plan, LayerFamilies& families, HostSpeed speed, double host_quantile)
       : plan_(plan),
-        profile_(profile),
+        profile_(families.profile()),
         dtype_(plan.spec.dtype),
+        judges_(speed == HostSpeed::usual),
         host_quantile_(host_quantile),
         number_bytes_(activation_number_bytes(plan.spec.model, plan.spec.dtype)),
-        layers_(profile, dtype_, notices_, host_quantile),
-        host_(profile, name_of(implementation_of(plan.parallel.program)), host_quantile, notices_),
-        calls_(host_calls(plan, profile, host_, notices_)),
-        communication_(plan, profile, calls_, host_quantile, notices_),
-        shares_(profile.host_description.device == "cuda" && has_work(plan, TaskKind::all_reduce) &&
-                profile.host_description.multiprocessors > 0),
-        on_host_(profile.host_description.device == "cpu") {
-    if (shares_) contention_ = MemoryContention(profile);
+        layers_(families, dtype_, of_layer_, host_quantile),
+        host_(profile_, name_of(implementation_of(plan.parallel.program)), host_quantile, notices_),
+        calls_(host_calls(plan, profile_, host_, notices_)),
+        communication_(plan, profile_, calls_, host_quantile, notices_),
+        shares_(profile_.host_description.device == "cuda" && has_work(plan, TaskKind::all_reduce) &&
+                profile_.host_description.multiprocessors > 0),
+        on_host_(profile_.host_description.device == "cpu") {
+    if (shares_) contention_ = MemoryContention(profile_);
   }
 
   PricedWork price() {
@@ -89,8 +92,10 @@ class Pricer {
     check_total(priced.costs);
     if (const std::string notice = hosts_notice(plan_, profile_); !notice.empty()) notices_.say(notice);
     say_missing_and_fit_warnings();
-    give_warnings(priced);
-    for (auto& [key, error] : errors_) priced.errors.push_back(std::move(error));
+    if (judges_) give_warnings(priced);
+    for (auto& [key, error] : errors_) {
+      if (judges_) priced.errors.push_back(std::move(error));
+    }
     priced.step_overhead_ns = std::llround(calls_.step_overhead_ns);
     return priced;
   }
@@ -163,20 +168,83 @@ class Pricer {
     const bool forward = work.kind == TaskKind::forward || work.kind == TaskKind::recompute;
     for (std::int32_t i = 0; i < work.layer_count; ++i) {
       const std::int32_t index = work.first_layer + (forward ? i : work.layer_count - 1 - i);
-      for (const OperationTime& time : layer_times(work, index)) {
-        if (shares_ && work.kind == TaskKind::backward) {
-          kernels.slows_collectives(
-              contention_.of_layer(layer_key(work, index), time.device_ns, plan_.parallel.mesh.dp));
-        }
-        kernels.add(time);
-        count_error(time);
+      const PricedLayer& priced = priced_layer(work, index);
+      notices_.say_again(priced.said);
+      for (const PricedOperation& operation : priced.operations) {
+        if (shares_ && work.kind == TaskKind::backward) kernels.slows_collectives(operation.slows_collectives);
+        kernels.add(operation.time);
+        count_error(operation);
       }
     }
     return of_kernels(kernels);
   }
 
+  struct PricedOperation {
+    OperationTime time;
+    double slows_collectives = 0;
+    PriceError* error = nullptr;   // of its size
+    PriceError* clocks = nullptr;  // of tensor cores, where it runs on them
+  };
+
+  /// A layer in a work. Equal layers stand one after another, and stages are often alike.
+  struct PricedLayer {
+    Work work;  // without its place: which layers, which stage
+    Layer layer;
+    std::int64_t number_bytes = 0;  // of what goes into it
+    bool first = false;             // of its kind in the work
+    bool first_of_work = false;
+    const LayerKind* begins_with = nullptr;  // the work
+    std::vector<PricedOperation> operations;
+    Notices said;
+
+    bool is_like(const PricedLayer& other) const {
+      return work == other.work && layer == other.layer && number_bytes == other.number_bytes && first == other.first &&
+             first_of_work == other.first_of_work && begins_with == other.begins_with;
+    }
+  };
+
+  /// Valid until the next one is asked for.
+  const PricedLayer& priced_layer(const Work& work, std::int32_t index) {
+    constexpr std::size_t kMostKept = 64;  // so that looking through them takes no longer than pricing
+    PricedLayer wanted;
+    wanted.work = work;
+    wanted.work.first_layer = wanted.work.layer_count = 0;
+    wanted.work.loss = false;
+    wanted.layer = plan_.spec.model.layers[static_cast<std::size_t>(index)];
+    wanted.number_bytes = number_bytes_[static_cast<std::size_t>(index)];
+    wanted.first = is_first_of_kind(work, index);
+    wanted.first_of_work = index == work.first_layer;
+    wanted.begins_with = plan_.spec.model.layers[static_cast<std::size_t>(work.first_layer)].kind;
+    const auto known = std::find_if(priced_layers_.rbegin(), priced_layers_.rend(),
+                                    [&](const PricedLayer& priced) { return priced.is_like(wanted); });
+    if (known != priced_layers_.rend()) return *known;
+    price_operations(work, index, wanted);
+    if (priced_layers_.size() == kMostKept) priced_layers_.clear();
+    return priced_layers_.emplace_back(std::move(wanted));
+  }
+
+  void price_operations(const Work& work, std::int32_t index, PricedLayer& priced) {
+    for (const OperationTime& time : layer_times(work, index)) {
+      PricedOperation& operation = priced.operations.emplace_back();
+      operation.time = time;
+      operation.error = &error_of_size(time);
+      if (time.of.dtype != Dtype::fp32 && !on_host_) operation.clocks = &error_of_clocks();
+      if (shares_ && work.kind == TaskKind::backward) {
+        operation.slows_collectives =
+            contention_.of_layer(layer_key(work, index), time.device_ns, plan_.parallel.mesh.dp);
+      }
+    }
+    priced.said = std::exchange(of_layer_, Notices());
+  }
+
+  bool is_first_of_kind(const Work& work, std::int32_t index) const {
+    const auto begin = plan_.spec.model.layers.begin();
+    return std::none_of(begin + work.first_layer, begin + index,
+                        [&](const Layer& layer) { return layer.kind == begin[index].kind; });
+  }
+
   /// Whatever the gradients of a layer are added to, its times would be wrong together.
-  void count_error(const OperationTime& time) {
+  PriceError& error_of_size(const OperationTime& time) {
     MeasuredKey key = time.of;
     key.accumulate = false;
     key.input_gradient = true;
@@ -188,15 +256,23 @@ class Pricer {
     }
     error.half_width = std::max(error.half_width, time.half_width);
     error.probed = error.probed && time.probed;
-    add_time(error, time.device_ns);
-    of_layers_ns_ += time.device_ns;
-    if (key.dtype == Dtype::fp32 || on_host_) return;
+    return error;
+  }
+
+  PriceError& error_of_clocks() {
     MeasuredKey of_clocks;
     of_clocks.probe = Probe::host;
     PriceError& clocks = errors_[of_clocks];
     clocks.what = "clocks of tensor cores of another GPU of the kind";
     clocks.half_width = kTensorCoresOfAnotherCard;
-    add_time(clocks, time.device_ns);
+    return clocks;
+  }
+
+  void count_error(const PricedOperation& operation) {
+    const double ns = operation.time.device_ns;
+    add_time(*operation.error, ns);
+    of_layers_ns_ += ns;
+    if (operation.clocks) add_time(*operation.clocks, ns);
   }
 
   void add_time(PriceError& error, double ns) const {
@@ -210,12 +286,15 @@ class Pricer {
     const double rest_ns = static_cast<double>(cost.device_ns) - of_layers_ns_;
     of_layers_ns_ = 0;
     if (work.kind == TaskKind::sleep || rest_ns < 1) return;
-    MeasuredKey key;
-    key.probe = is_communication(work.kind) ? Probe::transfer : Probe::optimizer;
-    PriceError& error = errors_[key];
-    error.what = is_communication(work.kind) ? "transfers and collectives" : "loss, optimizer and copies";
-    error.half_width = kCurveHalfWidth;
-    add_time(error, rest_ns);
+    PriceError*& rest = rest_of_[is_communication(work.kind) ? 1 : 0];
+    if (!rest) {
+      MeasuredKey key;
+      key.probe = is_communication(work.kind) ? Probe::transfer : Probe::optimizer;
+      rest = &errors_[key];
+      rest->what = is_communication(work.kind) ? "transfers and collectives" : "loss, optimizer and copies";
+      rest->half_width = kCurveHalfWidth;
+    }
+    add_time(*rest, rest_ns);
   }
 
   /// A whole backward has its weight gradients on a second stream beside the input gradients (where that is faster);
@@ -357,7 +436,9 @@ class Pricer {
   const Plan& plan_;
   const CostProfile& profile_;
   Dtype dtype_;
+  bool judges_;  // gives warnings and errors too
   Notices notices_;
+  Notices of_layer_;  // what is said while a layer is priced
   double host_quantile_;
   std::vector<std::int64_t> number_bytes_;  // of what goes into each layer
   LayerTimes layers_;
@@ -371,18 +452,25 @@ class Pricer {
   std::size_t work_ = 0;             // that is priced now
   double of_layers_ns_ = 0;          // of it
   std::map<MeasuredKey, PriceError> errors_;
+  std::array<PriceError*, 2> rest_of_{};  // of them: of what is no layer, and of communication
+  std::vector<PricedLayer> priced_layers_;
 };
 
 }  // namespace
 
-PricedWork price_by_profile(const Plan& plan, const CostProfile& profile, HostSpeed host) {
+PricedWork price_by_profile(const Plan& plan, LayerFamilies& families, HostSpeed host) {
   const LayerKind* checked = nullptr;  // equal layers stand one after another, a million of them in some models
   for (const Layer& layer : plan.spec.model.layers) {
-    if (layer.kind != checked) check_kind_is_measured(layer, profile);
+    if (layer.kind != checked) check_kind_is_measured(layer, families.profile());
     checked = layer.kind;
   }
   const double usual = quantile_of_slowest(plan.parallel.program == Program::ddp ? plan.graph.workers : 1);
-  return Pricer(plan, profile, host == HostSpeed::slow ? kSlowHost : usual).price();
+  return Pricer(plan, families, host, host == HostSpeed::slow ? kSlowHost : usual).price();
+}
+
+PricedWork price_by_profile(const Plan& plan, const CostProfile& profile, HostSpeed host) {
+  LayerFamilies families(profile);
+  return price_by_profile(plan, families, host);
 }
 
 }  // namespace pdl

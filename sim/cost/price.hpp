@@ -31,6 +31,7 @@
 
 #include "sim/cost/cost_profile.hpp"
 #include "sim/cost/host_pauses.hpp"
+#include "sim/cost/layer_families.hpp"
 #include "sim/cost/task_cost.hpp"
 #include "sim/plan/plan.hpp"
 #include "sim/spec/run_spec.hpp"
@@ -65,11 +66,13 @@ struct PricedWork {
 
 /// Host times vary with the core that a process is on and what else that does.
 ///   usual  the median; where DDP's processes wait for each other in every step, that of the slowest of them
-///   slow   the 95th percentile
+///   slow   the 95th percentile; what it is asked for is a second step beside the usual one: no warnings, no errors
 enum class HostSpeed : std::uint8_t { usual, slow };
 
 /// Throws InputError naming the profile and what it has, if it lacks what the plan needs: data type, transport,
 /// optimizer, loss.
+PricedWork price_by_profile(const Plan& plan, LayerFamilies& families, HostSpeed host = HostSpeed::usual);
+/// The same with families of its own: for one plan.
 PricedWork price_by_profile(const Plan& plan, const CostProfile& profile, HostSpeed host = HostSpeed::usual);
 
 /// Textbook costs (--tf --tb --tw --tcomm), rounded to nanoseconds, of each stage and micro-batch. Forward tf; backward

@@ -33,24 +33,6 @@ double log_distance(std::int64_t a, std::int64_t b) {
   return std::abs(std::log(static_cast<double>(a) / static_cast<double>(b)));
 }
 
-/// The nearest of the lattice: of widths by the sum of both distances.
-std::size_t nearest_shape(const ProductChoices& choices, const ProductSize& size) {
-  const auto exact = std::lower_bound(choices.shapes.begin(), choices.shapes.end(), std::pair(size.in, size.out));
-  if (exact != choices.shapes.end() && *exact == std::pair(size.in, size.out))
-    return static_cast<std::size_t>(exact - choices.shapes.begin());
-  std::size_t best = 0;
-  double least = INFINITY;
-  for (std::size_t i = 0; i < choices.shapes.size(); ++i) {
-    const auto& [in, out] = choices.shapes[i];
-    const double distance = log_distance(in, size.in) + log_distance(out, size.out);
-    if (distance < least) {
-      least = distance;
-      best = i;
-    }
-  }
-  return best;
-}
-
 /// The choices for so many rows: of the lattice's row, or of the one below and the one above.
 std::vector<KernelChoice> choices_around(const ProductChoices& choices, std::size_t shape, std::int64_t rows) {
   const std::vector<KernelChoice>& of_shape = choices.of_shape[shape];
@@ -148,27 +130,65 @@ double log_clock_factor(const std::vector<ClockCurve>& clocks, Dtype dtype, cons
   return curve->log_factor[i - 1] + part * (curve->log_factor[i] - curve->log_factor[i - 1]);
 }
 
-std::optional<ProductTime> product_time(const ProductModel& model, const ProductKind& kind, const ProductSize& size) {
-  const auto choices = std::find_if(model.choices.begin(), model.choices.end(),
+ProductTimes::ProductTimes(const ProductModel& model) : model_(model) {
+  for (const ProductChoices& choices : model.choices) {
+    std::vector<std::pair<double, double>>& logs = log_shapes_.emplace_back();
+    for (const auto& [in, out] : choices.shapes)
+      logs.emplace_back(std::log(static_cast<double>(in)), std::log(static_cast<double>(out)));
+  }
+}
+
+/// The nearest of the lattice: of widths by the sum of both distances, the first of equals. Differences of logarithms
+/// leave those that may be it, the logarithm of the ratio decides.
+std::size_t ProductTimes::nearest_shape(std::size_t of, const ProductSize& size) const {
+  constexpr double kRounding = 1e-9;
+  const std::vector<std::pair<std::int64_t, std::int64_t>>& shapes = model_.choices[of].shapes;
+  const auto exact = std::lower_bound(shapes.begin(), shapes.end(), std::pair(size.in, size.out));
+  if (exact != shapes.end() && *exact == std::pair(size.in, size.out))
+    return static_cast<std::size_t>(exact - shapes.begin());
+  const double log_in = std::log(static_cast<double>(size.in)), log_out = std::log(static_cast<double>(size.out));
+  const auto about = [&](const std::pair<double, double>& shape) {
+    return std::abs(shape.first - log_in) + std::abs(shape.second - log_out);
+  };
+  double least_about = INFINITY;
+  for (const auto& shape : log_shapes_[of]) least_about = std::min(least_about, about(shape));
+  std::size_t best = 0;
+  double least = INFINITY;
+  for (std::size_t i = 0; i < shapes.size(); ++i) {
+    if (about(log_shapes_[of][i]) > least_about + kRounding) continue;
+    const double distance = log_distance(shapes[i].first, size.in) + log_distance(shapes[i].second, size.out);
+    if (distance >= least) continue;
+    least = distance;
+    best = i;
+  }
+  return best;
+}
+
+std::optional<ProductTime> ProductTimes::at(const ProductKind& kind, const ProductSize& size) const {
+  const auto choices = std::find_if(model_.choices.begin(), model_.choices.end(),
                                     [&](const ProductChoices& of_kind) { return of_kind.kind == kind; });
-  if (choices == model.choices.end()) return std::nullopt;
-  const std::size_t s = nearest_shape(*choices, size);
+  if (choices == model_.choices.end()) return std::nullopt;
+  const std::size_t s = nearest_shape(static_cast<std::size_t>(choices - model_.choices.begin()), size);
   const ProductShape shape = product_shape(kind, size);
   // Between two rows of the lattice the library changes kernels so as not to begin another wave: the faster one.
   double ns = INFINITY;
   KernelChoice choice;
   for (const KernelChoice& around : choices_around(*choices, s, size.rows)) {
-    const double around_ns = kernel_ns(model, kind, around, shape);
+    const double around_ns = kernel_ns(model_, kind, around, shape);
     if (around_ns >= ns) continue;
     ns = around_ns;
     choice = around;
   }
-  const ProductKernel& kernel = model.kernels[choice.kernel];
+  const ProductKernel& kernel = model_.kernels[choice.kernel];
   const auto& [in, out] = choices->shapes[s];
   const bool covered = log_distance(in, size.in) + log_distance(out, size.out) <= kNearWidth &&
                        size.rows <= choices->rows.back() && size.rows >= choices->rows.front();
   return ProductTime{ns, launched_blocks(kernel.tiling, choice.splits, shape), kernel.tiling.resident, &kernel,
                      covered};
+}
+
+std::optional<ProductTime> product_time(const ProductModel& model, const ProductKind& kind, const ProductSize& size) {
+  return ProductTimes(model).at(kind, size);
 }
 
 }  // namespace pdl

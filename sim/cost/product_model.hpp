@@ -1,7 +1,8 @@
 // Time of a matrix product of any size: which kernel the library picks for it, and how long that kernel takes.
 //
 //   const ProductModel& model = *profile.products;
-//   ProductTime time = *product_time(model, {"autograd", "forward", Dtype::fp32}, {1100, 3584, 3584});
+//   const ProductTimes times(model);
+//   ProductTime time = *times.at({"autograd", "forward", Dtype::fp32}, {1100, 3584, 3584});
 //   time.ns, time.blocks       // 700.1e3, 504 thread blocks
 //
 // A product multiplies rows x in by in x out (forward), or makes one of its gradients. Its result is cut into tiles,
@@ -138,7 +139,23 @@ struct ProductTime {
   bool covered = true;  // false: beyond the lattice, or of a width that the library was not asked for
 };
 
-/// Nothing if the library was not asked for products of that kind. Sizes are positive.
+/// Times of many products by one model. It may be asked by several threads at once.
+class ProductTimes {
+ public:
+  /// `model` must outlive this.
+  explicit ProductTimes(const ProductModel& model);
+
+  /// Nothing if the library was not asked for products of that kind. Sizes are positive.
+  std::optional<ProductTime> at(const ProductKind& kind, const ProductSize& size) const;
+
+ private:
+  std::size_t nearest_shape(std::size_t choices, const ProductSize& size) const;
+
+  const ProductModel& model_;
+  std::vector<std::vector<std::pair<double, double>>> log_shapes_;  // by choices and shape
+};
+
+/// The same for one product: much longer a product than ProductTimes.
 std::optional<ProductTime> product_time(const ProductModel& model, const ProductKind& kind, const ProductSize& size);
 
 /// 4, or 2 under AMP.

@@ -63,20 +63,20 @@ class ReadOnce {
   std::map<std::string, std::pair<State, Value>> known_;
 };
 
-/// Everything of a profile's file but its curves, which are most of it.
-nlohmann::json read_head(const std::string& path) {
+/// Without its curves, which are most of it: they are checked by their sum, or read.
+Environment environment_of_file(const std::string& path) {
   static const std::vector<std::string> kept = {"format", "name", "environment"};
-  return read_json_file(path, kept);
+  const std::string text = read_json_text(path);
+  if (const std::optional<Environment> checked = checked_environment(text, path)) return *checked;
+  const nlohmann::json head = parse_json(text, path, kept);
+  return read_environment(JsonPlace(head, path).at("environment"));
 }
 
 ProfileSummary summary(const std::string& name, const std::string& path) {
   ProfileSummary result{name, path, {}, ""};
   try {
     static ReadOnce<Environment> environments;
-    result.environment = environments.of(path, [&] {
-      const nlohmann::json head = read_head(path);
-      return read_environment(JsonPlace(head, path).at("environment"));
-    });
+    result.environment = environments.of(path, [&] { return environment_of_file(path); });
   } catch (const InputError& error) {
     result.error = error.what();
   }

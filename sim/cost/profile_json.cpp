@@ -5,13 +5,13 @@
 #include <cstdio>
 #include <cstdlib>
 #include <optional>
+#include <string_view>
 
 #include "sim/cost/cost_profile.hpp"
 #include "sim/cost/product_json.hpp"
 #include "sim/cost/time_unit.hpp"
 #include "sim/io/error.hpp"
 #include "sim/io/json_place.hpp"
-#include "sim/io/json_text.hpp"
 #include "sim/io/output_file.hpp"
 
 namespace pdl {
@@ -35,6 +35,9 @@ bool may_be_absent(Probe probe) {
 const char* section(Probe probe) {
   return kSections[static_cast<std::size_t>(probe)];
 }
+
+constexpr std::array<std::string_view, 4> kHead = {"format", "name", "units", "environment"};
+constexpr const char* kChecksum = "checksum";
 
 bool is_curve(Probe probe) {
   return !size_name(probe).empty();
@@ -122,6 +125,47 @@ ordered_json memory_json(const MemoryConstant& memory) {
   json["bytes"] = memory.bytes;
   json["count"] = memory.count;
   return json;
+}
+
+std::string dumped(const ordered_json& value) {
+  return value.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+}
+
+/// An item a line, down to so many levels; without spaces.
+void write_lines(const ordered_json& value, int levels, std::string& text) {
+  if (levels == 0 || !value.is_structured() || value.empty()) {
+    text += dumped(value);
+    return;
+  }
+  text += value.is_object() ? "{\n" : "[\n";
+  bool first = true;
+  for (const auto& item : value.items()) {
+    if (!first) text += ",\n";
+    first = false;
+    if (value.is_object()) text += dumped(item.key()) + ":";
+    write_lines(item.value(), levels - 1, text);
+  }
+  text += value.is_object() ? '}' : ']';
+}
+
+/// Of bytes that were written by this program: 16 digits. Against accidents, not against people.
+std::string checksum(std::string_view bytes) {
+  constexpr std::uint64_t kFactor = 0x9e3779b97f4a7c15;  // 2^64 over the golden ratio, odd
+  std::uint64_t sum = bytes.size();
+  const auto add = [&](std::uint64_t word) {
+    sum = (sum ^ word) * kFactor;
+    sum ^= sum >> 32;
+  };
+  while (!bytes.empty()) {
+    std::uint64_t word = 0;  // the first byte is the lowest
+    const std::size_t count = std::min(bytes.size(), sizeof word);
+    for (std::size_t i = 0; i < count; ++i) word |= std::uint64_t{static_cast<unsigned char>(bytes[i])} << (8 * i);
+    bytes.remove_prefix(count);
+    add(word);
+  }
+  char text[17];
+  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(sum));
+  return text;
 }
 
 // ---- reading
@@ -356,7 +400,7 @@ ordered_json to_json(const CostProfile& profile) {
 
 CostProfile profile_from_json(const nlohmann::json& document, const std::string& place) {
   const JsonPlace root(document, place);
-  Words known = {"format", "name", "units", "environment", "products", "layer_errors", "warnings", "notes"};
+  Words known = {"format", "name", "units", "environment", "products", "layer_errors", "warnings", "notes", kChecksum};
   known.insert(known.end(), kSections.begin(), kSections.end());
   check_format(root.at("format"));
   root.object_of(known);
@@ -387,8 +431,36 @@ CostProfile profile_from_json(const nlohmann::json& document, const std::string&
   return profile;
 }
 
+std::string profile_text(const CostProfile& profile) {
+  const ordered_json json = to_json(profile);
+  ordered_json head;
+  std::string rest;
+  for (const auto& [key, value] : json.items()) {
+    if (std::find(kHead.begin(), kHead.end(), key) != kHead.end()) {
+      head[key] = value;
+      continue;
+    }
+    rest += (rest.empty() ? "" : ",\n") + dumped(key) + ":";
+    write_lines(value, key == "products" ? 2 : 1, rest);
+  }
+  rest += "}\n";
+  head[kChecksum] = checksum(rest);
+  std::string text = dumped(head);
+  text.back() = ',';  // of the '}' of the head alone
+  return text + "\n" + rest;
+}
+
+std::optional<Environment> checked_environment(const std::string& text, const std::string& place) {
+  const std::size_t line = text.find('\n');
+  if (line == std::string::npos || line == 0 || text[line - 1] != ',') return std::nullopt;
+  const nlohmann::json head = nlohmann::json::parse(text.substr(0, line - 1) + "}", nullptr, false);
+  if (!head.is_object() || !head.contains(kChecksum) || !head.contains("environment")) return std::nullopt;
+  if (head[kChecksum] != checksum(std::string_view(text).substr(line + 1))) return std::nullopt;
+  return read_environment(JsonPlace(head, place).at("environment"));
+}
+
 void save_profile(const CostProfile& profile, const std::string& path) {
-  const std::string text = json_text(to_json(profile));
+  const std::string text = profile_text(profile);
   write_output(path, [&](std::ostream& out) { out << text; });
 }
 

@@ -10,17 +10,17 @@
 namespace pdl {
 
 double TransferTimes::at(std::int32_t from, std::int32_t to, std::int64_t bytes) {
-  std::set<std::string> known;
   std::vector<const MeasuredCurve*> pairs;
   bool both_ways = true;  // nothing else was measured
   for (const MeasuredCurve& measured : profile_.of(Probe::transfer)) {
-    known.insert(measured.key.transport);
     if (measured.key.transport != transport_ || (measured.key.bidirectional && !both_ways)) continue;
     if (!measured.key.bidirectional && both_ways) pairs.clear();
     both_ways = measured.key.bidirectional;
     pairs.push_back(&measured);
   }
   if (pairs.empty()) {
+    std::set<std::string> known;
+    for (const MeasuredCurve& measured : profile_.of(Probe::transfer)) known.insert(measured.key.transport);
     throw InputError("--transport", transport_,
                      known.empty() ? "a profile with transfers: profile " + profile_.name + " has none"
                                    : "what profile " + profile_.name +

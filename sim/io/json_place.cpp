@@ -175,7 +175,11 @@ class DocumentBuilder : public nlohmann::json_sax<nlohmann::json> {
 }  // namespace
 
 nlohmann::json read_json_file(const std::string& path, std::span<const std::string> kept) {
-  return parse_json(read_input_file(path, kLargestFileBytes, "a JSON file"), path, kept);
+  return parse_json(read_json_text(path), path, kept);
+}
+
+std::string read_json_text(const std::string& path) {
+  return read_input_file(path, kLargestFileBytes, "a JSON file");
 }
 
 nlohmann::json parse_json(const std::string& text, const std::string& file, std::span<const std::string> kept) {

@@ -16,6 +16,8 @@ namespace pdl {
 /// nested deeper than 100 (each with line and column), more than 1 GiB.
 /// With `kept`, only those keys of the outermost object are kept; all of the file is still checked to be JSON.
 nlohmann::json read_json_file(const std::string& path, std::span<const std::string> kept = {});
+/// The text of a file of which that is asked. Throws InputError as read_input_file, more than 1 GiB.
+std::string read_json_text(const std::string& path);
 /// The same of a text that is at hand; `file` is what messages start with.
 nlohmann::json parse_json(const std::string& text, const std::string& file, std::span<const std::string> kept = {});
 

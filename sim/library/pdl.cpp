@@ -85,7 +85,7 @@ SweepOptions sweep_options(const TableOptions& options) {
 
 PredictedRow predicted_row(const Sweep& sweep, const SweepRow& row) {
   PredictedRow out;
-  out.settings = plain(row.settings.empty() ? row.given : row.settings);
+  out.settings = plain((row.settings.empty() ? row.given : row.settings).list());
   for (const std::string& name :
        sweep.varying) {  // also where the value is the default, which a spec's words leave out
     const auto is_it = [&](const Setting& setting) { return setting.name == name; };

@@ -24,10 +24,10 @@ RunSpec with_order(const RunSpec& spec, const CandidateOrder& candidate) {
 
 class Search {
  public:
-  Search(const RunSpec& spec, const CostProfile* profile, std::optional<std::int64_t> memory_limit_bytes)
-      : spec_(spec), profile_(profile), memory_limit_bytes_(memory_limit_bytes) {
-    if (!memory_limit_bytes && profile && profile->host_description.memory_capacity_bytes > 0) {
-      memory_limit_bytes_ = profile->host_description.memory_capacity_bytes;
+  Search(const RunSpec& spec, LayerFamilies* families, std::optional<std::int64_t> memory_limit_bytes)
+      : spec_(spec), families_(families), memory_limit_bytes_(memory_limit_bytes) {
+    if (!memory_limit_bytes && families && families->profile().host_description.memory_capacity_bytes > 0) {
+      memory_limit_bytes_ = families->profile().host_description.memory_capacity_bytes;
     }
     microbatches_ = static_cast<std::int32_t>(microbatch_rows(spec).size());
   }
@@ -120,7 +120,7 @@ class Search {
   /// Of a micro-batch in the middle: the first one starts the gradients, the last one may be smaller.
   void read_costs(const PipelineOrder& order, OrderCosts& costs) const {
     const Plan plan = make_plan(with_order(spec_, {"", order, false}));
-    const PricedWork priced = price_plan(plan, profile_);
+    const PricedWork priced = price_plan(plan, families_);
     const std::int32_t typical = microbatches_ / 2;
     for (const Task& task : plan.graph.tasks) {
       if (task.microbatch != typical) continue;
@@ -142,7 +142,7 @@ class Search {
   std::optional<std::int64_t> judge(const CandidateOrder& candidate) {
     try {
       const RunSpec spec = with_order(spec_, candidate);
-      const StepOfPlan step = step_of_plan(make_plan(spec), profile_);
+      const StepOfPlan step = step_of_plan(make_plan(spec), families_);
       const std::int64_t bytes = *std::max_element(step.peak_memory_bytes.begin(), step.peak_memory_bytes.end());
       least_memory_bytes_ = least_memory_bytes_ == 0 ? bytes : std::min(least_memory_bytes_, bytes);
       if (memory_limit_bytes_ && bytes > *memory_limit_bytes_) return std::nullopt;
@@ -164,7 +164,7 @@ class Search {
   }
 
   const RunSpec& spec_;
-  const CostProfile* profile_;
+  LayerFamilies* families_;
   std::optional<std::int64_t> memory_limit_bytes_;
   std::int32_t microbatches_ = 1;
   std::int64_t least_memory_bytes_ = 0;
@@ -176,9 +176,8 @@ bool needs_search(const RunSpec& spec) {
   return spec.schedule == kAutoSchedule && !spec.schedule_file;
 }
 
-RunSpec with_found_order(const RunSpec& spec, const CostProfile* profile,
-                         std::optional<std::int64_t> memory_limit_bytes) {
-  if (spec.dp == 1 && spec.accum == 1) return Search(spec, profile, memory_limit_bytes).find();
+RunSpec with_found_order(const RunSpec& spec, LayerFamilies* families, std::optional<std::int64_t> memory_limit_bytes) {
+  if (spec.dp == 1 && spec.accum == 1) return Search(spec, families, memory_limit_bytes).find();
   // An order is that of one replica in one round.
   RunSpec one = spec;
   one.gpus = resolve(spec).mesh.pp;
@@ -186,7 +185,7 @@ RunSpec with_found_order(const RunSpec& spec, const CostProfile* profile,
   one.dp = one.accum = 1;
   one.straggler.reset();
   one.overlap_steps = spec.overlap_steps.value_or(false);
-  const RunSpec found = Search(one, profile, memory_limit_bytes).find();
+  const RunSpec found = Search(one, families, memory_limit_bytes).find();
   RunSpec all = spec;
   all.schedule_file = found.schedule_file;
   all.chunks = found.chunks;

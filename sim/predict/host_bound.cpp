@@ -27,9 +27,9 @@ PricedWork without_host(const Plan& plan, PricedWork priced) {
   return priced;
 }
 
-SlowHost slow_host(const Plan& plan, const CostProfile& profile) {
-  if (profile.host_description.device == "cpu") return {};
-  const PricedWork priced = price_by_profile(plan, profile, HostSpeed::slow);
+SlowHost slow_host(const Plan& plan, LayerFamilies& families) {
+  if (families.profile().host_description.device == "cpu") return {};
+  const PricedWork priced = price_by_profile(plan, families, HostSpeed::slow);
   PricedWork awake = priced;
   bool sleeps = false;
   for (std::size_t w = 0; w < awake.costs.size(); ++w) {
@@ -42,8 +42,8 @@ SlowHost slow_host(const Plan& plan, const CostProfile& profile) {
           sleeps ? step_of(plan, priced) : awake_ns};
 }
 
-double host_share(const Plan& plan, const CostProfile& profile) {
-  return slow_host(plan, profile).share;
+double host_share(const Plan& plan, LayerFamilies& families) {
+  return slow_host(plan, families).share;
 }
 
 std::string host_bound_warning() {

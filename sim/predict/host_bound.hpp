@@ -33,12 +33,12 @@ struct SlowHost {
   double step_ns = 0;  // with its sleeps
 };
 
-/// Of a plan by the profile. Zeros on a profile of device "cpu": there the host is what computes. Throws as
-/// step_of_plan().
-SlowHost slow_host(const Plan& plan, const CostProfile& profile);
+/// Of a plan by the profile of the families. Zeros on a profile of device "cpu": there the host computes. Throws
+/// as step_of_plan().
+SlowHost slow_host(const Plan& plan, LayerFamilies& families);
 
 /// Its share alone.
-double host_share(const Plan& plan, const CostProfile& profile);
+double host_share(const Plan& plan, LayerFamilies& families);
 
 /// Of a prediction whose share is above kHostBoundShare; begins with kHostBoundWarning.
 std::string host_bound_warning();

@@ -49,11 +49,11 @@ std::int64_t at_host(std::int64_t usual_ns, std::int64_t slow_ns, double deviati
 /// What all draws of a plan share.
 class Draws {
  public:
-  Draws(const Plan& plan, const CostProfile& profile)
+  Draws(const Plan& plan, LayerFamilies& families)
       : plan_(plan),
         seed_(static_cast<std::uint64_t>(plan.spec.seed)),
-        usual_(price_by_profile(plan, profile)),
-        slow_(price_by_profile(plan, profile, HostSpeed::slow)) {}
+        usual_(price_by_profile(plan, families)),
+        slow_(price_by_profile(plan, families, HostSpeed::slow)) {}
 
   double step_ms(std::uint64_t draw) const {
     PricedWork drawn = usual_;
@@ -128,9 +128,9 @@ double standard_normal(std::uint64_t seed, std::uint64_t draw, std::uint64_t pla
   return radius * std::cos(2 * std::numbers::pi * uniform(mixed(counter + 2 * kGolden)));
 }
 
-StepDistribution draw_steps(const Plan& plan, const CostProfile& profile, const NoiseOptions& options) {
+StepDistribution draw_steps(const Plan& plan, LayerFamilies& families, const NoiseOptions& options) {
   if (options.draws < 1) throw std::logic_error("a distribution of no draw");
-  const Draws draws(plan, profile);
+  const Draws draws(plan, families);
   std::vector<double> steps_ms(static_cast<std::size_t>(options.draws));
   std::vector<std::exception_ptr> bugs(steps_ms.size());
   std::atomic<std::size_t> next = 0;

@@ -43,9 +43,10 @@ std::string loss_scale_warning(double loss_scale) {
 }
 
 /// On the device and the hosts of the profile, with an order.
-RunSpec planned_spec(const RunSpec& asked, const CostProfile* profile, const PredictOptions& options) {
+RunSpec planned_spec(const RunSpec& asked, LayerFamilies* families, const PredictOptions& options) {
+  const CostProfile* profile = asked.synthetic ? nullptr : &families->profile();
   RunSpec spec = asked.synthetic ? asked : on_device_of(asked, profile->host_description);
-  if (needs_search(spec)) return with_found_order(spec, profile, options.memory_limit_bytes);
+  if (needs_search(spec)) return with_found_order(spec, families, options.memory_limit_bytes);
   return spec.synthetic ? spec : on_hosts_of_profile(spec, *profile);
 }
 
@@ -58,9 +59,9 @@ void check_capacity(const RunResult& result, const CostProfile* profile, const P
 }
 
 /// What the host has to do with the step, and how far off the step may be.
-void judge(const Plan& plan, const CostProfile& profile, const PricedWork& priced, const PredictOptions& options,
+void judge(const Plan& plan, LayerFamilies& families, const PricedWork& priced, const PredictOptions& options,
            RunResult& result) {
-  const SlowHost slow = slow_host(plan, profile);
+  const SlowHost slow = slow_host(plan, families);
   const double usual_ns = 1e6 * result.step_time.median_ms;
   result.host_share = slow.share;
   result.error_bar = error_bar(priced.errors, plan.graph, priced.costs, std::max(0.0, slow.step_ns / usual_ns - 1));
@@ -73,9 +74,12 @@ void judge(const Plan& plan, const CostProfile& profile, const PricedWork& price
 
 RunResult predict(const RunSpec& asked, const CostProfile* profile, const PredictOptions& options) {
   if (!asked.synthetic && !profile) throw std::logic_error("a prediction needs a profile or synthetic costs");
-  const Plan plan = make_plan(planned_spec(asked, profile, options));
+  std::optional<LayerFamilies> own;
+  LayerFamilies* families = asked.synthetic ? nullptr : options.families;
+  if (!asked.synthetic && !families) families = &own.emplace(*profile);
+  const Plan plan = make_plan(planned_spec(asked, families, options));
   const RunSpec& spec = plan.spec;
-  StepOfPlan step = step_of_plan(plan, profile, /*with_ideal=*/true);
+  StepOfPlan step = step_of_plan(plan, families, /*with_ideal=*/true);
   RunResult result = begin_result(plan);
   result.warnings.insert(result.warnings.end(), step.priced.warnings.begin(), step.priced.warnings.end());
   result.warning_shares = std::move(step.priced.warning_shares);
@@ -88,8 +92,8 @@ RunResult predict(const RunSpec& asked, const CostProfile* profile, const Predic
   if (!spec.synthetic) result.environment = describe_profile(*profile);
   check_capacity(result, profile, options);
   if (options.noise && spec.synthetic) throw InputError("--noise", "costs without a spread", "costs of a profile");
-  if (options.noise) result.noise = draw_steps(plan, *profile, *options.noise);
-  if (!spec.synthetic) judge(plan, *profile, step.priced, options, result);
+  if (options.noise) result.noise = draw_steps(plan, *families, *options.noise);
+  if (!spec.synthetic) judge(plan, *families, step.priced, options, result);
   if (result.error_bar && !result.error_bar->probed()) result.probe_command = probe_command(asked, options.samples);
   return result;
 }

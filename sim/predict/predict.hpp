@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "sim/cost/cost_profile.hpp"
+#include "sim/cost/layer_families.hpp"
 #include "sim/predict/noise.hpp"
 #include "sim/run/run_result.hpp"
 
@@ -36,6 +37,9 @@ struct PredictOptions {
   std::string samples = "";
   /// Default: no step is drawn, RunResult::noise stays empty.
   std::optional<NoiseOptions> noise = std::nullopt;
+  /// Those of the profile, where many specs are predicted by it: what one prediction has worked out of layers, the next
+  /// ones and other threads have at once. Default: its own.
+  LayerFamilies* families = nullptr;
 };
 
 /// `profile` is not used (and may be nullptr) if the spec has synthetic costs. The result's spec is the one that was

@@ -32,10 +32,10 @@ std::vector<std::int64_t> compute_alone_ns(const Plan& plan, const PricedWork& p
 
 }  // namespace
 
-PricedWork price_plan(const Plan& plan, const CostProfile* profile) {
+PricedWork price_plan(const Plan& plan, LayerFamilies* families) {
   const RunSpec& spec = plan.spec;
   return spec.synthetic ? PricedWork{.costs = price_synthetic(plan, *spec.synthetic)}
-                        : price_by_profile(plan, *profile);
+                        : price_by_profile(plan, *families);
 }
 
 Timeline run_plan(const Plan& plan, const PricedWork& priced, LengthOfRun* second) {
@@ -54,12 +54,12 @@ Timeline run_plan(const Plan& plan, const PricedWork& priced, LengthOfRun* secon
   return timeline;
 }
 
-StepOfPlan step_of_plan(const Plan& plan, const CostProfile* profile, bool with_ideal) {
+StepOfPlan step_of_plan(const Plan& plan, LayerFamilies* families, bool with_ideal) {
   StepOfPlan step;
-  step.priced = price_plan(plan, profile);
+  step.priced = price_plan(plan, families);
   if (with_ideal) step.ideal.device_ns = compute_alone_ns(plan, step.priced);
   step.timeline = run_plan(plan, step.priced, with_ideal ? &step.ideal : nullptr);
-  if (!plan.spec.synthetic) step.workspaces = workspaces(*profile);
+  if (!plan.spec.synthetic) step.workspaces = workspaces(families->profile());
   step.peak_memory_bytes = predict_memory_bytes(plan, step.workspaces);
   return step;
 }

@@ -1,6 +1,7 @@
 // The step of one plan: what its tasks cost, when they run, what memory they need.
 //
-//   StepOfPlan step = step_of_plan(make_plan(spec), &profile);
+//   LayerFamilies families(profile);                        // one for all plans by a profile
+//   StepOfPlan step = step_of_plan(make_plan(spec), &families);
 //   step.timeline.step_ns, step.peak_memory_bytes[0]
 //
 // What the search for an order (find_order.hpp), the judgement of the host (host_bound.hpp) and predict() are built on.
@@ -27,12 +28,12 @@ struct StepOfPlan {
   std::vector<std::int64_t> peak_memory_bytes;  // one a GPU
 };
 
-/// By the spec's synthetic costs, or else by the profile, which then must be there.
+/// By the spec's synthetic costs, or else by the profile of the families, which then must be there.
 /// Throws InputError as price_by_profile(); CannotRun for a deadlock.
-StepOfPlan step_of_plan(const Plan& plan, const CostProfile* profile, bool with_ideal = false);
+StepOfPlan step_of_plan(const Plan& plan, LayerFamilies* families, bool with_ideal = false);
 
 /// The first part of it: what the plan's work costs.
-PricedWork price_plan(const Plan& plan, const CostProfile* profile);
+PricedWork price_plan(const Plan& plan, LayerFamilies* families);
 
 /// The second: when the plan's tasks run at those costs, and the overhead of the step after them.
 /// `second` (may be null): sim/engine/run.hpp.

@@ -78,11 +78,17 @@ PricedWork with_equal_stages(const Plan& plan, PricedWork priced) {
   return priced;
 }
 
+PricedWork price(const Plan& plan, const CostProfile* profile) {
+  if (plan.spec.synthetic) return price_plan(plan, nullptr);
+  LayerFamilies families(*profile);
+  return price_plan(plan, &families);
+}
+
 }  // namespace
 
 std::vector<StepWithout> what_if(const RunResult& run, const CostProfile* profile) {
   const Plan plan = make_plan(run.spec);
-  const PricedWork priced = price_plan(plan, profile);
+  const PricedWork priced = price(plan, profile);
   std::vector<StepWithout> found;
   const auto add = [&](const char* what, const char* words, const PricedWork& changed) {
     if (costs_the_same(changed, priced)) return;
@@ -109,7 +115,7 @@ std::vector<StepWithout> what_if(const RunResult& run, const CostProfile* profil
 
 std::vector<TimeOfTask> times_of_tasks(const RunResult& run, const CostProfile* profile) {
   const Plan plan = make_plan(run.spec);
-  const PricedWork priced = price_plan(plan, profile);
+  const PricedWork priced = price(plan, profile);
   const std::vector<Span>& spans = run.timeline.spans;
   const bool shared = priced.shared.count > 0;
   const Timeline apart = shared ? run_plan(plan, without_contention(priced)) : run.timeline;

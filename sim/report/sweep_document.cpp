@@ -46,6 +46,8 @@ std::string label_without_gpus(const Sweep& sweep, const SweepRow& row) {
 struct Winners {
   std::optional<std::size_t> fastest, least_memory;
   std::vector<std::size_t> tied;  // with the fastest
+  bool unlike_work = false;       // has_unlike_work() of the sweep
+  bool same_samples = true;       // of all its rows
 };
 
 constexpr double kTellableMemory = 0.01;
@@ -77,9 +79,9 @@ std::string mark_of(const Sweep& sweep, const Winners& winners, std::size_t r) {
   if (!row.result) return row.exit_code == kExitInput ? "refused" : "cannot run";
   if (!sweep.can_win(row)) return "above " + binary_bytes(*sweep.memory_limit_bytes);
   // Steps of different samples: the winner may have the longest one.
-  if (has_unlike_work(sweep)) return r == winners.least_memory ? "least memory" : "";
-  const std::string first = sweep.same_samples() ? "fastest" : "most samples/s";
-  const bool tied = std::find(winners.tied.begin(), winners.tied.end(), r) != winners.tied.end();
+  if (winners.unlike_work) return r == winners.least_memory ? "least memory" : "";
+  const std::string first = winners.same_samples ? "fastest" : "most samples/s";
+  const bool tied = std::binary_search(winners.tied.begin(), winners.tied.end(), r);
   const bool tie = tied || (r == winners.fastest && !winners.tied.empty());
   std::string mark = tie ? "tie" : r == winners.fastest ? first : "";
   if (r == winners.least_memory) mark += mark.empty() ? "least memory" : ", least memory";
@@ -218,7 +220,8 @@ Table sweep_table(const Sweep& sweep) {
   }
   const std::vector<ResultColumn> columns = result_columns(sweep);
   for (const ResultColumn& column : columns) table.columns.push_back(column.head);
-  const Winners winners{sweep.fastest(), tellable_least_memory(sweep), sweep.tied_with_fastest()};
+  const Winners winners{sweep.fastest(), tellable_least_memory(sweep), sweep.tied_with_fastest(),
+                        has_unlike_work(sweep), sweep.same_samples()};
   for (std::size_t r = 0; r < sweep.rows.size(); ++r)
     table.rows.push_back(cells_of_row(sweep, winners, words, columns, r));
   return table;
@@ -387,7 +390,7 @@ void fill_in_refused(const Sweep& sweep, std::vector<std::vector<SettingValue>>&
 
 std::vector<SettingValue> settings_of_all_rows(const Sweep& sweep) {
   std::vector<std::vector<SettingValue>> settings;
-  for (const SweepRow& row : sweep.rows) settings.push_back(row.settings);
+  for (const SweepRow& row : sweep.rows) settings.push_back(row.settings.list());
   fill_in_refused(sweep, settings);
   return common_settings(settings);
 }

@@ -58,10 +58,11 @@ MeasuredRuns find_measured(const fs::path& folder, const Scenario& scenario) {
 
 ScenarioTable evaluate(const Scenario& scenario, const CostProfile& costs, MeasuredRuns measured) {
   ScenarioTable table{scenario, costs.name, {}, false};
+  LayerFamilies families(costs);
   for (std::size_t i = 0; i < scenario.configurations.size(); ++i) {
     const RunSpec& spec = scenario.configurations[i];
     try {
-      table.rows.push_back({spec, evaluated(predict(spec, &costs)), std::move(measured[i])});
+      table.rows.push_back({spec, evaluated(predict(spec, &costs, {.families = &families})), std::move(measured[i])});
       ScenarioRow& row = table.rows.back();
       const std::string other_card =
           row.measured ? other_card_text(row.measured->result.environment, costs.environment) : "";

@@ -3,20 +3,29 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cmath>
+#include <cstdio>
 #include <exception>
+#include <mutex>
 #include <new>
+#include <numeric>
 #include <set>
 #include <thread>
 
 #include "sim/cost/hosts_of_profile.hpp"
 #include "sim/io/error.hpp"
+#include "sim/io/installation.hpp"
 #include "sim/io/words.hpp"
 #include "sim/predict/predict.hpp"
 #include "sim/run/communication.hpp"
 #include "sim/run/describe_run.hpp"
 #include "sim/run/metrics.hpp"
 #include "sim/spec/settings.hpp"
+#include "sim/study/row_queue.hpp"
+#include "sim/study/shared_sweep.hpp"
+#include "sim/study/sweep_journal.hpp"
+#include "sim/study/sweep_record.hpp"
 #include "sim/study/sweep_scaling.hpp"
 #include "sim/study/sweep_values.hpp"
 
@@ -27,6 +36,7 @@ SweepResult result_of(const RunResult& run) {
   SweepResult result;
   result.step_time_ms = run.step_time.median_ms;
   result.error_bar = run.error_bar;
+  if (result.error_bar) result.error_bar->carriers.clear();  // of no row shown
   const RunMetrics metrics = compute_metrics(run);
   result.throughput_samples_per_s = metrics.throughput_samples_per_s;
   result.bubble_fraction = metrics.bubble_fraction;
@@ -45,28 +55,150 @@ SweepResult result_of(const RunResult& run) {
   return result;
 }
 
-/// Fills in the row; `source` too, where it can run.
-void evaluate(const CostProfile* profile, const std::optional<std::int64_t>& memory_limit_bytes, SweepRow& row,
-              std::string& source) {
-  try {
-    const RunSpec spec = parse_run_spec(row.given);
-    row.settings = to_settings(profile ? on_device_of(spec, profile->host_description) : spec);
-    // Named schedules above the limit are shown; the search for one is told of it.
-    const bool searched = spec.schedule == kAutoSchedule;
-    const RunResult run = predict(spec, profile, {.memory_limit_bytes = searched ? memory_limit_bytes : std::nullopt});
-    row.settings = to_settings(run.spec);  // a search decides chunks and overlap
-    row.result = result_of(run);
-    source = describe_source(run);
-  } catch (const InputError& error) {
-    row.refusal = error.what();
-    row.exit_code = kExitInput;
-  } catch (const CannotRun& error) {
-    row.refusal = error.what();
-    row.exit_code = kExitCannotRun;
-  } catch (const std::bad_alloc&) {
-    row.refusal = "not enough memory on this machine for a plan of this size";
-    row.exit_code = kExitCannotRun;
+/// Predicts rows, by any number of threads.
+class RowPredictor {
+ public:
+  RowPredictor(const CostProfile* profile, std::optional<std::int64_t> memory_limit_bytes)
+      : profile_(profile), memory_limit_bytes_(memory_limit_bytes) {
+    if (profile) families_.emplace(*profile);
   }
+
+  SweepRecord predict(std::size_t row, const RowSettings& given) {
+    SweepRecord record;
+    record.row = row;
+    try {
+      const RunSpec spec = parse_run_spec(given.list());
+      record.settings = RowSettings(to_settings(profile_ ? on_device_of(spec, profile_->host_description) : spec));
+      // Named schedules above the limit are shown; the search for one is told of it.
+      const bool searched = spec.schedule == kAutoSchedule;
+      const RunResult run = pdl::predict(spec, profile_,
+                                         {.memory_limit_bytes = searched ? memory_limit_bytes_ : std::nullopt,
+                                          .families = families_ ? &*families_ : nullptr});
+      record.settings = RowSettings(to_settings(run.spec));  // a search decides chunks and overlap
+      record.result = result_of(run);
+      record.source = describe_source(run);
+    } catch (const InputError& error) {
+      record.refusal = error.what();
+      record.exit_code = kExitInput;
+    } catch (const CannotRun& error) {
+      record.refusal = error.what();
+      record.exit_code = kExitCannotRun;
+    } catch (const std::bad_alloc&) {
+      record.refusal = "not enough memory on this machine for a plan of this size";
+      record.exit_code = kExitCannotRun;
+    }
+    return record;
+  }
+
+ private:
+  const CostProfile* profile_;
+  std::optional<std::int64_t> memory_limit_bytes_;
+  std::optional<LayerFamilies> families_;
+};
+
+/// The source of all rows that can run: that of the first. Of costs that differ, row by row, only what they are.
+class Sources {
+ public:
+  void add(std::size_t row, const std::string& source) {
+    if (source.empty()) return;
+    differ_ = differ_ || (!first_.empty() && source != first_);
+    if (!first_.empty() && row > first_row_) return;
+    first_row_ = row;
+    first_ = source;
+  }
+
+  std::string of_all(const std::vector<std::string>& varying) const {
+    const bool vary =
+        std::any_of(varying.begin(), varying.end(), [](const std::string& name) { return is_synthetic_cost(name); });
+    return !first_.empty() && (vary || differ_) ? first_.substr(0, first_.find(':')) + ": other ones for each row"
+                                                : first_;
+  }
+
+ private:
+  std::string first_;
+  std::size_t first_row_ = 0;
+  bool differ_ = false;
+};
+
+/// Rows that have been predicted, by threads, ranks or an earlier process, put into the sweep.
+class PredictedRows {
+ public:
+  explicit PredictedRows(Sweep& sweep) : sweep_(sweep), known_(sweep.rows.size(), false) {}
+
+  void add(SweepRecord record) {
+    const std::lock_guard lock(mutex_);
+    if (known_[record.row]) return;
+    known_[record.row] = true;
+    SweepRow& row = sweep_.rows[record.row];
+    row.settings = std::move(record.settings);
+    row.result = std::move(record.result);
+    row.refusal = std::move(record.refusal);
+    row.exit_code = record.exit_code;
+    sources_.add(record.row, record.source);
+    ++done_;
+  }
+
+  std::vector<std::size_t> others() const {
+    std::vector<std::size_t> rows;
+    for (std::size_t r = 0; r < known_.size(); ++r) {
+      if (!known_[r]) rows.push_back(r);
+    }
+    return rows;
+  }
+
+  std::size_t done() const { return done_; }
+  const Sources& sources() const { return sources_; }
+
+ private:
+  Sweep& sweep_;
+  std::mutex mutex_;
+  std::vector<bool> known_;
+  std::atomic<std::size_t> done_ = 0;
+  Sources sources_;
+};
+
+/// Of `threads` threads, of which the calling one is the first. What one throws ends the others' work, and is thrown.
+void on_threads(std::int64_t threads, RowQueue& queue, const std::function<void(std::size_t row, bool calling)>& work) {
+  std::mutex mutex;
+  std::exception_ptr problem;
+  const auto take_rows = [&](bool calling) {
+    try {
+      for (std::vector<std::size_t> rows; !(rows = queue.take(1)).empty();) work(rows.front(), calling);
+    } catch (...) {
+      queue.stop();
+      const std::lock_guard lock(mutex);
+      if (!problem) problem = std::current_exception();
+    }
+  };
+  {
+    std::vector<std::jthread> others;
+    const std::int64_t useful = std::min(threads, static_cast<std::int64_t>(queue.left()));
+    for (std::int64_t t = 1; t < useful; ++t) others.emplace_back(take_rows, false);
+    take_rows(true);
+  }
+  if (problem) std::rethrow_exception(problem);
+}
+
+/// What is in a profile, as a number: rows predicted by another content are other rows.
+std::string fingerprint(const CostProfile& profile) {
+  std::uint64_t hash = 14695981039346656037ULL;  // FNV-1a
+  for (const char c : to_json(profile).dump()) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211ULL;
+  char text[17];
+  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(hash));
+  return text;
+}
+
+SweepIdentity identity_of(std::span<const SettingValue> given, const CostProfile* profile, const Sweep& sweep) {
+  SweepIdentity identity;
+  for (const SettingValue& setting : given)
+    identity.sweep += (identity.sweep.empty() ? "" : ", ") + setting.name + " " + setting.value;
+  if (sweep.memory_limit_bytes) identity.sweep += ", memory " + std::to_string(*sweep.memory_limit_bytes);
+  if (sweep.scaling) identity.sweep += ", scaling " + to_string(*sweep.scaling);
+  identity.costs = profile ? "profile " + profile->name + " " + fingerprint(*profile) : "synthetic costs";
+  if (profile && !profile->chosen_as.empty()) identity.costs += " (" + profile->chosen_as + ")";
+  identity.costs += ", version " + project_version();
+  identity.rows = sweep.rows.size();
+  return identity;
 }
 
 std::int64_t chunks_of(const SweepRow& row) {
@@ -105,23 +237,12 @@ Sweep rows_to_predict(std::span<const SettingValue> given, const SweepOptions& o
   sweep.memory_limit_bytes = options.memory_limit_bytes;
   Combinations combinations = combine_settings(given);
   sweep.varying = std::move(combinations.varying);
-  for (std::vector<SettingValue>& settings : combinations.rows) {
+  for (RowSettings& settings : combinations.rows) {
     sweep.rows.emplace_back();
     sweep.rows.back().given = std::move(settings);
   }
   begin_scaling(options.scaling, sweep);
   return sweep;
-}
-
-/// The one of all rows that can run. Of costs that differ, row by row, only what they are.
-std::string source_of_all(const std::vector<std::string>& sources, const std::vector<std::string>& varying) {
-  const auto first = std::find_if(sources.begin(), sources.end(), [](const std::string& s) { return !s.empty(); });
-  if (first == sources.end()) return "";
-  const bool vary =
-      std::any_of(varying.begin(), varying.end(), [](const std::string& name) { return is_synthetic_cost(name); });
-  const bool differ =
-      std::any_of(first, sources.end(), [&](const std::string& s) { return !s.empty() && s != *first; });
-  return vary || differ ? first->substr(0, first->find(':')) + ": other ones for each row" : *first;
 }
 
 }  // namespace
@@ -173,7 +294,7 @@ std::vector<RunSpec> specs_of_sweep(std::span<const SettingValue> given, const S
   std::vector<RunSpec> specs;
   for (const SweepRow& row : rows_to_predict(given, options).rows) {
     try {
-      specs.push_back(parse_run_spec(row.given));
+      specs.push_back(parse_run_spec(row.given.list()));
     } catch (const InputError&) {  // told when the row is predicted
     } catch (const CannotRun&) {
     }
@@ -190,33 +311,55 @@ std::optional<CostProfile> costs_of_sweep(std::span<const SettingValue> given, c
 
 Sweep run_sweep(std::span<const SettingValue> given, const CostProfile* profile, const SweepOptions& options) {
   Sweep sweep = rows_to_predict(given, options);
-  std::vector<std::string> sources(sweep.rows.size());
-  std::vector<std::exception_ptr> bugs(sweep.rows.size());
-  std::atomic<std::size_t> next = 0, done = 0;
-  const auto work = [&](bool shows) {
-    for (std::size_t r = next++; r < sweep.rows.size(); r = next++) {
-      try {
-        evaluate(profile, options.memory_limit_bytes, sweep.rows[r], sources[r]);
-      } catch (...) {
-        bugs[r] = std::current_exception();
-      }
-      ++done;
-      if (shows && options.progress) options.progress(done, sweep.rows.size());
-    }
+  PredictedRows rows(sweep);
+  const bool has_identity = options.ranks || !options.resume.empty();
+  const SweepIdentity identity = has_identity ? identity_of(given, profile, sweep) : SweepIdentity();
+  std::optional<SweepJournal> journal;
+  if (!options.resume.empty()) {
+    journal.emplace(options.resume, identity);
+    for (const SweepRecord& record : journal->found()) rows.add(record);
+  }
+  const auto add = [&](SweepRecord record) {
+    if (journal) journal->add(record);
+    rows.add(std::move(record));
   };
-  {
-    std::vector<std::jthread> threads;
-    const auto most = static_cast<std::int64_t>(sweep.rows.size());
-    for (std::int64_t t = 1; t < std::min(options.threads, most); ++t) threads.emplace_back(work, false);
-    work(true);
+  const auto show_progress = [&] {
+    if (options.progress) options.progress(rows.done(), sweep.rows.size());
+  };
+  RowQueue queue(rows.others());
+  std::optional<SharedSweep> others;
+  if (options.ranks) {
+    others.emplace(*options.ranks, identity, queue, [&](const std::string& line) {
+      add(parse_record(line, "a record of another rank", sweep.rows.size()));
+    });
   }
-  for (const std::exception_ptr& bug : bugs) {
-    if (bug) std::rethrow_exception(bug);
-  }
-  sweep.source = source_of_all(sources, sweep.varying);
+  RowPredictor predictor(profile, options.memory_limit_bytes);
+  on_threads(options.threads, queue, [&](std::size_t row, bool calling) {
+    add(predictor.predict(row, sweep.rows[row].given));
+    if (calling) show_progress();
+  });
+  for (; others && !others->done(); show_progress()) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  if (others) others->finish();
+  sweep.source = rows.sources().of_all(sweep.varying);
   say_where_stages_are_more_work(sweep);
   compare_with_fewest_gpus(sweep);
   return sweep;
+}
+
+void join_sweep(std::span<const SettingValue> given, const CostProfile* profile, const SweepOptions& options) {
+  const Sweep sweep = rows_to_predict(given, options);
+  RowPredictor predictor(profile, options.memory_limit_bytes);
+  work_for_sweep(*options.ranks, identity_of(given, profile, sweep), options.threads,
+                 [&](const std::vector<std::size_t>& asked) {
+                   std::vector<std::string> records(asked.size());
+                   std::vector<std::size_t> places(asked.size());
+                   std::iota(places.begin(), places.end(), std::size_t{0});
+                   RowQueue queue(std::move(places));
+                   on_threads(options.threads, queue, [&](std::size_t i, bool) {
+                     records[i] = to_line(predictor.predict(asked[i], sweep.rows[asked[i]].given));
+                   });
+                   return records;
+                 });
 }
 
 }  // namespace pdl

@@ -19,11 +19,13 @@
 //
 // A limit of memory also limits the search of schedule "auto".
 //
-// What cannot run is a row with its reason, never left out. Not here: finding a configuration without trying all.
+// Rows are predicted by threads, and by the ranks of a group where there is one. What cannot run is a row with its
+// reason, never left out. Not here: finding a configuration without trying all.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <iosfwd>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -34,6 +36,8 @@
 #include "sim/cost/cost_profile.hpp"
 #include "sim/cost/error_bar.hpp"
 #include "sim/spec/run_spec.hpp"
+#include "sim/study/ranks.hpp"
+#include "sim/study/row_settings.hpp"
 
 namespace pdl {
 
@@ -70,11 +74,11 @@ struct ScalingResult {
 
 struct SweepRow {
   /// A value for each word of the user that means something here, in the order of all_settings().
-  std::vector<SettingValue> given;
-  std::vector<SettingValue> settings;  // all of them, defaults filled in; empty if they are refused
-  std::optional<SweepResult> result;   // nothing: see refusal
-  std::string refusal;                 // why it cannot run
-  int exit_code = 0;                   // that pdl-sim would have for this configuration alone
+  RowSettings given;
+  RowSettings settings;               // all of them, defaults filled in; empty if they are refused
+  std::optional<SweepResult> result;  // nothing: see refusal
+  std::string refusal;                // why it cannot run
+  int exit_code = 0;                  // that pdl-sim would have for this configuration alone
   std::size_t series = 0;  // equal: rows that differ in their GPUs (weak scaling: and in the batch with them)
   /// Where the GPUs vary, and the row is on one GPU or has another to compare with.
   std::optional<ScalingResult> scaling;
@@ -105,6 +109,11 @@ struct SweepOptions {
   std::optional<std::int64_t> memory_limit_bytes;
   std::optional<Scaling> scaling;  // nothing: strong, where the GPUs vary
   std::int64_t threads = 1;
+  /// A file for the rows as they are predicted (sim/study/sweep_journal.hpp): those in it are not predicted again. It
+  /// stays. Empty: none.
+  std::string resume;
+  /// This process is one of several that predict the sweep together (sim/study/shared_sweep.hpp); nothing: it is alone.
+  std::optional<Ranks> ranks;
   std::function<void(std::size_t done, std::size_t of)> progress;  // called by the calling thread; may be empty
 };
 
@@ -117,13 +126,20 @@ std::vector<RunSpec> specs_of_sweep(std::span<const SettingValue> given, const S
 std::optional<CostProfile> costs_of_sweep(std::span<const SettingValue> given, const SweepOptions& options,
                                           const std::optional<std::string>& profile);
 
-/// `profile`: nullptr if costs are synthetic. The same result for any number of threads. Throws InputError for values
-/// that no configuration could have (an unknown schedule, 0 GPUs), for more than 100,000 configurations, and as
-/// begin_scaling().
+/// `profile`: nullptr if costs are synthetic. The same result for any number of threads and ranks, interrupted or not.
+/// Throws InputError for values that no configuration could have (an unknown schedule, 0 GPUs), for more than 1,000,000
+/// configurations, and as begin_scaling(), SweepJournal and SharedSweep, of which it may be rank 0; CannotRun as
+/// SharedSweep.
 Sweep run_sweep(std::span<const SettingValue> given, const CostProfile* profile, const SweepOptions& options);
 
+/// Of a rank that is not 0: its share of the same sweep. Throws as run_sweep() and work_for_sweep().
+void join_sweep(std::span<const SettingValue> given, const CostProfile* profile, const SweepOptions& options);
+
 nlohmann::ordered_json sweep_json(const Sweep& sweep);
+/// The same as text, as write_json() has it, row by row: of a million rows the document would not fit into memory.
+void write_sweep_json(const Sweep& sweep, std::ostream& out);
 /// A head, a line a row; cells with commas or quotes in quotes.
+void write_sweep_csv(const Sweep& sweep, std::ostream& out);
 std::string sweep_csv(const Sweep& sweep);
 
 }  // namespace pdl

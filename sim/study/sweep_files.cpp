@@ -1,5 +1,7 @@
 // A sweep as JSON and as CSV: the same facts under the same names.
 #include <algorithm>
+#include <ostream>
+#include <sstream>
 
 #include "sim/io/number_text.hpp"
 #include "sim/io/words.hpp"
@@ -58,11 +60,7 @@ nlohmann::ordered_json row_to_json(const Sweep& sweep, const SweepRow& row) {
   return entry;
 }
 
-}  // namespace
-
-nlohmann::ordered_json sweep_json(const Sweep& sweep) {
-  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
-  for (const SweepRow& row : sweep.rows) rows.push_back(row_to_json(sweep, row));
+nlohmann::ordered_json json_without_rows(const Sweep& sweep) {
   const auto index = [](const std::optional<std::size_t>& row) {
     return row ? nlohmann::ordered_json(*row) : nlohmann::ordered_json();
   };
@@ -74,13 +72,40 @@ nlohmann::ordered_json sweep_json(const Sweep& sweep) {
           {"varying", sweep.varying},
           {"memory_limit_bytes", limit},
           {"scaling", scaling},
-          {"rows", rows},
+          {"rows", nlohmann::ordered_json::array()},
           {"fastest", index(sweep.fastest())},
           {"tied_with_fastest", sweep.tied_with_fastest()},
           {"least_memory", index(sweep.least_memory())}};
 }
 
-std::string sweep_csv(const Sweep& sweep) {
+/// As write_json() has it.
+std::string text_of(const nlohmann::ordered_json& json) {
+  return json.dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
+}  // namespace
+
+nlohmann::ordered_json sweep_json(const Sweep& sweep) {
+  nlohmann::ordered_json json = json_without_rows(sweep);
+  for (const SweepRow& row : sweep.rows) json["rows"].push_back(row_to_json(sweep, row));
+  return json;
+}
+
+void write_sweep_json(const Sweep& sweep, std::ostream& out) {
+  const std::string rest = text_of(json_without_rows(sweep)), place = "\"rows\": []";
+  const std::size_t rows = rest.find("\n " + place) + place.size() + 1;  // the ']' of the empty list
+  out << rest.substr(0, rows);
+  for (std::size_t r = 0; r < sweep.rows.size(); ++r) {
+    out << (r == 0 ? "\n  " : ",\n  ");
+    for (const char c : text_of(row_to_json(sweep, sweep.rows[r]))) {
+      out << c;
+      if (c == '\n') out << "  ";  // two levels deep
+    }
+  }
+  out << (sweep.rows.empty() ? "" : "\n ") << rest.substr(rows) << "\n";
+}
+
+void write_sweep_csv(const Sweep& sweep, std::ostream& out) {
   std::vector<std::string> words = given_words(sweep);
   for (const std::string& name : differing_words(sweep)) {
     if (std::find(words.begin(), words.end(), name) == words.end()) words.push_back(name);
@@ -91,7 +116,7 @@ std::string sweep_csv(const Sweep& sweep) {
                            "live_activations", "live_activation_bytes", "steps_overlap", "within_memory_limit",
                            "refused", "half_width_90_percent", "probed"});
   const std::size_t results = head.size() - words.size();
-  std::string out = csv_line(head);
+  out << csv_line(head);
   for (const SweepRow& row : sweep.rows) {
     std::vector<std::string> cells;
     for (const std::string& name : words) cells.push_back(word_of(row, name));
@@ -111,9 +136,14 @@ std::string sweep_csv(const Sweep& sweep) {
       cells.resize(cells.size() + results - 4);
       cells.insert(cells.end(), {"0", row.refusal, "", ""});
     }
-    out += csv_line(cells);
+    out << csv_line(cells);
   }
-  return out;
+}
+
+std::string sweep_csv(const Sweep& sweep) {
+  std::ostringstream out;
+  write_sweep_csv(sweep, out);
+  return out.str();
 }
 
 }  // namespace pdl

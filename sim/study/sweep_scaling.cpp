@@ -57,10 +57,12 @@ void set_batch(SweepRow& row, std::int64_t batch) {
   const SettingValue value{"batch", std::to_string(batch),
                            find_setting(row.given, "batch") ? find_setting(row.given, "batch")->place : "--batch"};
   const auto place_of = [](const std::string& name) { return find_row(name) - all_settings().data(); };
-  std::erase_if(row.given, [](const SettingValue& setting) { return setting.name == "batch"; });
-  const auto after = std::find_if(row.given.begin(), row.given.end(),
+  std::vector<SettingValue> given = row.given.list();
+  std::erase_if(given, [](const SettingValue& setting) { return setting.name == "batch"; });
+  const auto after = std::find_if(given.begin(), given.end(),
                                   [&](const SettingValue& s) { return place_of(s.name) > place_of("batch"); });
-  row.given.insert(after, value);
+  given.insert(after, value);
+  row.given = RowSettings(given);
 }
 
 /// Rows with the same text do the same work: settings that were given, samples of a step (of weak scaling: they grow

@@ -15,7 +15,7 @@
 namespace pdl {
 namespace {
 
-constexpr std::size_t kMostConfigurations = 100'000;
+constexpr std::size_t kMostConfigurations = 1'000'000;
 constexpr std::int64_t kLargestWhole = 1'000'000'000;
 constexpr const char* kRangeForms = "FROM:TO, FROM:TO:STEP or FROM:TO:xFACTOR";
 /// Values of a range of numbers. `whole`: none of them has a fraction.
@@ -93,26 +93,30 @@ bool says_nothing(const std::vector<SettingValue>& row) {
 
 /// A word that means nothing in some rows (a network where there is one host) is left out of them; rows that are then
 /// the same are one. Refuses a word that no row has a use for.
-void leave_out_words_without_meaning(std::vector<std::vector<SettingValue>>& rows) {
+void leave_out_words_without_meaning(std::vector<RowSettings>& rows) {
   std::map<std::string, std::string> refusals;  // word -> message
   std::set<std::string> kept;
   bool left_out = false;
-  for (std::vector<SettingValue>& row : rows) {
+  for (RowSettings& of_row : rows) {
+    std::vector<SettingValue> row = of_row.list();
+    const std::size_t words = row.size();
     while (const auto refusal = without_meaning(row)) {
       refusals.try_emplace(refusal->name, refusal->what());
       std::erase_if(row, [&](const SettingValue& s) { return s.name == refusal->name; });
     }
     for (const SettingValue& setting : row) kept.insert(setting.name);
-    if (!says_nothing(row)) continue;
-    left_out = true;
-    std::erase_if(row, [](const SettingValue& s) { return s.name == "schedule"; });
+    if (says_nothing(row)) {
+      left_out = true;
+      std::erase_if(row, [](const SettingValue& s) { return s.name == "schedule"; });
+    }
+    if (row.size() < words) of_row = RowSettings(row);
   }
   for (const auto& [name, message] : refusals) {
     if (!kept.contains(name)) throw InputError(message);
   }
   if (refusals.empty() && !left_out) return;
   std::set<std::string> known;
-  std::erase_if(rows, [&](const std::vector<SettingValue>& row) {
+  std::erase_if(rows, [&](const RowSettings& row) {
     std::string words;
     for (const SettingValue& setting : row) words += setting.name + "=" + setting.value + "\n";
     return !known.insert(words).second;
@@ -151,8 +155,8 @@ std::vector<SettingValue> expand_setting(const SettingValue& given) {
 Combinations combine_settings(std::span<const SettingValue> given) {
   for (const SettingValue& setting : given) setting_words::check_known(setting);
   Combinations result;
-  std::vector<std::vector<SettingValue>>& all = result.rows;
-  all = {{}};
+  std::vector<RowSettings>& all = result.rows;
+  all.resize(1);
   for (const SettingRow& row : all_settings()) {
     for (const SettingValue& setting : given) {
       if (setting.name != row.name) continue;
@@ -163,11 +167,13 @@ Combinations combine_settings(std::span<const SettingValue> given) {
         throw InputError(setting.place, std::to_string(all.size() * values.size()) + " configurations",
                          "at most " + std::to_string(kMostConfigurations));
       }
-      std::vector<std::vector<SettingValue>> longer;
-      for (const std::vector<SettingValue>& before : all) {
-        for (const SettingValue& value : values) {
+      const RowSettings stored(values);
+      std::vector<RowSettings> longer;
+      longer.reserve(all.size() * values.size());
+      for (const RowSettings& before : all) {
+        for (std::size_t v = 0; v < values.size(); ++v) {
           longer.push_back(before);
-          longer.back().push_back(value);
+          longer.back().add(stored, v);
         }
       }
       all = std::move(longer);

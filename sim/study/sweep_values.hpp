@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "sim/spec/run_spec.hpp"
+#include "sim/study/row_settings.hpp"
 
 namespace pdl {
 
@@ -21,14 +22,14 @@ std::vector<SettingValue> expand_setting(const SettingValue& given);
 
 struct Combinations {
   std::vector<std::string> varying;  // the words with more than one value
-  std::vector<std::vector<SettingValue>>
+  std::vector<RowSettings>
       rows;  // one value for each word that means something in the row, in the order of all_settings()
 };
 
 /// The first word of all_settings() varies slowest. A word is left out of rows in which it has no meaning
 /// (WithoutMeaning: buckets without ddp, a network on one host), so that they can stand beside others; rows that are
 /// then the same are one. Throws InputError for values that no configuration could have (an unknown schedule, 0 GPUs),
-/// for a word that has no meaning in any row, and for more than 100,000 combinations.
+/// for a word that has no meaning in any row, and for more than 1,000,000 combinations.
 Combinations combine_settings(std::span<const SettingValue> given);
 
 }  // namespace pdl

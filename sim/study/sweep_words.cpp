@@ -11,7 +11,7 @@ namespace {
 std::string left_out(const SweepRow& row, const SettingRow& setting) {
   const SettingValue* strategy = find_setting(row.settings, "strategy");
   if (!strategy || strategy->value != "pp" || !setting.left_out) return "-";
-  return setting.left_out(row.settings);
+  return setting.left_out(row.settings.list());
 }
 
 template <typename Wanted>

@@ -77,8 +77,9 @@ std::string other_library_text(const nlohmann::json& measured, const CostProfile
          profile.products->library + " picks";
 }
 
-ValidatedRun validate_run(const std::string& path, const CostProfile& profile, RunResult measured,
+ValidatedRun validate_run(const std::string& path, LayerFamilies& families, RunResult measured,
                           const ValidateOptions& options) {
+  const CostProfile& profile = families.profile();
   if (!measured.measured) throw InputError(path, "a predicted run", "a run measured by pdl-run");
   ValidatedRun run;
   run.path = path;
@@ -86,7 +87,8 @@ ValidatedRun validate_run(const std::string& path, const CostProfile& profile, R
   run.group = strategy_of(measured.spec);
   try {
     // Host-bound runs have their own table.
-    run.predicted = predict(measured.spec, &profile, {.warn_where_host_bound = false, .noise = options.noise});
+    run.predicted = predict(measured.spec, &profile,
+                            {.warn_where_host_bound = false, .noise = options.noise, .families = &families});
     run.host_share = *run.predicted.host_share;
   } catch (const InputError& error) {
     throw InputError(path + ": cannot be predicted: " + error.what());
@@ -226,14 +228,16 @@ std::vector<ErrorsOfGroup> Validation::step_time_by_group() const {
 Validation validate_runs(const std::vector<std::string>& paths, const std::optional<std::string>& profile,
                          const ValidateOptions& options) {
   std::map<std::string, CostProfile> profiles;
+  std::map<std::string, LayerFamilies> families;  // of them
   Validation validation;
   for (const std::string& path : paths) {
     if (options.progress) options.progress(validation.runs.size());
     if (std::count(paths.begin(), paths.end(), path) > 1) throw InputError(path, "the run given twice", "each once");
     RunResult measured = read_run(path);
     const std::string source = profile ? *profile : profile_beside(path);
-    if (!profiles.contains(source)) profiles.emplace(source, load_profile(source));
-    validation.runs.push_back(validate_run(path, profiles.at(source), std::move(measured), options));
+    if (!profiles.contains(source))
+      families.try_emplace(source, profiles.emplace(source, load_profile(source)).first->second);
+    validation.runs.push_back(validate_run(path, families.at(source), std::move(measured), options));
   }
   give_names(validation.runs);
   std::stable_sort(validation.runs.begin(), validation.runs.end(), [](const ValidatedRun& a, const ValidatedRun& b) {

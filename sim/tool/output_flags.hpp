@@ -35,6 +35,9 @@ class OutputFlags {
   /// After the inputs were read, before the first output is written. Throws InputError: an output is one of the inputs.
   void check_inputs(const std::vector<const OnceFlag*>& others = {}) const;
 
+  /// The document itself goes somewhere beside the terminal.
+  bool asked() const { return !given({}).empty(); }
+
   /// None of the outputs is "-".
   bool terminal_is_free(const std::vector<const OnceFlag*>& others = {}) const;
 

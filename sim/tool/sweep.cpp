@@ -3,6 +3,8 @@
 #include "sim/study/sweep_values.hpp"
 
 #include <algorithm>
+#include <cstdlib>
+#include <filesystem>
 #include <memory>
 #include <thread>
 
@@ -33,21 +35,35 @@ struct SweepFlags {
         scaling(app, "--scaling", "strong|weak",
                 "where the GPUs vary: the global batch is held, or the batch of a GPU, and --batch is that of the "
                 "fewest GPUs (default strong)"),
-        threads(app, "--threads", "N", "configurations at a time (default: one a core)"),
+        threads(app, "--threads", "N",
+                "configurations at a time (default: one a core; of ranks on a host each its share of the cores)"),
+        resume(
+            app, "--resume", "FILE",
+            "keep the rows in this file as they are predicted, and go on with those that an interrupted sweep left in "
+            "it; removed at the end"),
         outputs(app, {.json = false, .csv = false}),
         settings(app, ",...") {}
-  OnceFlag profile, memory, json, csv, scaling, threads;
+  OnceFlag profile, memory, json, csv, scaling, threads, resume;
   OutputFlags outputs;
   SettingFlags settings;
 };
+
+/// A launcher may have given each rank cores of its own already.
+std::int64_t default_threads(std::int64_t cores, const std::optional<Ranks>& ranks) {
+  const std::int64_t all = std::thread::hardware_concurrency();
+  const bool shares_cores = ranks && cores == all;
+  return std::max<std::int64_t>(1, shares_cores ? cores / ranks->of_host : cores);
+}
 
 SweepOptions options_of(const SweepFlags& flags) {
   SweepOptions options;
   if (const auto memory = flags.memory.value()) options.memory_limit_bytes = parse_bytes("--memory", *memory);
   if (const auto scaling = flags.scaling.value()) options.scaling = parse_scaling("--scaling", *scaling);
+  options.ranks = ranks_of_environment([](const char* name) { return std::getenv(name); });
   const auto threads = flags.threads.value();
-  options.threads = threads ? parse_whole("--threads", *threads, 1, kMostThreads)
-                            : std::max<std::int64_t>(1, std::thread::hardware_concurrency());
+  options.threads =
+      threads ? parse_whole("--threads", *threads, 1, kMostThreads) : default_threads(usable_cores(), options.ranks);
+  if (const auto resume = flags.resume.value()) options.resume = *resume;
   return options;
 }
 
@@ -79,6 +95,8 @@ void sweep_as_asked(const SweepFlags& flags) {
   const std::vector<SettingValue> given = flags.settings.given();
   SweepOptions options = options_of(flags);
   const std::optional<CostProfile> costs = costs_of_sweep(given, options, flags.profile.value());
+  const CostProfile* profile = costs ? &*costs : nullptr;
+  if (options.ranks && options.ranks->rank > 0) return join_sweep(given, profile, options);
   Sweep sweep;
   {
     ProgressBar bar;
@@ -86,12 +104,14 @@ void sweep_as_asked(const SweepFlags& flags) {
       bar.show(static_cast<double>(done) / static_cast<double>(of),
                std::to_string(done) + " of " + std::to_string(of) + " configurations");
     };
-    sweep = run_sweep(given, costs ? &*costs : nullptr, options);
+    sweep = run_sweep(given, profile, options);
   }
   flags.outputs.check_inputs(others);
-  if (json) write_json(*json, sweep_json(sweep));
-  if (csv) write_output(*csv, [&](std::ostream& out) { out << sweep_csv(sweep); });
-  flags.outputs.show(sweep_document(sweep), others);
+  if (json) write_output(*json, [&](std::ostream& out) { write_sweep_json(sweep, out); });
+  if (csv) write_output(*csv, [&](std::ostream& out) { write_sweep_csv(sweep, out); });
+  if (flags.outputs.asked() || flags.outputs.terminal_is_free(others))
+    flags.outputs.show(sweep_document(sweep), others);
+  if (!options.resume.empty()) std::filesystem::remove(options.resume);
   if (!sweep.fastest()) refuse_all(sweep);
 }
 
@@ -103,6 +123,7 @@ void add_sweep(CLI::App& app) {
       "A value may be a list (4,8) and, if it is a number, a range (2:8, 2:8:2, 1024:8192:x2).\n"
       "The times of the stages of one value are written with slashes: --tf 1/1/2/1,2/2/1/1 is two values.\n"
       "Example: pdl-sim sweep --gpus 4 --depth 16 --schedule gpipe,1f1b,zb-v --microbatches 4:16:x2 --memory 40GiB\n"
+      "Several processes: mpirun -n 4 pdl-sim sweep ... shares the configurations, and rank 0 writes the table.\n"
       "Scaling: pdl-sim sweep --gpus 1,2,4,8 --strategy ddp --dim 8192 --depth 8 --batch 64");
   auto flags = std::make_shared<SweepFlags>(*command);
   command->callback([flags] { sweep_as_asked(*flags); });

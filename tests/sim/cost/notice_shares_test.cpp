@@ -39,20 +39,25 @@ TEST_CASE("the share of a notice is that of the GPU where most of the work rests
 }
 
 TEST_CASE("a price that is kept has its notices said again of each work that has it") {
+  Notices kept;
+  kept.extrapolated("rows", 7, 10, 20);
+  kept.extrapolated("rows", 6, 10, 20);
+  kept.say_substitute("layers", "p", "a", "b");
   Notices notices;
   notices.begin_work(0);
   notices.say("before");
-  const std::size_t mark = notices.mark();
-  notices.extrapolated("rows", 7, 10, 20);
-  notices.extrapolated("rows", 6, 10, 20);
-  const std::vector<std::size_t> said = notices.since(mark);
-  CHECK(said.size() == 1);
+  notices.say_again(kept);
   notices.begin_work(2);
-  notices.say_again(said);
+  notices.extrapolated("rows", 5, 10, 20);
+  notices.say_substitute("layers", "p", "c", "d");
+  notices.say_again(kept);
   const std::vector<Notice> list = notices.list();
-  REQUIRE(list.size() == 2);
+  REQUIRE(list.size() == 3);
+  CHECK(list[0].text == "extrapolated: rows 5 beyond 10..20 measured");
   CHECK(list[0].works == std::vector<std::size_t>{0, 2});
+  CHECK(list[1].text == "before");
   CHECK(list[1].works == std::vector<std::size_t>{0});
+  CHECK(list[2].text == "not in profile p: a and 1 more of this kind; b used instead");
 }
 
 TEST_CASE("of substitutes of one kind the first is said, with the number of the others") {

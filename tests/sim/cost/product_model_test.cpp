@@ -1,6 +1,9 @@
 #include "sim/cost/product_model.hpp"
 
+#include <cmath>
 #include <numeric>
+#include <random>
+#include <set>
 
 #include "sim/cost/product_json.hpp"
 #include "sim/io/error.hpp"
@@ -102,6 +105,36 @@ ProductModel model_of_two() {
                     {{100, 100}, {1000, 1000}},
                     {{{1, 1}, {1, 1}}, {{1, 1}, {0, 1}}}}};
   return model;
+}
+
+TEST_CASE("the nearest size of a lattice is that of all sizes, one by one", "[product_model]") {
+  const auto log_ratio = [](std::int64_t a, std::int64_t b) {
+    return std::abs(std::log(static_cast<double>(a) / static_cast<double>(b)));
+  };
+  std::mt19937 random(5);
+  std::uniform_int_distribution<std::int64_t> width(1, 40);  // few, so that many are equally near
+  ProductModel model = model_of_two();
+  std::set<std::pair<std::int64_t, std::int64_t>> shapes;
+  while (shapes.size() < 60) shapes.emplace(width(random), width(random));
+  ProductChoices& choices = model.choices.front();
+  choices.rows = {10};
+  choices.shapes = {shapes.begin(), shapes.end()};
+  choices.of_shape.clear();
+  const ProductKernel kernel = model.kernels.front();
+  model.kernels.assign(shapes.size(), kernel);  // of each shape its own
+  for (std::size_t i = 0; i < shapes.size(); ++i) choices.of_shape.push_back({{i, 1}});
+  const ProductTimes times(model);
+  for (int trial = 0; trial < 1000; ++trial) {
+    const std::int64_t in = width(random), out = width(random);
+    std::size_t nearest = 0;
+    const auto far = [&](std::size_t i) {
+      const auto& [of_in, of_out] = choices.shapes[i];
+      return log_ratio(of_in, in) + log_ratio(of_out, out);
+    };
+    for (std::size_t i = 1; i < choices.shapes.size(); ++i) nearest = far(i) < far(nearest) ? i : nearest;
+    const ProductTime time = *times.at({"autograd", "forward", Dtype::fp32}, {10, in, out});
+    CHECK(time.kernel - model.kernels.data() == static_cast<std::ptrdiff_t>(nearest));
+  }
 }
 
 TEST_CASE("the nearest size of the lattice says the kernel", "[product_model]") {

@@ -40,6 +40,34 @@ TEST_CASE("profiles are found by the name of their folder, and listed", "[profil
   CHECK(names == std::vector<std::string>{"zz-broken", "zz-one", "zz-two"});
 }
 
+TEST_CASE("a profile that is broken below its head is noticed when profiles are listed", "[profile_folders]") {
+  ProfileBuilder b;
+  b.layer("forward", 64, {{16, 10}, {32, 20}});
+  b.profile.environment["count"] = 2;
+  const std::string whole = profile_text(b.done());
+  CHECK(checked_environment(whole, "p.json")->count == 2);
+  const auto error_of = [](const std::string& text) {
+    const TemporaryFolder folder;
+    const DataFolder data(folder.path());
+    folder.write("zz/profile.json", text);
+    for (const ProfileSummary& profile : list_profiles()) {
+      if (profile.name == "zz") return profile.error;
+    }
+    return std::string("not listed");
+  };
+  CHECK(error_of(whole).empty());
+  std::string other = whole;
+  other[whole.find("\"rows\":[")] = 'x';
+  CHECK_FALSE(checked_environment(other, "p.json"));
+  CHECK_THAT(error_of(other), ContainsSubstring("a file that is not whole JSON (line 3, column "));
+  for (const std::size_t bytes : {whole.size() - 3, whole.size() / 2, whole.find('\n') + 1, whole.find('\n')})
+    CHECK_THAT(error_of(whole.substr(0, bytes)), ContainsSubstring("a file that is not whole JSON"));
+  // Changed by hand, and a file without a checksum: read whole.
+  const std::string changed = nlohmann::json::parse(whole).dump();
+  CHECK_FALSE(checked_environment(changed, "p.json"));
+  CHECK(error_of(changed).empty());
+}
+
 TEST_CASE("a name that is not there is refused with those that are", "[profile_folders]") {
   const TemporaryFolder folder;
   const DataFolder data(folder.path());

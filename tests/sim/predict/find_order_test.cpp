@@ -21,5 +21,6 @@ TEST_CASE("auto finds the order of one replica and one round") {
 TEST_CASE("auto with rounds: as many micro-batches as torch.chunk makes, in the settings too") {
   const RunSpec asked = spec("--pp 2 --gpus 2 --depth 4 --dim 64 --batch 5 --microbatches 4 --accum 2 --schedule auto");
   const CostProfile profile = load_profile(PDL_SOURCE_DIR "/data/h100x4/profile.json");
-  CHECK(with_found_order(asked, &profile, std::nullopt).microbatches == 3);
+  LayerFamilies families(profile);
+  CHECK(with_found_order(asked, &families, std::nullopt).microbatches == 3);
 }

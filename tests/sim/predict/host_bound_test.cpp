@@ -28,7 +28,8 @@ CostProfile with_overhead(double step_overhead_ns) {
 }
 
 double share(const std::string& flags, const CostProfile& profile) {
-  return host_share(make_plan(spec(flags)), profile);
+  LayerFamilies families(profile);
+  return host_share(make_plan(spec(flags)), families);
 }
 
 /// Every point of every curve is issued in `issue_ns`.
@@ -67,12 +68,13 @@ TEST_CASE("the step with a slow host has its 95th percentile, and its sleeps") {
     if (host.key.name == "step_overhead") host.time_ns = HostSpread(7'000, 7'000, 7'000, 107'000);
   }
   const CostProfile always_slow = with_overhead(107'000);
-  CHECK(slow_host(make_plan(spec(kSmall)), profile).step_ns == Approx(547e3 + 107e3).epsilon(1e-5));
+  LayerFamilies families(profile);
+  CHECK(slow_host(make_plan(spec(kSmall)), families).step_ns == Approx(547e3 + 107e3).epsilon(1e-5));
   for (const char* sleeps : {"", " --delay-ms 10", " --straggler 0:10"}) {
     INFO(sleeps);
     const RunSpec small = spec(kSmall + sleeps);
     CHECK(predict(small, &profile).step_time.median_ms < predict(small, &always_slow).step_time.median_ms - 0.09);
-    CHECK(slow_host(make_plan(small), profile).step_ns ==
+    CHECK(slow_host(make_plan(small), families).step_ns ==
           Approx(1e6 * predict(small, &always_slow).step_time.median_ms).epsilon(1e-5));
   }
 }

@@ -28,7 +28,8 @@ CostProfile with_slow_overhead(double p95_ns) {
 }
 
 StepDistribution drawn(const std::string& flags, const CostProfile& profile, const NoiseOptions& options) {
-  return draw_steps(make_plan(spec(flags)), profile, options);
+  LayerFamilies families(profile);
+  return draw_steps(make_plan(spec(flags)), families, options);
 }
 
 }  // namespace

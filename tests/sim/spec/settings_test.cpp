@@ -231,8 +231,8 @@ TEST_CASE("a sweep may vary every setting") {
     const Combinations combinations = combine_settings(words);
     CHECK(combinations.varying == std::vector<std::string>{setting.name});
     REQUIRE(combinations.rows.size() == 2);
-    CHECK(value_of(combinations.rows[0], setting.name) == value);
-    CHECK(value_of(combinations.rows[1], setting.name) == other);
+    CHECK(value_of(combinations.rows[0].list(), setting.name) == value);
+    CHECK(value_of(combinations.rows[1].list(), setting.name) == other);
   });
 }
 

@@ -102,7 +102,7 @@ TEST_CASE("lists and ranges that are none") {
   refused("gpus", "2:8:0", "--gpus: found 0");
   refused("gpus", "2:8:x1", "--gpus: found 1");
   refused("gpus", "2:8:2:2", "FROM:TO:xFACTOR");
-  refused("gpus", "1:1000000000", "at most 100000 values");
+  refused("gpus", "1:1000000000", "at most 1000000 values");
   refused("tf", "0:1:0", "a step above 0");
   refused("tf", "0:1:x2", "a start above 0");
 }
@@ -244,7 +244,7 @@ TEST_CASE("a word is left out of the rows in which it has no meaning, and refuse
 TEST_CASE("one host and two stand in one table, the network beside the second") {
   std::vector<std::string> networks;
   const Combinations combinations = combine_settings(words("strategy ddp gpus 4 hosts 1,2 network-gb-per-s 25,50"));
-  for (const Words& row : combinations.rows) {
+  for (const RowSettings& row : combinations.rows) {
     for (const SettingValue& setting : row) {
       if (setting.name == "hosts") networks.push_back(setting.value);
       if (setting.name == "network-gb-per-s") networks.back() += " with " + setting.value;
@@ -261,7 +261,7 @@ TEST_CASE("values that no configuration could have are refused") {
   CHECK_THROWS_WITH(textbook("schedule gpip,1f1b gpus 4"), ContainsSubstring("did you mean gpipe?"));
   CHECK_THROWS_WITH(textbook("gpus 0,2"), ContainsSubstring("--gpus: found 0"));
   CHECK_THROWS_WITH(textbook("dtype fp32,fp31"), ContainsSubstring("--dtype: found fp31"));
-  CHECK_THROWS_WITH(textbook("gpus 1:1000 microbatches 1:1000"), ContainsSubstring("at most 100000"));
+  CHECK_THROWS_WITH(textbook("gpus 1:1001 microbatches 1:1000"), ContainsSubstring("at most 1000000"));
   // Chunks that a schedule does not take are a row.
   CHECK(textbook("schedule 1f1b,interleaved chunks 2,4 gpus 2").rows.size() == 4);
 }

@@ -1,0 +1,487 @@
+#include "sim/cost/layer_families.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include <boost/container_hash/hash.hpp>
+
+#include "sim/cost/layer_time.hpp"
+#include "sim/io/error.hpp"
+#include "sim/io/words.hpp"
+
+namespace pdl {
+namespace {
+
+double in(const MeasuredKey& layer) {
+  return static_cast<double>(input_numbers(layer.layer));
+}
+
+double out(const MeasuredKey& layer) {
+  return static_cast<double>(output_numbers(layer.layer));
+}
+
+double width(const MeasuredKey& layer) {
+  return std::sqrt(in(layer)*out(layer));
+}
+
+std::string width_text(const MeasuredKey& layer) {
+  const std::string of_input = std::to_string(input_numbers(layer.layer));
+  if (in(layer) == out(layer)) return of_input;
+  return of_input + "x" + std::to_string(output_numbers(layer.layer));
+}
+
+std::array<double, 3> log_sizes(const MeasuredKey& layer, std::int64_t rows) {
+  return {std::log(static_cast<double>(rows)), std::log(in(layer)), std::log(out(layer))};
+}
+
+bool is_row_wise(const MeasuredKey& layer) {
+  return layer.layer.kind->scaling == LayerScaling::row_wise;
+}
+
+/// Of the result.
+std::int64_t numbers(const MeasuredKey& layer, std::int64_t rows) {
+  return rows * output_numbers(layer.layer);
+}
+
+double log_ratio(double a, double b) {
+  return std::abs(std::log(a / b));
+}
+
+/// How unlike the proportions of two layers are: 0 for the same in / out.
+double unlike(const MeasuredKey& a, const MeasuredKey& b) {
+  return log_ratio(in(a) / out(a), in(b) / out(b));
+}
+
+MeasuredKey family_key(MeasuredKey layer) {
+  layer.layer.sizes = {};
+  layer.size = 0;
+  return layer;
+}
+
+MeasuredKey with(MeasuredKey layer, const char* operation, bool accumulate, bool input_gradient) {
+  layer.operation = operation;
+  layer.accumulate = accumulate;
+  layer.input_gradient = input_gradient;
+  return layer;
+}
+
+/// Without what makes no difference: TF32 where nothing is multiplied by tensor cores, gradients that are added to
+/// where there are no parameters.
+MeasuredKey as_measured(MeasuredKey layer) {
+  if (is_row_wise(layer) && layer.dtype == Dtype::tf32) layer.dtype = Dtype::fp32;
+  if (!has_parameters(layer.layer)) layer.accumulate = false;
+  return layer;
+}
+
+/// What may stand in for a layer's operation, best first; the parts of one entry are done one after another.
+std::vector<std::vector<MeasuredKey>> substitutes(const MeasuredKey& layer) {
+  std::vector<std::vector<MeasuredKey>> all = {{layer}};
+  const bool input = layer.input_gradient;
+  if (layer.operation == "backward") {
+    all.push_back({with(layer, "backward", !layer.accumulate, input)});
+    for (const std::int64_t layers : {4, 1}) {  // of a stage of known length
+      MeasuredKey of_stage = layer;
+      of_stage.layers = layers;
+      all.push_back({of_stage});
+    }
+    if (!has_parameters(layer.layer)) all.push_back({with(layer, "backward_input", false, input)});
+    for (const bool accumulate : {layer.accumulate, !layer.accumulate}) {
+      const MeasuredKey weight = with(layer, "backward_weight", accumulate, true);
+      if (input) all.push_back({with(layer, "backward_input", false, true), weight});
+      if (!input) all.push_back({weight});
+    }
+  }
+  if (layer.operation == "backward_weight") {
+    all.push_back({with(layer, "backward_weight", !layer.accumulate, true)});
+    all.push_back({with(layer, "backward", layer.accumulate, false)});
+    all.push_back({with(layer, "backward", !layer.accumulate, false)});
+  }
+  if (layer.operation == "backward_input" && !input) all.push_back({});
+  return all;
+}
+
+/// "layer pipeline backward accumulate fp32", "layer_norm pipeline forward fp32": without the shape.
+std::string operation_text(const MeasuredKey& layer) {
+  const bool is_linear = layer.layer.kind == linear_relu(1, 1).kind;
+  return (is_linear ? "layer" : std::string(layer.layer.kind->name)) + " " + layer.implementation + " " +
+         layer.operation + (layer.accumulate ? " accumulate" : "") +
+         (layer.input_gradient ? "" : " without input gradient") + " " + dtype_word(layer);
+}
+
+/// One curve over the numbers of the result. Where several shapes have as many, their mean time.
+Curve merged(const std::vector<const MeasuredCurve*>& shapes) {
+  std::map<std::int64_t, std::vector<CurvePoint>> by_numbers;
+  for (const MeasuredCurve* shape : shapes) {
+    for (const CurvePoint& point : shape->curve.points) by_numbers[numbers(shape->key, point.size)].push_back(point);
+  }
+  Curve curve;
+  for (const auto& [size, points] : by_numbers) {
+    CurvePoint mean = points.front();
+    mean.size = size;
+    mean.time_ns = 0;
+    for (const CurvePoint& point : points) mean.time_ns += point.time_ns / static_cast<double>(points.size());
+    curve.points.push_back(std::move(mean));
+  }
+  return curve;
+}
+
+std::string other_implementation(const std::string& implementation) {
+  return implementation == "pipeline" ? "autograd" : "pipeline";
+}
+
+/// Kernels of the nearest measured size, its products those that the model has for this one.
+std::vector<Kernel> adapted_kernels(const std::vector<Kernel>& nearest, const ModelledOperation& modelled,
+                                    double nearest_beside_ns) {
+  std::vector<Kernel> kernels;
+  std::size_t products = 0;
+  for (const Kernel& kernel : nearest) {
+    Kernel adapted = kernel;
+    if (is_product_kernel(kernel.name) && products < modelled.products.size()) {
+      adapted = modelled.products[products++];
+    } else if (nearest_beside_ns > 0) {
+      adapted.time_ns *= modelled.beside_ns / nearest_beside_ns;
+    }
+    kernels.push_back(adapted);
+  }
+  return products == modelled.products.size() ? kernels : nearest;
+}
+
+/// Straight between the two values where half of the weights is passed, so that it moves with the weights. Ascending
+/// values, with their weights.
+double weighted_median(const std::vector<std::pair<double, double>>& values, double weights) {
+  double before = 0;  // of the values up to the middle of this one's weight
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const double middle = before + values[i].second / 2;
+    if (middle >= weights / 2) {
+      if (i == 0) return values[i].first;
+      const double middle_before = before - values[i - 1].second / 2;
+      const double part = (weights / 2 - middle_before) / (middle - middle_before);
+      return values[i - 1].first + part * (values[i].first - values[i - 1].first);
+    }
+    before += values[i].second;
+  }
+  return values.back().first;
+}
+
+/// What a median of these measurements may be off by.
+double spread_of(const CurvePoint& point) {
+  constexpr double kLeast = 0.003;
+  return std::max(kLeast, (point.p75_ns - point.p25_ns) / point.time_ns);
+}
+
+LayerPart part_of(const Curve& curve, std::int64_t size, double device_ns) {
+  LayerPart part;
+  part.device_ns = device_ns;
+  part.kernels = &nearest_point(curve, size).kernels;
+  part.issue = &curve;
+  part.issue_size = size;
+  return part;
+}
+
+const CurvePoint* measured_point(const MeasuredCurve& shape, std::int64_t rows) {
+  const auto& points = shape.curve.points;
+  const auto found = std::find_if(points.begin(), points.end(), [&](const CurvePoint& p) { return p.size == rows; });
+  return found == points.end() ? nullptr : &*found;
+}
+
+/// Prices that are kept; beyond that many they are forgotten together, so that a sweep of any length needs no more.
+constexpr std::size_t kMostKept = 20'000;
+
+}  // namespace
+
+std::size_t LayerFamilies::HashOfLayer::operator()(const MeasuredKey& layer) const {
+  std::size_t hash = 0;
+  boost::hash_combine(hash, layer.implementation);
+  boost::hash_combine(hash, layer.operation);
+  boost::hash_combine(hash, layer.accumulate);
+  boost::hash_combine(hash, layer.input_gradient);
+  boost::hash_combine(hash, layer.dtype ? static_cast<int>(*layer.dtype) : -1);
+  boost::hash_combine(hash, layer.layer.kind);
+  for (const std::int64_t size : layer.layer.sizes) boost::hash_combine(hash, size);
+  boost::hash_combine(hash, layer.layers);
+  boost::hash_combine(hash, layer.size);
+  return hash;
+}
+
+void LayerFamilies::check_dtype(Dtype dtype) {
+  std::set<Dtype> dtypes;
+  for (const MeasuredCurve& measured : profile_.of(Probe::layer)) {
+    if (measured.key.dtype) dtypes.insert(*measured.key.dtype);
+  }
+  if (dtypes.contains(dtype)) return;
+  std::vector<std::string> known;
+  for (const Dtype of_profile : dtypes) known.push_back(to_string(of_profile));
+  throw InputError("--dtype", to_string(dtype),
+                   known.empty() ? "a profile with layers: profile " + profile_.name + " has none"
+                                 : "what profile " + profile_.name + " has layers of: " + list_words(known));
+}
+
+const LayerFamilies::OfDtype& LayerFamilies::of_dtype(Dtype dtype) {
+  const auto [place, is_new] = dtypes_.try_emplace(dtype);
+  OfDtype& of = place->second;
+  if (!is_new) return of;
+  for (const MeasuredCurve& measured : profile_.of(Probe::layer)) {
+    if (measured.key.dtype != dtype && !is_row_wise(measured.key)) continue;
+    for (const CurvePoint& point : measured.curve.points) {
+      MeasuredKey layer = measured.key;
+      layer.size = point.size;
+      double& best = of.best_bytes_per_ns[layer.layer.kind];
+      best = std::max(best, layer_bytes(layer) / point.time_ns);
+    }
+  }
+  const auto best = of.best_bytes_per_ns.find(linear_relu(1, 1).kind);
+  if (profile_.products && best != of.best_bytes_per_ns.end()) of.model.emplace(*profile_.products, best->second);
+  return of;
+}
+
+const LayerFamilies::Family* LayerFamilies::family(const MeasuredKey& layer) {
+  const MeasuredKey key = family_key(layer);
+  const auto known = families_.find(key);
+  if (known != families_.end()) return known->second.shapes.empty() ? nullptr : &known->second;
+  Family& family = families_[key];
+  for (const MeasuredCurve& measured : profile_.of(Probe::layer)) {
+    if (family_key(measured.key) != key) continue;
+    family.shapes.push_back(&measured);
+    for (const CurvePoint& point : measured.curve.points) {
+      if (family.smallest_ns == 0 || point.time_ns < family.smallest_ns) family.smallest_ns = point.time_ns;
+    }
+  }
+  if (family.shapes.empty()) return nullptr;
+  std::sort(family.shapes.begin(), family.shapes.end(), [](const MeasuredCurve* a, const MeasuredCurve* b) {
+    return std::pair(width(a->key), a->key) < std::pair(width(b->key), b->key);
+  });
+  family.of_dtype = &of_dtype(key.dtype.value_or(Dtype::fp32));
+  if (is_row_wise(layer)) family.by_numbers = merged(family.shapes);
+  if (!is_row_wise(layer) && family.of_dtype->model) add_shares(family);
+  return &family;
+}
+
+void LayerFamilies::add_shares(Family& family) const {
+  for (const MeasuredCurve* shape : family.shapes) {
+    MeasuredKey size = shape->key;
+    for (const CurvePoint& point : shape->curve.points) {
+      size.size = point.size;
+      const std::optional<ModelledOperation> modelled = family.of_dtype->model->at(size);
+      if (!modelled) continue;
+      family.shares.push_back(
+          {log_sizes(size, point.size), std::log(point.time_ns / modelled->ns), modelled->beside_ns, &point, shape});
+    }
+  }
+  for (std::size_t i = 0; i < family.shares.size(); ++i) family.by_log_share.push_back(i);
+  std::stable_sort(family.by_log_share.begin(), family.by_log_share.end(), [&](std::size_t a, std::size_t b) {
+    return family.shares[a].log_share < family.shares[b].log_share;
+  });
+}
+
+const LayerFamilies::Substitute& LayerFamilies::substitute(const MeasuredKey& layer) {
+  const MeasuredKey key = family_key(layer);
+  const auto known = substitutes_.find(key);
+  if (known != substitutes_.end()) return known->second;
+  return substitutes_.emplace(key, find_substitute(layer)).first->second;
+}
+
+LayerFamilies::Substitute LayerFamilies::find_substitute(const MeasuredKey& layer) {
+  Substitute found;
+  if (layer.operation == "backward_weight" && !has_parameters(layer.layer)) return found;  // nothing to do
+  MeasuredKey other = layer;
+  other.implementation = other_implementation(layer.implementation);
+  for (const MeasuredKey& wanted : {layer, other}) {
+    for (const std::vector<MeasuredKey>& parts : substitutes(wanted)) {
+      const auto measured = [&](const MeasuredKey& part) { return family(part) != nullptr; };
+      if (!std::all_of(parts.begin(), parts.end(), measured)) continue;
+      for (const MeasuredKey& part : parts) found.parts.emplace_back(part, family(part));
+      if (parts == std::vector<MeasuredKey>{layer}) return found;
+      std::string text;
+      for (const MeasuredKey& part : parts) text += (text.empty() ? "" : " and ") + operation_text(part);
+      if (parts.empty()) {
+        found.said.say("not in profile " + profile_.name + ": " + operation_text(layer) + "; taken as no time");
+      } else {
+        found.said.say_substitute("layers", profile_.name, operation_text(layer), text);
+      }
+      return found;
+    }
+  }
+  check_kind_is_measured(layer.layer, profile_);
+  throw InputError("profile " + profile_.name, "no " + operation_text(layer), "measurements of it");
+}
+
+bool LayerFamilies::has(const MeasuredKey& layer) {
+  const std::lock_guard lock(families_mutex_);
+  return family(layer) != nullptr;
+}
+
+std::shared_ptr<const LayerPrice> LayerFamilies::at(const MeasuredKey& asked) {
+  const MeasuredKey layer = as_measured(asked);
+  {
+    const std::shared_lock lock(known_mutex_);
+    const auto known = known_.find(layer);
+    if (known != known_.end()) return known->second;
+  }
+  auto price = std::make_shared<LayerPrice>();
+  const Substitute& stands_for_it = [&]() -> const Substitute& {
+    const std::lock_guard lock(families_mutex_);
+    return substitute(layer);
+  }();
+  price->said = stands_for_it.said;
+  for (const auto& [part, family] : stands_for_it.parts) {
+    MeasuredKey of_size = part;
+    of_size.layer = layer.layer;
+    of_size.size = layer.size;
+    price->parts.push_back(of_family(*family, of_size, *price));
+  }
+  const std::unique_lock lock(known_mutex_);
+  if (known_.size() >= kMostKept) known_.clear();
+  return known_.try_emplace(layer, std::move(price)).first->second;
+}
+
+double LayerFamilies::roofline_ns(const Family& family, const MeasuredKey& layer, const MeasuredKey& measured,
+                                  double measured_ns) const {
+  return std::max({measured_ns * layer_flops(layer) / layer_flops(measured),
+                   layer_bytes(layer) / family.of_dtype->best_bytes_per_ns.at(layer.layer.kind), family.smallest_ns});
+}
+
+double LayerFamilies::at_rows(const Family& family, const MeasuredCurve& shape, std::int64_t rows,
+                              Notices& notices) const {
+  const Curve& curve = shape.curve;
+  if (rows >= curve.least() && rows <= curve.largest()) return read_curve(curve, rows).time_ns;
+  notices.extrapolated("rows", rows, curve.least(), curve.largest());
+  const CurvePoint& nearest = nearest_point(curve, rows);
+  MeasuredKey layer = shape.key;
+  MeasuredKey measured = shape.key;
+  layer.size = rows;
+  measured.size = nearest.size;
+  return roofline_ns(family, layer, measured, nearest.time_ns);
+}
+
+/// All shapes are one curve; its points have the shape's times, of shapes with as many numbers the mean.
+LayerPart LayerFamilies::by_numbers(const Family& family, const MeasuredKey& layer, Notices& notices) const {
+  for (const MeasuredCurve* shape : family.shapes) {
+    const Curve& curve = shape->curve;
+    if (shape->key.layer != layer.layer || layer.size < curve.least() || layer.size > curve.largest()) continue;
+    return part_of(curve, layer.size, read_curve(curve, layer.size).time_ns);
+  }
+  const Curve& curve = family.by_numbers;
+  const std::int64_t size = numbers(layer, layer.size);
+  const auto same_shape = [&](const MeasuredCurve* shape) { return shape->key.layer == layer.layer; };
+  if (std::none_of(family.shapes.begin(), family.shapes.end(), same_shape)) {
+    notices.say("not in profile " + profile_.name + ": " + to_text(layer.layer) +
+                "; priced by rows x width as the widths measured, which may be far off where rows are many and narrow");
+  }
+  if (size >= curve.least() && size <= curve.largest()) return part_of(curve, size, read_curve(curve, size).time_ns);
+  notices.extrapolated("rows x width of " + std::string(layer.layer.kind->name), size, curve.least(), curve.largest());
+  const CurvePoint& nearest = nearest_point(curve, size);
+  MeasuredKey measured = layer;
+  measured.layer = layer_of_width(*layer.layer.kind, 1);
+  measured.size = nearest.size;  // so many rows of one number
+  MeasuredKey wanted = measured;
+  wanted.size = size;
+  return part_of(curve, size, roofline_ns(family, wanted, measured, nearest.time_ns));
+}
+
+/// Of sizes that were held back when the profile was fitted; where that is not known, and where the library was not
+/// asked for such sizes, what a straight line between widths is off by (docs/accuracy.md).
+double LayerFamilies::half_width(const MeasuredKey& layer, bool covered) const {
+  constexpr double kOfALine = 0.15;
+  for (const LayerError& error : profile_.layer_errors) {
+    if (error.implementation == layer.implementation && error.operation == layer.operation &&
+        error.dtype == layer.dtype)
+      return covered ? error.half_width : std::max(kOfALine, 2 * error.half_width);
+  }
+  return kOfALine;
+}
+
+std::optional<LayerPart> LayerFamilies::by_model(const Family& family, const MeasuredKey& layer,
+                                                 LayerPrice& price) const {
+  constexpr double kNear2 = 0.01;
+  if (family.shares.empty()) return std::nullopt;
+  const std::optional<ModelledOperation> modelled = family.of_dtype->model->at(layer);
+  if (!modelled) return std::nullopt;
+  const std::array<double, 3> log_size = log_sizes(layer, layer.size);
+  double sum = 0, least = INFINITY;
+  std::vector<double> weights;
+  const MeasuredShare* nearest = nullptr;
+  for (const MeasuredShare& share : family.shares) {
+    double distance2 = 0;
+    for (std::size_t i = 0; i < log_size.size(); ++i) {
+      const double away = log_size[i] - share.log_size[i];
+      distance2 += away * away;
+    }
+    weights.push_back(1 / ((distance2 + kNear2) * (distance2 + kNear2)));
+    sum += weights.back();
+    if (distance2 < least) {
+      least = distance2;
+      nearest = &share;
+    }
+  }
+  std::vector<std::pair<double, double>> weighted;  // log share, weight
+  for (const std::size_t i : family.by_log_share) weighted.emplace_back(family.shares[i].log_share, weights[i]);
+  price.modelled_kernels.push_back(adapted_kernels(nearest->point->kernels, *modelled, nearest->beside_ns));
+  LayerPart part;
+  part.device_ns = modelled->ns * std::exp(weighted_median(weighted, sum));
+  part.kernels = &price.modelled_kernels.back();
+  part.issue = &nearest->curve->curve;
+  part.issue_size = layer.size;
+  part.half_width = half_width(layer, modelled->covered);
+  part.probed = false;
+  return part;
+}
+
+LayerPart LayerFamilies::of_family(const Family& family, const MeasuredKey& layer, LayerPrice& price) const {
+  LayerPart part;
+  const auto same = std::find_if(family.shapes.begin(), family.shapes.end(),
+                                 [&](const MeasuredCurve* shape) { return shape->key.layer == layer.layer; });
+  const CurvePoint* measured = same == family.shapes.end() ? nullptr : measured_point(**same, layer.size);
+  if (measured) {
+    part = part_of((*same)->curve, layer.size, measured->time_ns);
+    part.half_width = spread_of(*measured);
+  } else if (is_row_wise(layer)) {
+    part = by_numbers(family, layer, price.said);
+    part.half_width = half_width(layer, true);
+    part.probed = false;
+  } else if (const auto modelled = by_model(family, layer, price)) {
+    part = *modelled;
+  } else {
+    part = by_line(family, layer, price.said);
+    part.half_width = half_width(layer, false);
+    part.probed = false;
+  }
+  part.of = layer;
+  return part;
+}
+
+LayerPart LayerFamilies::by_line(const Family& family, const MeasuredKey& layer, Notices& notices) const {
+  const auto rows_of = [&](const MeasuredCurve& shape) { return at_rows(family, shape, layer.size, notices); };
+  // The nearest on either side in width; of equal widths the one with the most similar proportions.
+  const MeasuredCurve* below = nullptr;
+  const MeasuredCurve* above = nullptr;
+  for (const MeasuredCurve* shape : family.shapes) {
+    if (shape->key.layer == layer.layer) return part_of(shape->curve, layer.size, rows_of(*shape));
+    const auto better = [&](const MeasuredCurve* old) {
+      return !old || log_ratio(width(shape->key), width(layer)) < log_ratio(width(old->key), width(layer)) ||
+             (width(shape->key) == width(old->key) && unlike(shape->key, layer) < unlike(old->key, layer));
+    };
+    if (width(shape->key) <= width(layer) && better(below)) below = shape;
+    if (width(shape->key) >= width(layer) && better(above)) above = shape;
+  }
+  const MeasuredCurve& nearest =
+      !above || (below && log_ratio(width(below->key), width(layer)) <= log_ratio(width(above->key), width(layer)))
+          ? *below
+          : *above;
+  if (unlike(nearest.key, layer) > std::log(2.0)) {
+    notices.say("layers of " + width_text(layer) + " priced as if shaped like " + width_text(nearest.key));
+  }
+  const auto at_nearest = [&](double device_ns) { return part_of(nearest.curve, layer.size, device_ns); };
+  const double nearest_ns = rows_of(nearest);
+  if (below && above) {
+    if (width(below->key) == width(above->key)) return at_nearest(nearest_ns);
+    const double above_ns = rows_of(*above), below_ns = rows_of(*below);
+    return at_nearest(interpolate_log_log(width(layer), width(below->key), below_ns, width(above->key), above_ns));
+  }
+  notices.extrapolated("dim", width(layer), width_text(layer), std::llround(width(family.shapes.front()->key)),
+                       std::llround(width(family.shapes.back()->key)));
+  MeasuredKey measured = nearest.key;
+  measured.size = layer.size;
+  return at_nearest(roofline_ns(family, layer, measured, nearest_ns));
+}
+
+}  // namespace pdl

@@ -1,0 +1,126 @@
+// The layers of a profile, put in order once for all predictions: families of curves that differ only in the shape
+// of the layer, what the model of products says at each measured size, and every time that was asked for.
+//
+//   LayerFamilies families(profile);                            // one for all rows of a sweep, and all of its threads
+//   LayerTimes times(families, Dtype::fp32, notices);           // one for each plan (sim/cost/layer_time.hpp)
+//
+// A family takes the model's time of hundreds of sizes, once. Times do not depend on what was asked before, so that any
+// number of threads have the same. Units: nanoseconds. Not here: issue times, which depend on the host.
+#pragma once
+
+#include <array>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <shared_mutex>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "sim/cost/cost_profile.hpp"
+#include "sim/cost/layer_model.hpp"
+#include "sim/cost/notices.hpp"
+
+namespace pdl {
+
+/// Device time of one operation of a layer, and the kernels among which it is divided.
+struct LayerPart {
+  double device_ns = 0;
+  const std::vector<Kernel>* kernels = nullptr;
+  double half_width = 0;         // relative: 90 % of truths lie so near to device_ns
+  bool probed = true;            // measured at this very size
+  MeasuredKey of = {};           // what it is the time of
+  const Curve* issue = nullptr;  // whose issue times are those of this operation
+  std::int64_t issue_size = 0;   // read there
+};
+
+/// The operation, or the two that make it up where only those were measured; none for what takes no time of its own.
+struct LayerPrice {
+  std::vector<LayerPart> parts;
+  std::deque<std::vector<Kernel>> modelled_kernels;  // of parts whose kernels are not the profile's
+  Notices said;                                      // what these times rest on
+};
+
+class LayerFamilies {
+ public:
+  /// The profile must outlive this and stay as it is.
+  explicit LayerFamilies(const CostProfile& profile) : profile_(profile) {}
+
+  const CostProfile& profile() const { return profile_; }
+
+  /// Throws InputError if the profile has no layers of that data type, naming those it has.
+  void check_dtype(Dtype dtype);
+
+  /// Throws InputError if nothing like it was measured; if no layer of its kind was, it says so.
+  std::shared_ptr<const LayerPrice> at(const MeasuredKey& layer);
+
+  /// True if this operation was measured, of whatever shape.
+  bool has(const MeasuredKey& layer);
+
+ private:
+  /// A measured size of a family, and by how much it differs from its model.
+  struct MeasuredShare {
+    std::array<double, 3> log_size{};  // rows, in, out
+    double log_share = 0;
+    double beside_ns = 0;  // of the model
+    const CurvePoint* point = nullptr;
+    const MeasuredCurve* curve = nullptr;
+  };
+
+  /// What the layers of one data type have in common.
+  struct OfDtype {
+    std::map<const LayerKind*, double> best_bytes_per_ns;  // at which memory was seen to deliver, in layers of a kind
+    std::optional<LayerModel> model;
+  };
+
+  /// Curves that differ only in the shape of the layer, ascending sqrt(in * out).
+  struct Family {
+    std::vector<const MeasuredCurve*> shapes;
+    double smallest_ns = 0;
+    Curve by_numbers;                       // row-wise kinds: all shapes, over the numbers of the result
+    std::vector<MeasuredShare> shares;      // matrix products, where there is a model
+    std::vector<std::size_t> by_log_share;  // indices into shares, ascending log_share
+    const OfDtype* of_dtype = nullptr;
+  };
+
+  /// What stands for an operation, of whatever shape: keys of families, and what is said of them.
+  struct Substitute {
+    std::vector<std::pair<MeasuredKey, const Family*>> parts;
+    Notices said;
+  };
+
+  struct HashOfLayer {
+    std::size_t operator()(const MeasuredKey& layer) const;
+  };
+
+  // These are called with families_mutex_ held.
+  const OfDtype& of_dtype(Dtype dtype);
+  const Family* family(const MeasuredKey& layer);
+  void add_shares(Family& family) const;
+  const Substitute& substitute(const MeasuredKey& layer);
+  Substitute find_substitute(const MeasuredKey& layer);
+
+  // These read what does not change any more.
+  LayerPart of_family(const Family& family, const MeasuredKey& layer, LayerPrice& price) const;
+  LayerPart by_numbers(const Family& family, const MeasuredKey& layer, Notices& notices) const;
+  LayerPart by_line(const Family& family, const MeasuredKey& layer, Notices& notices) const;
+  std::optional<LayerPart> by_model(const Family& family, const MeasuredKey& layer, LayerPrice& price) const;
+  double half_width(const MeasuredKey& layer, bool covered) const;
+  double at_rows(const Family& family, const MeasuredCurve& shape, std::int64_t rows, Notices& notices) const;
+  double roofline_ns(const Family& family, const MeasuredKey& layer, const MeasuredKey& measured,
+                     double measured_ns) const;
+
+  const CostProfile& profile_;
+  std::mutex families_mutex_;
+  std::map<Dtype, OfDtype> dtypes_;
+  std::map<MeasuredKey, Family> families_;
+  std::map<MeasuredKey, Substitute> substitutes_;
+  std::shared_mutex known_mutex_;
+  std::unordered_map<MeasuredKey, std::shared_ptr<const LayerPrice>, HashOfLayer> known_;
+};
+
+}  // namespace pdl
