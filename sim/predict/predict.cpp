@@ -27,9 +27,10 @@ void check_capacity(const RunResult& result, std::int64_t capacity_bytes, const 
   if (capacity_bytes <= 0) return;
   const auto largest = std::max_element(result.peak_memory_bytes.begin(), result.peak_memory_bytes.end());
   if (largest == result.peak_memory_bytes.end() || *largest <= capacity_bytes) return;
-  throw CannotRun("out of memory: GPU " + std::to_string(largest - result.peak_memory_bytes.begin()) + " needs " +
-                  binary_bytes(*largest) + ", " + whose + " " + binary_bytes(capacity_bytes) + " (" +
-                  describe(result.spec) + ")");
+  throw OutOfMemory("out of memory: GPU " + std::to_string(largest - result.peak_memory_bytes.begin()) + " needs " +
+                        binary_bytes(*largest) + ", " + whose + " " + binary_bytes(capacity_bytes) + " (" +
+                        describe(result.spec) + ")",
+                    *largest);
 }
 
 double in_ms(std::int64_t ns) {
@@ -79,18 +80,28 @@ RunResult predict(const RunSpec& asked, const CostProfile* profile, const Predic
   if (!asked.synthetic && !families) families = &own.emplace(*profile);
   const Plan plan = make_plan(planned_spec(asked, families, options));
   const RunSpec& spec = plan.spec;
-  StepOfPlan step = step_of_plan(plan, families, /*with_ideal=*/true);
   RunResult result = begin_result(plan);
+  if (options.memory_before_prices) {
+    result.peak_memory_bytes = predict_memory_bytes(plan, workspaces_of(plan, profile));
+    check_capacity(result, profile, options);
+  }
+  StepOfPlan step = step_of_plan(plan, families, /*with_ideal=*/!options.step_alone);
   result.warnings.insert(result.warnings.end(), step.priced.warnings.begin(), step.priced.warnings.end());
   result.warning_shares = std::move(step.priced.warning_shares);
   if (spec.loss_scale != RunSpec().loss_scale) result.warnings.push_back(loss_scale_warning(spec.loss_scale));
   result.timeline = std::move(step.timeline);
-  result.step_time.median_ms = in_ms(step_ns(result.timeline, steps_overlap(spec)));
-  result.bound_ms = in_ms(steps_overlap(spec) ? step.ideal.longest_worker_ns : step.ideal.last_end_ns);
+  const std::int64_t whole_ns = step_ns(result.timeline, steps_overlap(spec));
+  result.step_time.median_ms = in_ms(whole_ns);
+  if (!options.step_alone) result.bound_ms = in_ms(steps_overlap(spec) ? step.ideal.longest_worker_ns : step.ideal.last_end_ns);
   result.workspaces = step.workspaces;
   result.peak_memory_bytes = std::move(step.peak_memory_bytes);
   if (!spec.synthetic) result.environment = describe_profile(*profile);
   check_capacity(result, profile, options);
+  if (options.step_alone) {
+    const bool host_issues = !spec.synthetic && profile->host_description.device != "cpu";
+    result.host_share = host_issues ? usual_host_share(plan, step.priced, whole_ns) : 0;
+    return result;
+  }
   if (options.noise && spec.synthetic) throw InputError("--noise", "costs without a spread", "costs of a profile");
   if (options.noise) result.noise = draw_steps(plan, *families, *options.noise);
   if (!spec.synthetic) judge(plan, *families, step.priced, options, result);

@@ -19,16 +19,29 @@
 
 #include "sim/cost/cost_profile.hpp"
 #include "sim/cost/layer_families.hpp"
+#include "sim/io/error.hpp"
 #include "sim/predict/noise.hpp"
 #include "sim/run/run_result.hpp"
 
 namespace pdl {
+
+/// A GPU needs more than it may.
+struct OutOfMemory : CannotRun {
+  OutOfMemory(const std::string& message, std::int64_t needed) : CannotRun(message), needed_bytes(needed) {}
+  std::int64_t needed_bytes;  // of the GPU that needs most
+};
 
 struct PredictOptions {
   /// The most that a GPU may need, in bytes. A run that needs more is refused, and schedule "auto" is searched among
   /// the orders that need no more. Default: what the profile's card has; no limit if that is not known, or if costs are
   /// synthetic.
   std::optional<std::int64_t> memory_limit_bytes = std::nullopt;
+  /// The memory is looked at before anything is priced: sooner done where the run is refused for it. Default: of a run
+  /// with several faults the price that is not there is named.
+  bool memory_before_prices = false;
+  /// For searches that compare many: the step, its memory, and RunResult::host_share of the usual host. Neither bound
+  /// nor error bar, which take as long again.
+  bool step_alone = false;
   /// Default: a step whose host share is above kHostBoundShare has a warning that says so. false: only
   /// RunResult::host_share tells, for tables that keep such runs apart.
   bool warn_where_host_bound = true;
@@ -45,7 +58,8 @@ struct PredictOptions {
 /// `profile` is not used (and may be nullptr) if the spec has synthetic costs. The result's spec is the one that was
 /// planned: on a profile of device "cpu" as on_cpu() has it, on the hosts of the profile where the user gave none
 /// (sim/cost/hosts_of_profile.hpp), for schedule "auto" with the order that was found. Throws InputError as make_plan,
-/// price and on_hosts_of_profile, and for noise where costs are synthetic; CannotRun for a deadlock, and if a GPU needs more memory than it may.
+/// price and on_hosts_of_profile, and for noise where costs are synthetic; CannotRun for a deadlock; OutOfMemory if a GPU
+/// needs more memory than it may.
 RunResult predict(const RunSpec& spec, const CostProfile* profile, const PredictOptions& options = {});
 
 /// Of what is predicted together, a table or one run: nothing where the user gives the costs (`synthetic`); else the

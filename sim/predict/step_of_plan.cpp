@@ -32,6 +32,10 @@ std::vector<std::int64_t> compute_alone_ns(const Plan& plan, const PricedWork& p
 
 }  // namespace
 
+WorkspaceBytes workspaces_of(const Plan& plan, const CostProfile* profile) {
+  return plan.spec.synthetic ? WorkspaceBytes() : workspaces(*profile);
+}
+
 PricedWork price_plan(const Plan& plan, LayerFamilies* families) {
   const RunSpec& spec = plan.spec;
   return spec.synthetic ? PricedWork{.costs = price_synthetic(plan, *spec.synthetic)}
@@ -59,7 +63,7 @@ StepOfPlan step_of_plan(const Plan& plan, LayerFamilies* families, bool with_ide
   step.priced = price_plan(plan, families);
   if (with_ideal) step.ideal.device_ns = compute_alone_ns(plan, step.priced);
   step.timeline = run_plan(plan, step.priced, with_ideal ? &step.ideal : nullptr);
-  if (!plan.spec.synthetic) step.workspaces = workspaces(families->profile());
+  step.workspaces = workspaces_of(plan, plan.spec.synthetic ? nullptr : &families->profile());
   step.peak_memory_bytes = predict_memory_bytes(plan, step.workspaces);
   return step;
 }
