@@ -16,7 +16,13 @@ constexpr double kShortest_ns = 50e3;
 constexpr double kQuantile = 0.9;
 constexpr std::size_t kEnough = 8;
 
-using Group = std::tuple<std::string, std::string, Dtype>;
+constexpr double kClasses_ns[] = {0, 150e3, 500e3};
+
+using Group = std::tuple<std::string, Dtype, bool, double>;  // as in LayerError
+
+double class_of(double time_ns) {
+  return *(std::upper_bound(std::begin(kClasses_ns), std::end(kClasses_ns), time_ns) - 1);
+}
 
 bool is_of_products(const MeasuredCurve& curve) {
   return curve.key.probe == Probe::layer && curve.key.layer.kind->scaling == LayerScaling::matrix_product;
@@ -44,7 +50,7 @@ void predict_layer(const CostProfile& profile, const Layer& layer, std::map<Grou
       MeasuredKey key = curve.key;
       key.size = point.size;
       const OperationTime predicted = found->second.at(key).front();
-      all[{key.implementation, key.operation, *key.dtype}].push_back(
+      all[{key.implementation, *key.dtype, predicted.asked, class_of(predicted.device_ns)}].push_back(
           std::abs(std::log(predicted.device_ns / point.time_ns)));
     }
   }
@@ -70,10 +76,11 @@ std::vector<LayerError> layer_errors(const CostProfile& profile) {
   }
   std::vector<LayerError> errors;
   for (auto& [group, off] : all) {
+    const auto& [implementation, dtype, asked, from_ns] = group;
+    if (from_ns > 0 && off.size() < kEnough) continue;
     std::sort(off.begin(), off.end());
     const double half_width = std::round(1e4 * quantile(off, kQuantile)) / 1e4;
-    errors.push_back({std::get<0>(group), std::get<1>(group), std::get<2>(group), half_width,
-                      static_cast<std::int64_t>(off.size())});
+    errors.push_back({implementation, dtype, asked, from_ns, half_width, static_cast<std::int64_t>(off.size())});
   }
   return errors;
 }

@@ -42,13 +42,15 @@ struct MemoryConstant {
   std::int64_t count = 0;
 };
 
-/// How far off a layer's operation may be where it was not measured: 90 % of sizes that were held back lie within.
+/// How far off an operation of a layer may be where it was not measured: 90 % of sizes that were held back lie within.
+/// Short operations, and those for whose sizes the library was not asked which kernel it takes, are farther off.
 struct LayerError {
   std::string implementation;
-  std::string operation;
   Dtype dtype = Dtype::fp32;
+  bool asked = true;        // the library was asked for such sizes (ModelledOperation::covered)
+  double from_ns = 0;       // of operations that take at least so long: of several the one with most of it counts
   double half_width = 0;    // relative
-  std::int64_t probes = 0;  // sizes that were held back
+  std::int64_t probes = 0;  // operations that were held back
 };
 
 struct CostProfile {

@@ -380,14 +380,15 @@ LayerPart LayerFamilies::by_numbers(const Family& family, const MeasuredKey& lay
 
 /// Of sizes that were held back when the profile was fitted; where that is not known, and where the library was not
 /// asked for such sizes, what a straight line between widths is off by (docs/accuracy.md).
-double LayerFamilies::half_width(const MeasuredKey& layer, bool covered) const {
+double LayerFamilies::half_width(const MeasuredKey& layer, const LayerPart& part) const {
   constexpr double kOfALine = 0.15;
+  const LayerError* found = nullptr;
   for (const LayerError& error : profile_.layer_errors) {
-    if (error.implementation == layer.implementation && error.operation == layer.operation &&
-        error.dtype == layer.dtype)
-      return covered ? error.half_width : std::max(kOfALine, 2 * error.half_width);
+    const bool of_such = error.implementation == layer.implementation && error.dtype == layer.dtype &&
+                         error.asked == part.asked && error.from_ns <= part.device_ns;
+    if (of_such && (!found || error.from_ns > found->from_ns)) found = &error;
   }
-  return kOfALine;
+  return found ? found->half_width : kOfALine;
 }
 
 std::optional<LayerPart> LayerFamilies::by_model(const Family& family, const MeasuredKey& layer,
@@ -421,7 +422,8 @@ std::optional<LayerPart> LayerFamilies::by_model(const Family& family, const Mea
   part.kernels = &price.modelled_kernels.back();
   part.issue = &nearest->curve->curve;
   part.issue_size = layer.size;
-  part.half_width = half_width(layer, modelled->covered);
+  part.asked = modelled->covered;
+  part.half_width = half_width(layer, part);
   part.probed = false;
   return part;
 }
@@ -436,13 +438,14 @@ LayerPart LayerFamilies::of_family(const Family& family, const MeasuredKey& laye
     part.half_width = spread_of(*measured);
   } else if (is_row_wise(layer)) {
     part = by_numbers(family, layer, price.said);
-    part.half_width = half_width(layer, true);
+    part.half_width = half_width(layer, part);
     part.probed = false;
   } else if (const auto modelled = by_model(family, layer, price)) {
     part = *modelled;
   } else {
     part = by_line(family, layer, price.said);
-    part.half_width = half_width(layer, false);
+    part.asked = false;
+    part.half_width = half_width(layer, part);
     part.probed = false;
   }
   part.of = layer;

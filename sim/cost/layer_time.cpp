@@ -59,7 +59,7 @@ const std::vector<OperationTime>& LayerTimes::at(const MeasuredKey& layer) {
   if (!is_new) return known.times;
   for (const LayerPart& part : price->parts) {
     known.times.push_back({part.device_ns, read_issue_ns(*part.issue, part.issue_size, host_quantile_), part.kernels,
-                           part.half_width, part.probed, part.of});
+                           part.half_width, part.probed, part.of, part.asked});
   }
   known.price = std::move(price);
   return known.times;

@@ -41,6 +41,7 @@ struct OperationTime {
   double half_width = 0;                         // relative: 90 % of truths lie so near to device_ns
   bool probed = true;                            // measured at this very size
   MeasuredKey of = {};                           // what it is the time of
+  bool asked = true;                             // as LayerPart has it
 };
 
 /// What the layer's kind answers (sim/model/layer.hpp) for the operation, rows and data type of the key.

@@ -345,11 +345,12 @@ std::vector<LayerError> read_layer_errors(const JsonPlace& list) {
   list.array();
   for (std::size_t i = 0; i < list.size(); ++i) {
     const JsonPlace place = list.at(i);
-    place.object_of(Words{"implementation", "operation", "dtype", "half_width_90", "probes"});
+    place.object_of(Words{"implementation", "dtype", "asked", "from", "half_width_90", "probes"});
     const std::optional<Dtype> dtype = find_dtype(place.at("dtype").text());
     if (!dtype) place.at("dtype").refuse("a data type");
-    errors.push_back({place.at("implementation").text(), place.at("operation").text(), *dtype,
-                      place.at("half_width_90").number(0, 100), place.at("probes").whole(1, kLargestCount)});
+    errors.push_back({place.at("implementation").text(), *dtype, place.at("asked").boolean(),
+                      1e3 * place.at("from").number(0, 1e9), place.at("half_width_90").number(0, 100),
+                      place.at("probes").whole(1, kLargestCount)});
   }
   return errors;
 }
@@ -388,8 +389,9 @@ ordered_json to_json(const CostProfile& profile) {
   if (!profile.layer_errors.empty()) json["layer_errors"] = ordered_json::array();
   for (const LayerError& error : profile.layer_errors) {
     json["layer_errors"].push_back({{"implementation", error.implementation},
-                                    {"operation", error.operation},
                                     {"dtype", to_string(error.dtype)},
+                                    {"asked", error.asked},
+                                    {"from", error.from_ns / 1e3},
                                     {"half_width_90", error.half_width},
                                     {"probes", error.probes}});
   }

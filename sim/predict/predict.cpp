@@ -92,7 +92,8 @@ RunResult predict(const RunSpec& asked, const CostProfile* profile, const Predic
   result.timeline = std::move(step.timeline);
   const std::int64_t whole_ns = step_ns(result.timeline, steps_overlap(spec));
   result.step_time.median_ms = in_ms(whole_ns);
-  if (!options.step_alone) result.bound_ms = in_ms(steps_overlap(spec) ? step.ideal.longest_worker_ns : step.ideal.last_end_ns);
+  if (!options.step_alone)
+    result.bound_ms = in_ms(steps_overlap(spec) ? step.ideal.longest_worker_ns : step.ideal.last_end_ns);
   result.workspaces = step.workspaces;
   result.peak_memory_bytes = std::move(step.peak_memory_bytes);
   if (!spec.synthetic) result.environment = describe_profile(*profile);

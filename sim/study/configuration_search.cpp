@@ -125,11 +125,9 @@ class Search {
   /// Predicts the row, or says why not. `limit`: bytes.
   void predict_row(SearchRow& row, std::int64_t limit, std::string& source) {
     try {
-      const RunResult run = predict(spec_of(row), profile_,
-                                    {.memory_limit_bytes = limit,
-                                     .memory_before_prices = true,
-                                     .step_alone = true,
-                                     .families = families()});
+      const RunResult run = predict(
+          spec_of(row), profile_,
+          {.memory_limit_bytes = limit, .memory_before_prices = true, .step_alone = true, .families = families()});
       row.settings = to_settings(run.spec);
       row.step = step_of(run);
       row.needed_memory_bytes = row.step->peak_memory_bytes;
@@ -312,8 +310,8 @@ class Search {
     std::vector<ExplainedStep> explained(2);
     by_threads(found_.best.size(), [&](std::size_t i) {
       SearchRow& row = found_.rows[found_.best[i]];
-      auto run = std::make_shared<const RunResult>(predict(
-          spec_of(row), profile_, {.memory_limit_bytes = limit(), .families = families()}));
+      auto run = std::make_shared<const RunResult>(
+          predict(spec_of(row), profile_, {.memory_limit_bytes = limit(), .families = families()}));
       row.step->error_bar = run->error_bar;
       row.step->warnings = run->warnings;
       row.step->warning_shares = run->warning_shares;

@@ -78,7 +78,7 @@ struct Validation {
 };
 
 struct ValidateOptions {
-  std::optional<NoiseOptions> noise;  // default: no steps are drawn
+  std::optional<NoiseOptions> noise;               // default: no steps are drawn
   std::function<void(std::size_t done)> progress;  // called before each run, with how many are done; may be empty
 };
 

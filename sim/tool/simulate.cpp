@@ -50,9 +50,8 @@ Prediction predict_as_asked(const SimulateFlags& flags) {
   bar.show(spec.schedule == kAutoSchedule ? "searching for a schedule" : "predicting");
   Prediction prediction;
   const std::string samples = costs ? samples_beside(flags.profile->value(), *costs) : "";
-  prediction.run = std::make_shared<const RunResult>(
-      predict(spec, profile,
-              {.memory_limit_bytes = memory_limit(flags), .samples = samples, .noise = flags.noise->options()}));
+  prediction.run = std::make_shared<const RunResult>(predict(
+      spec, profile, {.memory_limit_bytes = memory_limit(flags), .samples = samples, .noise = flags.noise->options()}));
   if (flags.explain->on()) prediction.explanation = explain_prediction(*prediction.run, profile);
   return prediction;
 }

@@ -8,7 +8,8 @@ std::vector<SettingRow> measurement() {
   return {
       {.name = "seed",
        .value_name = "N",
-       .help = "fixes the parameters and the data of a measured run, and what --noise draws; nothing else of a prediction",
+       .help =
+           "fixes the parameters and the data of a measured run, and what --noise draws; nothing else of a prediction",
        .usual = "0",
        .values = Values::number,
        .turn = Turn::measurement,

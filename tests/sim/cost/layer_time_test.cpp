@@ -272,7 +272,9 @@ TEST_CASE("between measured widths: waves of the kernel, times how much layers d
   b.layer("forward", 2000, {{100, 8}});
   CostProfile profile = b.done();
   profile.products = waves_of_ten();
-  profile.layer_errors = {{"pipeline", "forward", Dtype::fp32, 0.04, 20}};
+  profile.layer_errors = {{"pipeline", Dtype::fp32, /*asked=*/true, 0, 0.09, 20},
+                          {"pipeline", Dtype::fp32, /*asked=*/true, 2'000, 0.04, 20},
+                          {"pipeline", Dtype::fp32, /*asked=*/true, 1e6, 0.01, 20}};
   Notices notices;
   LayerTimes times(profile, Dtype::fp32, notices);
   CHECK(us(times, forward(1100, 1100, 100)) == Approx(4.4));

@@ -76,7 +76,8 @@ TEST_CASE("80 % of the draws lie within .78 of the error bar, which 90 % lie wit
   CHECK(1 - run.noise->p10_ms / run.noise->p50_ms == Approx(1.2816 / 1.6449 * half_width).epsilon(0.08));
 }
 
-TEST_CASE("a host that is slow at its 95th percentile makes the slow steps slower, and its mirror the quick ones quicker") {
+TEST_CASE(
+    "a host that is slow at its 95th percentile makes the slow steps slower, and its mirror the quick ones quicker") {
   const StepDistribution steady = drawn(kSmall, with_slow_overhead(7'000), {.draws = 1000});
   const StepDistribution uneven = drawn(kSmall, with_slow_overhead(700'000), {.draws = 1000});
   CHECK(uneven.p50_ms == Approx(steady.p50_ms).epsilon(0.01));
