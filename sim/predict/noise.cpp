@@ -17,8 +17,8 @@ namespace {
 
 constexpr double kNormal90 = 1.6448536269514722;  // 90 % of a normal distribution lie within so many deviations
 
-// Places of what is drawn once a draw; sources of error follow them, tasks follow kTasks.
-constexpr std::uint64_t kHost = 0, kStep = 1, kSources = 2, kTasks = std::uint64_t{1} << 32;
+// Places of what is drawn: of the host, of the step as a whole, of the first source of error.
+constexpr std::uint64_t kHost = 0, kStep = 1, kSources = 2;
 
 /// A counter to 64 bits that look random (the finalizer of SplitMix64: Steele, Lea, Flood, "Fast splittable
 /// pseudorandom number generators", 2014).

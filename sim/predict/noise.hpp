@@ -5,15 +5,15 @@
 //
 // A draw is one run of the plan on one machine of the kind. What is drawn:
 //
-//   prices   each source of error of the error bar (sim/cost/error_bar.hpp), its times all by one factor: log-normal, 90 %
-//            within its half width. So is the floor of a step as a whole.
+//   prices   each source of error of the error bar (sim/cost/error_bar.hpp), its times all by one factor: log-normal,
+//            90 % within its half width, which for what a probe measured comes from the quartiles of its values. So is
+//            the floor of a step as a whole.
 //   host     one factor for the times in which hosts issue: log-normal through the median of the probes and their 95th
 //            percentile. Below the median it mirrors what is above, since a profile has the upper quantiles alone.
-//   tasks    the device time of each task by itself: normal, with the quartiles of the probes of its pieces
 //
-// Each number comes from the plan's seed (--seed), draw and place alone (a counter through a hash, no state), so a draw is the same
-// whatever was drawn before it and by however many threads. Units: milliseconds. Left out: that sources of error may have a
-// common cause; stragglers and failures.
+// Each number comes from the plan's seed (--seed), draw and place alone (a counter through a hash, no state), so a draw
+// is the same whatever was drawn before it and by however many threads. Units: milliseconds. Left out: that tasks of a
+// step vary among themselves, that sources of error may have a common cause; stragglers and failures.
 #pragma once
 
 #include <cstdint>

@@ -68,7 +68,8 @@ struct RunResult {
   std::optional<ErrorBar> error_bar;
   /// Predictions with --noise.
   std::optional<StepDistribution> noise;
-  /// Where the error bar rests on what no probe measured: the command line that has the shapes of the run probed. Else empty.
+  /// Where the error bar rests on what no probe measured: the command line that has the shapes of the run probed. Else
+  /// empty.
   std::string probe_command;
   /// Predictions: what the libraries of a GPU hold by the profile.
   std::optional<WorkspaceBytes> workspaces;
