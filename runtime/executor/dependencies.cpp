@@ -183,8 +183,7 @@ class FinishedBefore {
 std::vector<std::vector<TaskId>> edges_before(const TaskGraph& graph) {
   std::vector<std::vector<TaskId>> before(graph.tasks.size());
   for (TaskId t = 0; t < graph.tasks.size(); ++t) {
-    const auto [begin, end] = boost::out_edges(t, graph.edges);
-    for (auto e = begin; e != end; ++e) before[boost::target(*e, graph.edges)].push_back(t);
+    for (const TaskId after : graph.edges.after(t)) before[after].push_back(t);
   }
   return before;
 }

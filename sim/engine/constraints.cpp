@@ -28,8 +28,7 @@ Constraints make_constraints(const TaskGraph& graph, std::span<const TaskCost> c
     }
     if (host[task] != kNone) add(issue_moment(task), issue_moment(host[task]), delay_ns + cost.issue_ns);
     if (stream[task] != kNone) add(finish_moment(task), start_moment(stream[task]), 0);
-    for (auto [edge, end] = boost::out_edges(task, graph.edges); edge != end; ++edge) {
-      const TaskId after = boost::target(*edge, graph.edges);
+    for (const TaskId after : graph.edges.after(task)) {
       add(finish_moment(task), start_moment(after), 0);
       if (graph.tasks[after].host == graph.tasks[task].host) continue;
       add(issue_moment(task), issue_moment(after), delay_ns + cost.issue_ns);

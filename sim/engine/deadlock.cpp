@@ -1,5 +1,6 @@
 #include "sim/engine/deadlock.hpp"
 
+#include <boost/graph/compressed_sparse_row_graph.hpp>
 #include <boost/graph/strong_components.hpp>
 #include <deque>
 #include <string>
@@ -11,7 +12,8 @@
 namespace pdl {
 namespace {
 
-using Moments = Edges;  // the same kind of graph, of moments
+using Moments = boost::compressed_sparse_row_graph<boost::directedS, boost::no_property, boost::no_property,
+                                                   boost::no_property, std::uint32_t, std::uint32_t>;
 
 /// The moments of the shortest cycle from `first` back to it, inside its strong component.
 std::vector<std::uint32_t> shortest_cycle(const Moments& moments, const std::vector<std::uint32_t>& component,

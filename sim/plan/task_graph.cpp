@@ -4,6 +4,7 @@
 #include <boost/functional/hash.hpp>
 #include <cmath>
 
+#include "sim/io/large_array.hpp"
 #include "sim/spec/schedule.hpp"
 
 namespace pdl {
@@ -13,43 +14,6 @@ namespace {
 constexpr std::uint32_t kCollectivePlace = 1 + kTransferRoles * kLanes;
 
 }  // namespace
-
-bool is_compute(TaskKind kind) {
-  return is_useful(kind) || kind == TaskKind::recompute;
-}
-
-bool is_useful(TaskKind kind) {
-  return kind == TaskKind::forward || kind == TaskKind::backward || kind == TaskKind::backward_input ||
-         kind == TaskKind::backward_weight;
-}
-
-bool is_send(TaskKind kind) {
-  return kind == TaskKind::send_forward || kind == TaskKind::send_backward;
-}
-
-bool is_receive(TaskKind kind) {
-  return kind == TaskKind::receive_forward || kind == TaskKind::receive_backward;
-}
-
-bool is_pipeline_transfer(TaskKind kind) {
-  return is_send(kind) || is_receive(kind);
-}
-
-bool is_transfer(TaskKind kind) {
-  return is_pipeline_transfer(kind) || kind == TaskKind::scatter || kind == TaskKind::gather;
-}
-
-bool is_collective(TaskKind kind) {
-  return kind == TaskKind::all_reduce || kind == TaskKind::broadcast || kind == TaskKind::reduce;
-}
-
-bool is_communication(TaskKind kind) {
-  return is_transfer(kind) || is_collective(kind);
-}
-
-bool carries_activations(TaskKind kind) {
-  return kind == TaskKind::send_forward || kind == TaskKind::receive_forward;
-}
 
 std::int32_t other_stage(TaskKind transfer, std::int32_t stage) {
   return stage + (carries_activations(transfer) == is_send(transfer) ? 1 : -1);
@@ -141,17 +105,36 @@ TaskId TaskGraphBuilder::add_task(const Task& task) {
   return static_cast<TaskId>(tasks_.size() - 1);
 }
 
-void TaskGraphBuilder::reserve(std::size_t tasks, std::size_t edges) {
-  tasks_.reserve(tasks);
-  edges_.reserve(edges);
+void TaskGraphBuilder::reserve(std::size_t tasks) {
+  reserve_large(tasks_, tasks);
+  reserve_large(edges_.of_task_, tasks);
+}
+
+void TaskGraphBuilder::add_edge(TaskId before, TaskId after) {
+  if (edges_.of_task_.size() <= before) edges_.of_task_.resize(tasks_.size(), kNone);
+  std::uint32_t& first = edges_.of_task_[before];
+  if (first == kNone) {
+    first = after;
+  } else {
+    further_edges_.emplace_back(before, after);
+  }
 }
 
 TaskGraph TaskGraphBuilder::build(std::uint32_t workers, std::uint32_t hosts) && {
-  const auto count = static_cast<std::uint32_t>(tasks_.size());
-  Edges edges(boost::edges_are_unsorted_multi_pass, edges_.begin(), edges_.end(), count);
+  edges_.of_task_.resize(tasks_.size(), kNone);
+  std::stable_sort(further_edges_.begin(), further_edges_.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  for (std::size_t begin = 0, end = 0; begin < further_edges_.size(); begin = end) {
+    const TaskId before = further_edges_[begin].first;
+    while (end < further_edges_.size() && further_edges_[end].first == before) ++end;
+    const auto place = static_cast<std::uint32_t>(edges_.lists_.size());
+    edges_.lists_.push_back(static_cast<std::uint32_t>(end - begin + 1));
+    edges_.lists_.push_back(std::exchange(edges_.of_task_[before], Edges::kFirstList + place));
+    for (std::size_t e = begin; e < end; ++e) edges_.lists_.push_back(further_edges_[e].second);
+  }
   std::vector<WorkerGroup> worker_groups(worker_groups_.size());
   for (const auto& [group, index] : worker_groups_) worker_groups[index] = group;
-  return {std::move(works_), std::move(tasks_), std::move(edges), std::move(worker_groups), workers, hosts, groups_};
+  return {std::move(works_), std::move(tasks_), std::move(edges_), std::move(worker_groups), workers, hosts, groups_};
 }
 
 std::string task_name(TaskKind kind, std::int32_t stage, std::int32_t microbatch, bool with_stage, std::uint32_t part) {

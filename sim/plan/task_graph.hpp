@@ -15,11 +15,11 @@
 // Tasks of one group (NCCL send and receive, a collective, a PyTorch peer copy that joins both compute streams) start
 // each when ready and end together, one duration after the last of them became ready.
 //
-// Scale: 32 bytes a task and 4 bytes an edge; equal work is stored once (`Work`); names are made when printed.
+// Scale: 36 bytes a task with one edge; at most 2^31 tasks; equal work is stored once (`Work`); names are made when
+// printed.
 // Units: bytes are 64-bit. Not here: durations (cost), times (engine), anything of CUDA.
 #pragma once
 
-#include <boost/graph/compressed_sparse_row_graph.hpp>
 #include <cstdint>
 #include <limits>
 #include <map>
@@ -60,15 +60,61 @@ enum class TaskKind : std::uint8_t {
 };
 inline constexpr int kTaskKinds = 19;
 static_assert(static_cast<int>(TaskKind::sleep) + 1 == kTaskKinds, "sleep is the last");
-bool is_compute(TaskKind kind);            // forward, backward, backward_input, backward_weight, recompute
-bool is_useful(TaskKind kind);             // is_compute, but not recompute: work that any schedule has
-bool is_pipeline_transfer(TaskKind kind);  // send_*, receive_*: between neighbouring stages
-bool is_transfer(TaskKind kind);           // is_pipeline_transfer, scatter, gather
-bool is_collective(TaskKind kind);         // all_reduce, broadcast, reduce
-bool is_communication(TaskKind kind);      // is_transfer or is_collective
-bool is_send(TaskKind kind);
-bool is_receive(TaskKind kind);
-bool carries_activations(TaskKind kind);  // send_forward, receive_forward
+
+/// Some of the kinds, a bit each: asked of every task of a step, many times.
+class TaskKinds {
+ public:
+  template <typename... Kind>
+  explicit constexpr TaskKinds(Kind... kinds) : bits_((bit(kinds) | ... | 0U)) {}
+  constexpr bool contains(TaskKind kind) const { return (bits_ & bit(kind)) != 0; }
+  constexpr bool contains_any_of(TaskKinds kinds) const { return (bits_ & kinds.bits_) != 0; }
+  constexpr void add(TaskKind kind) { bits_ |= bit(kind); }
+  constexpr TaskKinds operator|(TaskKinds other) const {
+    other.bits_ |= bits_;
+    return other;
+  }
+
+ private:
+  static constexpr std::uint32_t bit(TaskKind kind) { return 1U << static_cast<unsigned>(kind); }
+  std::uint32_t bits_;
+};
+
+/// Work that any schedule has.
+inline constexpr TaskKinds kUseful{TaskKind::forward, TaskKind::backward, TaskKind::backward_input,
+                                   TaskKind::backward_weight};
+inline constexpr TaskKinds kSends{TaskKind::send_forward, TaskKind::send_backward};
+inline constexpr TaskKinds kReceives{TaskKind::receive_forward, TaskKind::receive_backward};
+inline constexpr TaskKinds kTransfers = kSends | kReceives | TaskKinds{TaskKind::scatter, TaskKind::gather};
+inline constexpr TaskKinds kCollectives{TaskKind::all_reduce, TaskKind::broadcast, TaskKind::reduce};
+
+constexpr bool is_useful(TaskKind kind) {
+  return kUseful.contains(kind);
+}
+constexpr bool is_compute(TaskKind kind) {
+  return (kUseful | TaskKinds{TaskKind::recompute}).contains(kind);
+}
+constexpr bool is_send(TaskKind kind) {
+  return kSends.contains(kind);
+}
+constexpr bool is_receive(TaskKind kind) {
+  return kReceives.contains(kind);
+}
+/// Between neighbouring stages.
+constexpr bool is_pipeline_transfer(TaskKind kind) {
+  return (kSends | kReceives).contains(kind);
+}
+constexpr bool is_transfer(TaskKind kind) {
+  return kTransfers.contains(kind);
+}
+constexpr bool is_collective(TaskKind kind) {
+  return kCollectives.contains(kind);
+}
+constexpr bool is_communication(TaskKind kind) {
+  return (kTransfers | kCollectives).contains(kind);
+}
+constexpr bool carries_activations(TaskKind kind) {
+  return kind == TaskKind::send_forward || kind == TaskKind::receive_forward;
+}
 /// The stage at the other end of a transfer of `stage`.
 std::int32_t other_stage(TaskKind transfer, std::int32_t stage);
 
@@ -150,9 +196,29 @@ struct Task {
 static_assert(sizeof(Task) == 32);
 inline constexpr std::uint32_t kMostParts = 1U << 24;
 
-/// Source -> target: the target starts after the source has finished.
-using Edges = boost::compressed_sparse_row_graph<boost::directedS, boost::no_property, boost::no_property,
-                                                 boost::no_property, std::uint32_t, std::uint32_t>;
+/// Which tasks start after which. Nearly every task of a step has one task after it, so that one stands in an array by
+/// task; where there are several, the array says where their list is:
+///
+///   0 -> 1      of_task   1   list 0   none  none        lists   2  2 3
+///   1 -> 2, 3                                                    (how many, then which)
+class Edges {
+ public:
+  /// The tasks that start after `task` has finished, in the order in which the edges were added.
+  std::span<const TaskId> after(TaskId task) const {
+    const std::uint32_t& entry = of_task_[task];
+    if (entry < kFirstList) return {&entry, 1};
+    if (entry == kNone) return {};
+    const std::uint32_t* list = &lists_[entry - kFirstList];
+    return {list + 1, *list};
+  }
+
+ private:
+  friend class TaskGraphBuilder;
+  static constexpr std::uint32_t kFirstList = 1U << 31;
+
+  std::vector<std::uint32_t> of_task_;  // the only task after it, kFirstList + a place in lists_, or kNone
+  std::vector<std::uint32_t> lists_;
+};
 
 /// Tasks are numbered so that ascending ids are the program order of every host and of every stream.
 struct TaskGraph {
@@ -175,8 +241,8 @@ class TaskGraphBuilder {
   std::uint32_t add_worker_group(const WorkerGroup& group);
   TaskId add_task(const Task& task);
   std::uint32_t add_group() { return groups_++; }
-  void add_edge(TaskId before, TaskId after) { edges_.emplace_back(before, after); }
-  void reserve(std::size_t tasks, std::size_t edges);
+  void add_edge(TaskId before, TaskId after);
+  void reserve(std::size_t tasks);
   TaskGraph build(std::uint32_t workers, std::uint32_t hosts) &&;
 
  private:
@@ -184,7 +250,8 @@ class TaskGraphBuilder {
   std::unordered_map<Work, std::uint32_t, WorkHash> known_works_;
   std::map<WorkerGroup, std::uint32_t> worker_groups_;
   std::vector<Task> tasks_;
-  std::vector<std::pair<TaskId, TaskId>> edges_;
+  Edges edges_;
+  std::vector<std::pair<TaskId, TaskId>> further_edges_;  // beside the first of a task
   std::uint32_t groups_ = 0;
 };
 

@@ -155,8 +155,7 @@ void add_arrows_of_group(const Plan& plan, const Timeline& timeline, const std::
 void add_arrow_of_copy(const Plan& plan, std::uint32_t copy, std::vector<Arrow>& arrows) {
   const TaskGraph& graph = plan.graph;
   const std::int32_t receiver = graph.works[graph.tasks[copy].work].to_worker;
-  for (auto [edge, end] = boost::out_edges(copy, graph.edges); edge != end; ++edge) {
-    const auto waiting = static_cast<std::uint32_t>(boost::target(*edge, graph.edges));
+  for (const TaskId waiting : graph.edges.after(copy)) {
     if (graph.tasks[waiting].worker != receiver) continue;
     arrows.push_back({copy, waiting});
     return;

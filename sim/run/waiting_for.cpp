@@ -18,8 +18,7 @@ class LastBefore {
   std::vector<std::int32_t> found() && {
     add_streams_and_hosts();
     for (TaskId task = 0; task < graph_.tasks.size(); ++task) {
-      for (auto [edge, end] = boost::out_edges(task, graph_.edges); edge != end; ++edge)
-        add(boost::target(*edge, graph_.edges), task);
+      for (const TaskId after : graph_.edges.after(task)) add(after, task);
     }
     add_groups();
     return std::move(before_);

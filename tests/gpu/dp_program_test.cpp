@@ -103,9 +103,7 @@ TEST_CASE("Spans of DataParallel: tasks follow those that they depend on", "[gpu
       // A GPU does one thing at a time: all is on its default stream.
       CHECK(step.times[t].start_ns >= done[static_cast<std::size_t>(task.worker)] - 5000);
       done[static_cast<std::size_t>(task.worker)] = step.times[t].end_ns;
-      const auto [begin, end] = boost::out_edges(t, plan.graph.edges);
-      for (auto e = begin; e != end; ++e) {
-        const TaskId after = boost::target(*e, plan.graph.edges);
+      for (const TaskId after : plan.graph.edges.after(t)) {
         if (plan.graph.tasks[after].worker != task.worker) continue;
         CHECK(step.times[t].end_ns <= step.times[after].start_ns + tolerance_ns);
       }

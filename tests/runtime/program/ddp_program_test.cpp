@@ -171,9 +171,7 @@ TEST_CASE("A recorded step of DDP has a begin and an end of every task, in the o
         if (task.kind == TaskKind::bucket_copy_out) CHECK(replica.times[t].end_ns > replica.times[t].start_ns);
         CHECK(replica.times[t].end_ns <= replica.end_ns);
         before = replica.times[t].end_ns;
-        const auto [begin, end] = boost::out_edges(t, plan.graph.edges);
-        for (auto e = begin; e != end; ++e) {
-          const TaskId after = static_cast<TaskId>(boost::target(*e, plan.graph.edges));
+        for (const TaskId after : plan.graph.edges.after(t)) {
           if (plan.graph.tasks[after].worker != worker) continue;
           INFO("before " << name_of(plan, after));
           CHECK(replica.times[t].end_ns <= replica.times[after].start_ns);

@@ -141,10 +141,9 @@ TEST_CASE("Every task of DataParallel is recorded, after those that it depends o
       CHECK(times[t].end_ns <= after);
       // On CPU autograd has one thread: the backwards of replicas follow each other, and all end where the first sum
       // begins.
-      const auto [begin, end] = boost::out_edges(t, plan.graph.edges);
-      for (auto e = begin; e != end; ++e) {
-        INFO("before task " << boost::target(*e, plan.graph.edges));
-        CHECK(times[t].end_ns <= times[boost::target(*e, plan.graph.edges)].start_ns);
+      for (const TaskId next : plan.graph.edges.after(t)) {
+        INFO("before task " << next);
+        CHECK(times[t].end_ns <= times[next].start_ns);
       }
     }
   }

@@ -206,8 +206,7 @@ TEST_CASE("Every task is recorded, after those that it depends on", "[runtime][p
       CHECK(before <= times[t].start_ns);
       CHECK(times[t].start_ns <= times[t].end_ns);
       CHECK(times[t].end_ns <= after);
-      const auto [begin, end] = boost::out_edges(t, plan.graph.edges);
-      for (auto e = begin; e != end; ++e) CHECK(times[t].end_ns <= times[boost::target(*e, plan.graph.edges)].start_ns);
+      for (const TaskId next : plan.graph.edges.after(t)) CHECK(times[t].end_ns <= times[next].start_ns);
     }
   }
 }

@@ -110,8 +110,7 @@ TEST_CASE("Every task of replicas is recorded, after those that it depends on", 
     INFO(task_name(task.kind, task.stage, task.microbatch, true, task.part));
     CHECK(times[t].start_ns > 0);
     CHECK(times[t].start_ns <= times[t].end_ns);
-    const auto [begin, end] = boost::out_edges(t, plan.graph.edges);
-    for (auto e = begin; e != end; ++e) CHECK(times[t].end_ns <= times[boost::target(*e, plan.graph.edges)].start_ns);
+    for (const TaskId next : plan.graph.edges.after(t)) CHECK(times[t].end_ns <= times[next].start_ns);
     all_reduces += task.kind == TaskKind::all_reduce;
     if (task.kind != TaskKind::sleep) continue;
     ++sleeps;
