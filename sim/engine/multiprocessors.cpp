@@ -1,7 +1,6 @@
 #include "sim/engine/multiprocessors.hpp"
 
 #include <algorithm>
-#include <utility>
 
 namespace pdl {
 namespace {
@@ -116,16 +115,6 @@ void Multiprocessors::start(Waiting& waiting, std::int64_t multiprocessors, std:
   waiting.running += blocks;
   waves_.push_back({end_ns, waiting.grid.id, blocks, multiprocessors});
   ends_ns_.push_back(end_ns);
-}
-
-std::vector<std::uint32_t> Multiprocessors::took_place() {
-  return std::exchange(took_place_, {});
-}
-std::vector<std::uint32_t> Multiprocessors::ended() {
-  return std::exchange(ended_, {});
-}
-std::vector<std::int64_t> Multiprocessors::ends_ns() {
-  return std::exchange(ends_ns_, {});
 }
 
 }  // namespace pdl

@@ -31,7 +31,6 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <vector>
 
 namespace pdl {
@@ -57,11 +56,11 @@ class Multiprocessors {
   /// Ends the blocks whose time has come.
   void advance(std::int64_t now_ns);
 
-  /// Since the last call: grids that stay and have all their places; grids that have ended.
-  std::vector<std::uint32_t> took_place();
-  std::vector<std::uint32_t> ended();
-  /// Since the last call: times at which blocks will end, for advance().
-  std::vector<std::int64_t> ends_ns();
+  /// Since the last call: grids that stay and have all their places; grids that have ended. Until the next call.
+  const std::vector<std::uint32_t>& took_place() { return report(took_place_, reported_places_); }
+  const std::vector<std::uint32_t>& ended() { return report(ended_, reported_ended_); }
+  /// Since the last call: times at which blocks will end, for advance(). Until the next call.
+  const std::vector<std::int64_t>& ends_ns() { return report(ends_ns_, reported_ends_ns_); }
 
  private:
   struct Waiting {
@@ -80,7 +79,15 @@ class Multiprocessors {
     std::int64_t multiprocessors = 0;
   };
 
-  using Grids = std::deque<Waiting>;
+  using Grids = std::vector<Waiting>;  // a handful
+  /// Both keep their memory: a GPU reports at every event.
+  template <typename T>
+  static const std::vector<T>& report(std::vector<T>& found, std::vector<T>& reported) {
+    reported.swap(found);
+    found.clear();
+    return reported;
+  }
+
   Grids::iterator position(std::uint32_t id);
   void hand_out(std::int64_t now_ns);
   void place_collective(Waiting& waiting);
@@ -94,8 +101,8 @@ class Multiprocessors {
   std::int64_t free_;
   Grids grids_;  // that have not ended, in the order in which they came
   std::vector<Wave> waves_;
-  std::vector<std::uint32_t> took_place_, ended_;
-  std::vector<std::int64_t> ends_ns_;
+  std::vector<std::uint32_t> took_place_, ended_, reported_places_, reported_ended_;
+  std::vector<std::int64_t> ends_ns_, reported_ends_ns_;
 };
 
 }  // namespace pdl

@@ -2,13 +2,15 @@
 //
 //   std::vector<TaskTimes> times = run_graph(plan.graph, costs);     // costs[w] belongs to plan.graph.works[w]
 //
+//   Timeline timeline = unscheduled_timeline(plan.graph, stages);    // the same, written into a timeline
+//   run_graph(plan.graph, costs, {}, timeline.spans);
+//
 // Integer nanoseconds; ties by task id; the same input gives the same bytes.
 //
-// Where collectives run beside compute (SharedMultiprocessors), the compute tasks of those GPUs run kernel by kernel,
-// their thread blocks on multiprocessors (sim/engine/multiprocessors.hpp): a collective waits for as many as it needs,
-// and the next kernel has so many fewer. A collective goes at the pace of the GPU where what runs beside it slows it
-// most (KernelCost::slows_collectives), which is looked at again whenever a kernel there begins or ends. Not modelled:
-// sharing of links, kernels slowed by a collective's use of memory.
+// Where nothing is shared, when a task starts depends on the tasks before it alone: one pass in topological order
+// (fixed_rates.hpp). Where collectives run beside compute (SharedMultiprocessors), the compute tasks of those GPUs run
+// kernel by kernel, their thread blocks on multiprocessors, and a queue of events says what happens next
+// (shared_rates.hpp).
 #pragma once
 
 #include <cstdint>
@@ -21,15 +23,29 @@
 
 namespace pdl {
 
-/// Throws CannotRun("deadlock: ...") naming each task of one cycle and what it waits for, if not every task can finish.
-/// `shared`: kernels by work, for graphs with collectives on streams of their own; null or a count of 0: nothing is
-/// shared. `delays_ns`: by task, how long its host does something else before it begins to issue it; empty: nothing.
-std::vector<TaskTimes> run_graph(const TaskGraph& graph, std::span<const TaskCost> costs,
-                                 const SharedMultiprocessors* shared = nullptr,
-                                 std::span<const std::int64_t> delays_ns = {});
+/// What a run may have beside the costs of its work. Both must outlive the run.
+struct RunConditions {
+  /// Kernels by work, of graphs with collectives on streams of their own; null or a count of 0: nothing is shared.
+  const SharedMultiprocessors* shared = nullptr;
+  /// By task: how long its host does something else before it begins to issue it; empty: nothing.
+  std::span<const std::int64_t> delays_ns = {};
+};
 
-/// The same times by a plain sweep in topological order: the slow, obvious reference (tests), and the floor for speed.
-std::vector<TaskTimes> sweep_graph(const TaskGraph& graph, std::span<const TaskCost> costs,
-                                   std::span<const std::int64_t> delays_ns = {});
+/// A second run of the same graph, of which only the length is asked: no hosts, nothing is shared.
+struct LengthOfRun {
+  std::vector<std::int64_t> device_ns;  // by work: what it takes in the second run
+  // Out:
+  std::int64_t last_end_ns = 0;
+  std::int64_t longest_worker_ns = 0;  // from the first start to the last end of a task of the worker
+};
+
+/// Throws CannotRun("deadlock: ...") naming each task of one cycle and what it waits for, if not every task can finish.
+std::vector<TaskTimes> run_graph(const TaskGraph& graph, std::span<const TaskCost> costs,
+                                 const RunConditions& conditions = {});
+
+/// The same into `spans`, which are those of the graph's tasks, whatever their times were. `second` (may be null) is
+/// run beside it, in the same pass where that can be. Returns the last end of a task.
+std::int64_t run_graph(const TaskGraph& graph, std::span<const TaskCost> costs, const RunConditions& conditions,
+                       std::span<Span> spans, LengthOfRun* second = nullptr);
 
 }  // namespace pdl

@@ -1,6 +1,6 @@
 // What happened when: one type for a predicted and a measured step.
 //
-//   Timeline t = make_timeline(plan.graph, stages, run_graph(plan.graph, costs));
+//   Timeline t = make_timeline(plan.graph, stages, run_graph(plan.graph, costs));   // or of what was measured
 //   t.spans[0]   // {forward, stage 0, micro-batch 0, worker 0, compute, 0 ns .. 1000000 ns}
 #pragma once
 
@@ -21,16 +21,17 @@ struct TaskTimes {
 };
 
 struct Span {
-  TaskKind kind = TaskKind::forward;
-  StreamRole stream = StreamRole::compute;
+  TaskKind kind : 5 = TaskKind::forward;
+  StreamRole stream : 3 = StreamRole::compute;
+  std::uint32_t part : 24 = 0;  // Task::part
   std::int32_t worker = 0;
   std::int32_t stage = 0;
   std::int32_t microbatch = -1;
   std::int64_t start_ns = 0;
   std::int64_t end_ns = 0;
-  std::uint32_t part = 0;  // Task::part
   bool operator==(const Span&) const = default;
 };
+static_assert(sizeof(Span) == 32);
 
 struct Timeline {
   std::int32_t workers = 0;
@@ -44,6 +45,9 @@ std::int64_t longest_worker_ns(const Timeline& timeline);
 
 /// How long a step takes: Timeline::step_ns, or where steps overlap, longest_worker_ns.
 std::int64_t step_ns(const Timeline& timeline, bool steps_overlap);
+
+/// The spans of a graph's tasks, without times; its step takes no time yet.
+Timeline unscheduled_timeline(const TaskGraph& graph, std::int32_t stages);
 
 Timeline make_timeline(const TaskGraph& graph, std::int32_t stages, std::span<const TaskTimes> times);
 

@@ -178,7 +178,7 @@ TEST_CASE("the engine begins to issue a task so much later, and what the host is
   // As four numbers, and kernel by kernel.
   for (const SharedMultiprocessors* how :
        {static_cast<const SharedMultiprocessors*>(nullptr), static_cast<const SharedMultiprocessors*>(&shared)}) {
-    const std::vector<TaskTimes> times = run_graph(plan.graph, costs, how, delays);
+    const std::vector<TaskTimes> times = run_graph(plan.graph, costs, {how, delays});
     CHECK(times[forward] == TaskTimes{2, 3});
     CHECK(times[backward] == TaskTimes{11, 12});
     CHECK(times[optimizer] == TaskTimes{13, 14});

@@ -40,6 +40,6 @@ TEST_CASE("Copies between stages hold no multiprocessors beside the kernels of t
       if (is_compute(plan.graph.works[w].kind)) CHECK_FALSE(priced.shared.kernels[w].empty());
     }
     // Blocks are not known here, so that nothing waits for a place: the times are those without sharing.
-    CHECK(run_graph(plan.graph, priced.costs, &priced.shared) == run_graph(plan.graph, priced.costs));
+    CHECK(run_graph(plan.graph, priced.costs, {&priced.shared}) == run_graph(plan.graph, priced.costs));
   }
 }

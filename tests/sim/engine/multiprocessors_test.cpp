@@ -4,6 +4,7 @@
 #include <set>
 
 #include "sim/engine/run.hpp"
+#include "tests/oracle/longest_path.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/specs.hpp"
 
@@ -30,7 +31,7 @@ struct Shared {
                                           : std::vector<KernelCost>{});
       costs.push_back(device_only(collective ? all_reduce.device_ns : compute ? kernel.device_ns : 0));
     }
-    times = run_graph(plan.graph, costs, &shared);
+    times = run_graph(plan.graph, costs, {&shared});
   }
 
   TaskTimes of(TaskKind kind, std::uint32_t part) const {
@@ -190,5 +191,5 @@ TEST_CASE("where nothing is long enough to meet, sharing changes nothing") {
   std::vector<TaskCost> costs;
   for (const Work& work : shared.plan.graph.works)
     costs.push_back(device_only(is_compute(work.kind) ? kernel.device_ns : 0));
-  CHECK(shared.times == sweep_graph(shared.plan.graph, costs));
+  CHECK(shared.times == longest_path_times(shared.plan.graph, costs));
 }

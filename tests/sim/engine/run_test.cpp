@@ -5,6 +5,7 @@
 
 #include "sim/io/error.hpp"
 #include "sim/spec/schedule.hpp"
+#include "tests/oracle/longest_path.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/specs.hpp"
 
@@ -117,20 +118,21 @@ TEST_CASE("makespan of 1F1B with transfers: the closed form, to the nanosecond")
   }
 }
 
-TEST_CASE("every schedule, P and M up to 16: sweep agrees with the engine") {
+TEST_CASE("every schedule, P and M up to 16: the longest path agrees with the engine") {
   for (const Schedule& schedule : schedules()) {
     for (int p = 1; p <= 16; p += 3) {
       for (int m = 1; m <= 16; m += 5) {
         if (!schedule.takes({p, schedule.default_chunks, m})) continue;
         const Simulated s = simulate(flags(std::string(schedule.name), p, m));
         INFO(schedule.name << " P " << p << " M " << m);
-        CHECK(sweep_graph(s.plan.graph, price_synthetic(s.plan, *s.plan.spec.synthetic)) == s.times);
+        CHECK(longest_path_times(s.plan.graph, price_synthetic(s.plan, *s.plan.spec.synthetic)) == s.times);
       }
     }
   }
 }
 
-TEST_CASE("naive, gpipe, 1f1b, P and M up to 16: closed form, obvious reference, and sweep agree with the engine") {
+TEST_CASE(
+    "naive, gpipe, 1f1b, P and M up to 16: closed form, obvious reference, and longest path agree with the engine") {
   for (const char* name : {"naive", "gpipe", "1f1b"}) {
     const Schedule& schedule = *find_schedule(name);
     for (int p = 1; p <= 16; ++p) {
@@ -142,13 +144,13 @@ TEST_CASE("naive, gpipe, 1f1b, P and M up to 16: closed form, obvious reference,
         CHECK(reference_makespan(schedule, p, m, 1, 2) == closed);
         CHECK(reference_makespan(schedule, p, m, 3, 1) ==
               makespan_ms(flags(std::string(schedule.name), p, m, "--tf 3 --tb 1")));
-        CHECK(sweep_graph(s.plan.graph, price_synthetic(s.plan, *s.plan.spec.synthetic)) == s.times);
+        CHECK(longest_path_times(s.plan.graph, price_synthetic(s.plan, *s.plan.spec.synthetic)) == s.times);
       }
     }
   }
 }
 
-TEST_CASE("engine and sweep agree for random costs, hosts, transports") {
+TEST_CASE("engine and longest path agree for random costs, hosts, transports") {
   std::mt19937_64 random(7);
   for (const char* how : {"--transport copy", "--transport nccl", "--workers one"}) {
     for (const char* schedule : {"naive", "gpipe", "1f1b"}) {
@@ -163,12 +165,97 @@ TEST_CASE("engine and sweep agree for random costs, hosts, transports") {
           for (auto& d : device) d = static_cast<std::int64_t>(random() % 50);
           c = collapse(issue, device);
         }
-        CHECK(run_graph(plan.graph, costs) == sweep_graph(plan.graph, costs));
+        CHECK(run_graph(plan.graph, costs) == longest_path_times(plan.graph, costs));
         std::vector<std::int64_t> delays(plan.graph.tasks.size());
         for (auto& delay : delays) delay = static_cast<std::int64_t>(random() % 30);
-        CHECK(run_graph(plan.graph, costs, nullptr, delays) == sweep_graph(plan.graph, costs, delays));
+        CHECK(run_graph(plan.graph, costs, {nullptr, delays}) == longest_path_times(plan.graph, costs, delays));
       }
     }
+  }
+}
+
+namespace {
+
+/// Any graph whose edges lead to later tasks: some tasks without a stream, some in groups, several edges from a task.
+TaskGraph random_graph(std::mt19937_64& random) {
+  const auto below = [&](std::size_t n) { return static_cast<std::uint32_t>(random() % n); };
+  const std::uint32_t workers = 1 + below(4), hosts = 1 + below(workers), tasks = 1 + below(40), groups = below(6);
+  TaskGraphBuilder builder;
+  for (std::uint32_t g = 0; g < groups; ++g) builder.add_group();
+  for (TaskId task = 0; task < tasks; ++task) {
+    const std::uint32_t worker = below(workers), group = groups > 0 && below(3) == 0 ? below(groups) : kNone;
+    Work work;
+    work.rows = below(8);
+    work.kind = below(2) == 0 ? TaskKind::forward : TaskKind::send_forward;
+    builder.add_task({builder.add_work(work), below(5) == 0 ? kNone : worker * kStreamsPerWorker + below(3),
+                      worker % hosts, group, static_cast<std::int32_t>(worker), 0, 0, work.kind});
+    for (TaskId before = 0; before < task; ++before) {
+      if (below(tasks) < 2) builder.add_edge(before, task);
+    }
+  }
+  return std::move(builder).build(workers, hosts);
+}
+
+TaskCost random_cost(std::mt19937_64& random, bool with_host) {
+  const auto device = static_cast<std::int64_t>(random() % 50);
+  if (!with_host) return device_only(device);
+  const std::int64_t first = static_cast<std::int64_t>(random() % 20),
+                     issue = first + static_cast<std::int64_t>(random() % 20);
+  return {device, issue, first, std::max(issue, first + device) + static_cast<std::int64_t>(random() % 20)};
+}
+
+/// Empty: it cannot run.
+template <typename Run>
+std::vector<TaskTimes> times_or_deadlock(Run run) {
+  try {
+    return run();
+  } catch (const CannotRun&) {
+    return {};
+  }
+}
+
+}  // namespace
+
+TEST_CASE("random graphs: the engine's times are the longest paths, to the nanosecond, and deadlocks the same") {
+  std::mt19937_64 random(11);
+  int deadlocks = 0;
+  for (int i = 0; i < 3000; ++i) {
+    const TaskGraph graph = random_graph(random);
+    const bool with_host = random() % 2 == 0, delayed = random() % 2 == 0;
+    std::vector<TaskCost> costs;
+    for (std::size_t w = 0; w < graph.works.size(); ++w) costs.push_back(random_cost(random, with_host));
+    std::vector<std::int64_t> delays;
+    for (TaskId t = 0; delayed && t < graph.tasks.size(); ++t)
+      delays.push_back(static_cast<std::int64_t>(random() % 30));
+    const auto expected = times_or_deadlock([&] { return longest_path_times(graph, costs, delays); });
+    CAPTURE(i);
+    CHECK(times_or_deadlock([&] { return run_graph(graph, costs, {nullptr, delays}); }) == expected);
+    deadlocks += expected.empty();
+  }
+  CHECK(deadlocks > 30);
+  CHECK(deadlocks < 2000);
+}
+
+TEST_CASE("a second run in the same pass is as long as that run alone") {
+  std::mt19937_64 random(12);
+  for (int i = 0; i < 1000; ++i) {
+    const TaskGraph graph = random_graph(random);
+    std::vector<TaskCost> costs, second_costs;
+    LengthOfRun second;
+    for (std::size_t w = 0; w < graph.works.size(); ++w) {
+      costs.push_back(random_cost(random, i % 2 == 0));
+      second_costs.push_back(random_cost(random, false));
+      second.device_ns.push_back(second_costs.back().device_ns);
+    }
+    const auto expected = times_or_deadlock([&] { return longest_path_times(graph, costs); });
+    if (expected.empty()) continue;
+    Timeline timeline = unscheduled_timeline(graph, 1);
+    CAPTURE(i);
+    CHECK(run_graph(graph, costs, {}, timeline.spans, &second) == make_timeline(graph, 1, expected).step_ns);
+    CHECK(timeline.spans == make_timeline(graph, 1, expected).spans);
+    const Timeline alone = make_timeline(graph, 1, longest_path_times(graph, second_costs));
+    CHECK(second.last_end_ns == alone.step_ns);
+    CHECK(second.longest_worker_ns == longest_worker_ns(alone));
   }
 }
 
@@ -225,7 +312,7 @@ TEST_CASE("a deadlock is named, task by task") {
   CHECK_THROWS_AS(run_graph(graph, costs), CannotRun);
   CHECK_THROWS_WITH(run_graph(graph, costs), ContainsSubstring("deadlock") && ContainsSubstring("worker 0 0SEND_F2") &&
                                                  ContainsSubstring("worker 1 0RECV_F1"));
-  CHECK_THROWS_AS(sweep_graph(graph, costs), CannotRun);
+  CHECK_THROWS_AS(longest_path_times(graph, costs), CannotRun);
 }
 
 TEST_CASE("the same input gives the same times, twenty times") {
