@@ -5,7 +5,6 @@
 
 #include "sim/cost/error_bar.hpp"
 #include "sim/cost/hosts_of_profile.hpp"
-#include "sim/engine/run.hpp"
 #include "sim/io/error.hpp"
 #include "sim/io/number_text.hpp"
 #include "sim/io/words.hpp"
@@ -33,15 +32,8 @@ void check_capacity(const RunResult& result, std::int64_t capacity_bytes, const 
                   describe(result.spec) + ")");
 }
 
-double bound_ms(const Plan& plan, const PricedWork& priced) {
-  std::vector<TaskCost> costs;
-  for (std::size_t w = 0; w < plan.graph.works.size(); ++w) {
-    costs.push_back(device_only(is_compute(plan.graph.works[w].kind) ? priced.costs[w].device_ns : 0));
-  }
-  const auto stages = static_cast<std::int32_t>(plan.stages.size());
-  return static_cast<double>(
-             step_ns(make_timeline(plan.graph, stages, run_graph(plan.graph, costs)), steps_overlap(plan.spec))) /
-         1e6;
+double in_ms(std::int64_t ns) {
+  return static_cast<double>(ns) / 1e6;
 }
 
 std::string loss_scale_warning(double loss_scale) {
@@ -83,14 +75,14 @@ RunResult predict(const RunSpec& asked, const CostProfile* profile, const Predic
   if (!asked.synthetic && !profile) throw std::logic_error("a prediction needs a profile or synthetic costs");
   const Plan plan = make_plan(planned_spec(asked, profile, options));
   const RunSpec& spec = plan.spec;
+  StepOfPlan step = step_of_plan(plan, profile, /*with_ideal=*/true);
   RunResult result = begin_result(plan);
-  StepOfPlan step = step_of_plan(plan, profile);
   result.warnings.insert(result.warnings.end(), step.priced.warnings.begin(), step.priced.warnings.end());
   result.warning_shares = std::move(step.priced.warning_shares);
   if (spec.loss_scale != RunSpec().loss_scale) result.warnings.push_back(loss_scale_warning(spec.loss_scale));
   result.timeline = std::move(step.timeline);
-  result.step_time.median_ms = static_cast<double>(step_ns(result.timeline, steps_overlap(spec))) / 1e6;
-  result.bound_ms = bound_ms(plan, step.priced);
+  result.step_time.median_ms = in_ms(step_ns(result.timeline, steps_overlap(spec)));
+  result.bound_ms = in_ms(steps_overlap(spec) ? step.ideal.longest_worker_ns : step.ideal.last_end_ns);
   result.workspaces = step.workspaces;
   result.peak_memory_bytes = std::move(step.peak_memory_bytes);
   if (!spec.synthetic) result.environment = describe_profile(*profile);

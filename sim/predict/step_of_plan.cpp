@@ -3,7 +3,6 @@
 #include <optional>
 
 #include "sim/engine/host_delays.hpp"
-#include "sim/engine/run.hpp"
 #include "sim/memory/memory.hpp"
 
 namespace pdl {
@@ -22,6 +21,15 @@ WorkspaceBytes workspaces(const CostProfile& profile) {
           workspace_bytes(profile, "workspace", "autograd").value_or(0), profile.host_description.multiprocessors};
 }
 
+/// By work.
+std::vector<std::int64_t> compute_alone_ns(const Plan& plan, const PricedWork& priced) {
+  std::vector<std::int64_t> device_ns(plan.graph.works.size(), 0);
+  for (std::size_t w = 0; w < device_ns.size(); ++w) {
+    if (is_compute(plan.graph.works[w].kind)) device_ns[w] = priced.costs[w].device_ns;
+  }
+  return device_ns;
+}
+
 }  // namespace
 
 PricedWork price_plan(const Plan& plan, const CostProfile* profile) {
@@ -30,27 +38,27 @@ PricedWork price_plan(const Plan& plan, const CostProfile* profile) {
                         : price_by_profile(plan, *profile);
 }
 
-Timeline run_plan(const Plan& plan, const PricedWork& priced) {
-  const auto timeline_of = [&](const std::vector<std::int64_t>& delays_ns) {
-    Timeline timeline = make_timeline(plan.graph, static_cast<std::int32_t>(plan.stages.size()),
-                                      run_graph(plan.graph, priced.costs, &priced.shared, delays_ns));
-    timeline.step_ns += priced.step_overhead_ns;
-    return timeline;
+Timeline run_plan(const Plan& plan, const PricedWork& priced, LengthOfRun* second) {
+  Timeline timeline = unscheduled_timeline(plan.graph, static_cast<std::int32_t>(plan.stages.size()));
+  const auto run = [&](std::span<const std::int64_t> delays_ns, LengthOfRun* beside) {
+    timeline.step_ns = run_graph(plan.graph, priced.costs, {&priced.shared, delays_ns}, timeline.spans, beside) +
+                       priced.step_overhead_ns;
   };
-  Timeline timeline = timeline_of({});
+  run({}, second);
   // How long a host waits at the end of a step is known once there is a step, which the delays make longer. They hang
   // on it by less than a tenth (a pause ten times as long doubles them), so the second time they are right to a
   // hundredth.
   for (int pass = 0; pass < 2 && !priced.pauses.empty(); ++pass) {
-    timeline = timeline_of(host_delays_ns(plan.graph, priced.costs, priced.pauses, timeline.step_ns));
+    run(host_delays_ns(plan.graph, priced.costs, priced.pauses, timeline.step_ns), nullptr);
   }
   return timeline;
 }
 
-StepOfPlan step_of_plan(const Plan& plan, const CostProfile* profile) {
+StepOfPlan step_of_plan(const Plan& plan, const CostProfile* profile, bool with_ideal) {
   StepOfPlan step;
   step.priced = price_plan(plan, profile);
-  step.timeline = run_plan(plan, step.priced);
+  if (with_ideal) step.ideal.device_ns = compute_alone_ns(plan, step.priced);
+  step.timeline = run_plan(plan, step.priced, with_ideal ? &step.ideal : nullptr);
   if (!plan.spec.synthetic) step.workspaces = workspaces(*profile);
   step.peak_memory_bytes = predict_memory_bytes(plan, step.workspaces);
   return step;

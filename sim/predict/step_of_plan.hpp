@@ -12,6 +12,7 @@
 
 #include "sim/cost/cost_profile.hpp"
 #include "sim/cost/price.hpp"
+#include "sim/engine/run.hpp"
 #include "sim/memory/memory.hpp"
 #include "sim/plan/plan.hpp"
 #include "sim/timeline/timeline.hpp"
@@ -21,18 +22,20 @@ namespace pdl {
 struct StepOfPlan {
   PricedWork priced;
   Timeline timeline;
+  LengthOfRun ideal;                            // if asked for: of compute costs alone, no transfers, no host
   WorkspaceBytes workspaces;                    // none where costs are synthetic
   std::vector<std::int64_t> peak_memory_bytes;  // one a GPU
 };
 
 /// By the spec's synthetic costs, or else by the profile, which then must be there.
 /// Throws InputError as price_by_profile(); CannotRun for a deadlock.
-StepOfPlan step_of_plan(const Plan& plan, const CostProfile* profile);
+StepOfPlan step_of_plan(const Plan& plan, const CostProfile* profile, bool with_ideal = false);
 
 /// The first part of it: what the plan's work costs.
 PricedWork price_plan(const Plan& plan, const CostProfile* profile);
 
 /// The second: when the plan's tasks run at those costs, and the overhead of the step after them.
-Timeline run_plan(const Plan& plan, const PricedWork& priced);
+/// `second` (may be null): sim/engine/run.hpp.
+Timeline run_plan(const Plan& plan, const PricedWork& priced, LengthOfRun* second = nullptr);
 
 }  // namespace pdl

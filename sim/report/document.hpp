@@ -120,8 +120,14 @@ struct ChartFigure {
   bool x_logarithmic = false, y_logarithmic = false;
 };
 
-using Block =
-    std::variant<Heading, Paragraph, Preformatted, Table, QuestionAnswer, Warning, TimelineFigure, ChartFigure>;
+/// Charts of the memory of a run's GPUs over time (memory_figure.hpp), made where they are shown: what is allocated
+/// when is worked out from the run's plan.
+struct MemoryFigures {
+  std::shared_ptr<const RunResult> run{};
+};
+
+using Block = std::variant<Heading, Paragraph, Preformatted, Table, QuestionAnswer, Warning, TimelineFigure,
+                           ChartFigure, MemoryFigures>;
 
 struct Document {
   std::string title{};

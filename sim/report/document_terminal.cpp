@@ -193,7 +193,8 @@ bool follows_closely(const Block& before, const Block& block) {
 }
 
 bool is_figure(const Block& block) {
-  return std::holds_alternative<TimelineFigure>(block) || std::holds_alternative<ChartFigure>(block);
+  return std::holds_alternative<TimelineFigure>(block) || std::holds_alternative<ChartFigure>(block) ||
+         std::holds_alternative<MemoryFigures>(block);
 }
 
 std::string block_text(const Block& block, std::size_t width) {

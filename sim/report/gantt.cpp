@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cctype>
 #include <cmath>
-#include <set>
 
 #include "sim/io/number_text.hpp"
 #include "sim/run/metrics.hpp"
@@ -48,12 +47,13 @@ class Scale {
   std::size_t columns_;
 };
 
-void add_span(std::vector<Column>& columns, const Scale& scale, const Span& span) {
-  for (std::size_t c = scale.column_of(span.start_ns); c < columns.size() && scale.begin(c) < span.end_ns; ++c) {
-    const std::int64_t part = std::min(span.end_ns, scale.begin(c + 1)) - std::max(span.start_ns, scale.begin(c));
+/// `start_ns`: when it begins to run.
+void add_span(std::vector<Column>& columns, const Scale& scale, const Span& span, std::int64_t start_ns) {
+  if (span.kind == TaskKind::sleep) return;
+  for (std::size_t c = scale.column_of(start_ns); c < columns.size() && scale.begin(c) < span.end_ns; ++c) {
+    const std::int64_t part = std::min(span.end_ns, scale.begin(c + 1)) - std::max(start_ns, scale.begin(c));
     if (part <= 0) continue;
     Column& column = columns[c];
-    if (span.kind == TaskKind::sleep) continue;
     if (is_communication(span.kind)) {
       column.transferred_ns += part;
       continue;
@@ -178,11 +178,7 @@ std::string joined(const std::vector<std::string>& items, std::size_t width) {
 }
 
 /// `named`: the chart is wide enough for the names of operations, at least somewhere.
-std::string legend(const RunResult& run, Stages stages, bool named, std::size_t width) {
-  std::set<TaskKind> seen;
-  for (const Span& span : run.timeline.spans) {
-    if (span.end_ns > span.start_ns) seen.insert(span.kind);
-  }
+std::string legend(TaskKinds seen, Stages stages, bool named, std::size_t width) {
   const auto has = [&](TaskKind kind) { return seen.contains(kind); };
   const std::string stage = stages == Stages::in_names ? "0" : "";
   const auto drawn_as = [&](const char* name, const char* filling) {
@@ -197,8 +193,8 @@ std::string legend(const RunResult& run, Stages stages, bool named, std::size_t 
   if (has(TaskKind::optimizer)) items.push_back("o optimizer");
   if (has(TaskKind::loss)) items.push_back("l loss");
   if (has(TaskKind::bucket_copy_in) || has(TaskKind::bucket_copy_out)) items.push_back("c gradients copied");
-  if (std::any_of(seen.begin(), seen.end(), is_transfer)) items.push_back("~ transfer only");
-  if (std::any_of(seen.begin(), seen.end(), is_collective)) items.push_back("~ collective only");
+  if (seen.contains_any_of(kTransfers)) items.push_back("~ transfer only");
+  if (seen.contains_any_of(kCollectives)) items.push_back("~ collective only");
   items.push_back(". idle");
   if (stages == Stages::in_rows) items.push_back("s0 stage 0, blank while its GPU computes for another stage");
   return joined(items, width);
@@ -255,6 +251,10 @@ std::vector<std::size_t> shown_rows(std::size_t count, std::size_t most) {
 }
 
 std::string gantt(const RunResult& run, const GanttStyle& style) {
+  return gantt(run, SpansOfGpus(run.timeline, static_cast<std::size_t>(run.spec.gpus)), style);
+}
+
+std::string gantt(const RunResult& run, const SpansOfGpus& spans, const GanttStyle& style) {
   const auto gpus = static_cast<std::size_t>(run.spec.gpus);
   const std::vector<std::size_t> rows = shown_rows(gpus, style.most_rows);
   const std::size_t number_width = std::to_string(gpus - 1).size();
@@ -266,14 +266,9 @@ std::string gantt(const RunResult& run, const GanttStyle& style) {
   const std::size_t indent = 4 + number_width + label_width + 2;  // "GPU 0 s7 |"
   const Scale scale(run.timeline.step_ns, std::max(style.width, kLeastWidth) - indent - 1);
 
-  std::vector<std::size_t> row_of(gpus, rows.size());
-  for (std::size_t r = 0; r < rows.size(); ++r) row_of[rows[r]] = r;
   std::vector<std::vector<Column>> columns(rows.size(), std::vector<Column>(scale.columns()));
-  const std::vector<Span> spans = without_waiting(run.timeline);
-  for (const Span& span : spans) {
-    const std::size_t row = row_of.at(static_cast<std::size_t>(span.worker));
-    if (row < rows.size()) add_span(columns[row], scale, span);
-  }
+  for (std::size_t r = 0; r < rows.size(); ++r)
+    spans.for_each(rows[r], [&](const Span& span) { add_span(columns[r], scale, span, spans.start_ns(span)); });
 
   bool named = false;
   std::string out = axis(run.timeline.step_ns, scale.columns(), indent);
@@ -291,7 +286,7 @@ std::string gantt(const RunResult& run, const GanttStyle& style) {
     out += rows_of_gpu(head, cells, stages == Stages::in_rows ? own : std::vector<std::int32_t>{}, of_replica,
                        label_width, style.color);
   }
-  return out + legend(run, stages, named, std::max(style.width, kLeastWidth));
+  return out + legend(spans.kinds(), stages, named, std::max(style.width, kLeastWidth));
 }
 
 }  // namespace pdl

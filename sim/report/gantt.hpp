@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "sim/run/run_result.hpp"
+#include "sim/run/spans_of_gpus.hpp"
 
 namespace pdl {
 
@@ -30,6 +31,9 @@ struct GanttStyle {
 
 /// Time axis, rows and legend. Lines end with '\n'.
 std::string gantt(const RunResult& run, const GanttStyle& style);
+
+/// The same from spans that the caller has, which are those of the run.
+std::string gantt(const RunResult& run, const SpansOfGpus& spans, const GanttStyle& style);
 
 /// Which of `count` rows are shown when at most `most` may be: the first half and the last half, in order.
 std::vector<std::size_t> shown_rows(std::size_t count, std::size_t most);

@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "sim/report/html_text.hpp"
+#include "sim/report/memory_figure.hpp"
 #include "sim/report/timeline_figure.hpp"
 #include "sim/report/web_files.hpp"
 #include "sim/run/waiting_for.hpp"
@@ -208,6 +209,16 @@ void add(Page& page, const ChartFigure& figure) {
               {"series", series}});
 }
 
+void add(Page& page, const MemoryFigures& figures) {
+  for (const ChartFigure& figure : memory_figures(*figures.run)) add(page, figure);
+}
+
+/// Charts one after another stand side by side, and answers below each other.
+bool goes_on_with_group(const Block& block) {
+  return std::holds_alternative<QuestionAnswer>(block) || std::holds_alternative<ChartFigure>(block) ||
+         std::holds_alternative<MemoryFigures>(block);
+}
+
 std::string contents_html(const Page& page) {
   if (page.contents.size() < kHeadingsOfContents) return "";
   std::string out = "<nav class=\"contents\" aria-label=\"Contents\"><details open><summary>Contents</summary>\n<ul>\n";
@@ -258,8 +269,7 @@ std::string to_html(const Document& document) {
   Page page;
   for (const Block& block : document.blocks) {
     if (says_the_title(block, document.title)) continue;
-    if (!std::holds_alternative<QuestionAnswer>(block) && !std::holds_alternative<ChartFigure>(block))
-      close_group(page);
+    if (!goes_on_with_group(block)) close_group(page);
     std::visit([&](const auto& one) { add(page, one); }, block);
   }
   close_group(page);

@@ -5,7 +5,6 @@
 
 #include "sim/io/number_text.hpp"
 #include "sim/report/explain_document.hpp"
-#include "sim/report/memory_figure.hpp"
 #include "sim/report/warnings.hpp"
 #include "sim/run/describe_run.hpp"
 #include "sim/run/measured_facts.hpp"
@@ -187,16 +186,17 @@ std::vector<std::string> names_of_runs(const std::vector<const RunResult*>& runs
 
 Document run_document(const std::shared_ptr<const RunResult>& run, const RunStyle& style,
                       const Explanation* explanation) {
-  const RunMetrics metrics = compute_metrics(*run);
+  const SpansOfGpus spans(run->timeline, static_cast<std::size_t>(run->spec.gpus));
+  const RunMetrics metrics = compute_metrics(*run, spans, Operations::left_out);
   Document document{.title = describe(run->spec)};
   document.add(Paragraph{describe(run->spec), 2});
   document.add(Paragraph{describe_source(*run), 2});
   document.add(table_of_gpus(*run, metrics, style.gantt.most_rows));
   add_totals(document, *run, metrics);
   add_unprobed(document, *run);
-  if (style.with_gantt) document.add(Preformatted{gantt(*run, style.gantt), /*terminal_only=*/true});
+  if (style.with_gantt) document.add(Preformatted{gantt(*run, spans, style.gantt), /*terminal_only=*/true});
   document.add(TimelineFigure{"Timeline of the step", {run}});
-  for (ChartFigure& figure : memory_figures(*run)) document.add(std::move(figure));
+  document.add(MemoryFigures{run});
   if (explanation) document.add(explain_document(*run, *explanation));
   WarningList warnings;
   warnings.add("", run->warnings, run->warning_shares);

@@ -1,54 +1,65 @@
-// Busy, communication and idle time by one sweep over the ends of the spans of a GPU.
+// Busy, communication and idle time by one sweep over the spans of a GPU.
 #include "sim/run/metrics.hpp"
 
 #include <algorithm>
-#include <map>
 #include <stdexcept>
-#include <tuple>
 
 namespace pdl {
 namespace {
 
-struct Boundary {
-  std::int64_t at_ns;
-  int compute;  // +1 opens, -1 closes
-  int transfer;
-  int collective;
+/// The spans of a GPU but for sleeps of its host, in the order in which they begin to run. They mostly are so already.
+class InOrderOfStart {
+ public:
+  explicit InOrderOfStart(const SpansOfGpus& spans) : spans_(spans) {}
+
+  const std::vector<const Span*>& of_gpu(std::size_t gpu) {
+    ordered_.clear();
+    bool in_order = true;
+    std::int64_t last_ns = 0;
+    spans_.for_each(gpu, [&](const Span& span) {
+      if (span.kind == TaskKind::sleep) return;
+      in_order = in_order && last_ns <= spans_.start_ns(span);
+      last_ns = spans_.start_ns(span);
+      ordered_.push_back(&span);
+    });
+    if (!in_order) {
+      std::stable_sort(ordered_.begin(), ordered_.end(),
+                       [&](const Span* a, const Span* b) { return spans_.start_ns(*a) < spans_.start_ns(*b); });
+    }
+    return ordered_;
+  }
+
+ private:
+  const SpansOfGpus& spans_;
+  std::vector<const Span*> ordered_;  // of the last GPU that was asked for
 };
 
-/// What the spans of one exchange have in common. A send and its receive: direction, micro-batch and receiving stage. A
-/// collective: its kind, micro-batch and part.
-using Message = std::tuple<int, std::int32_t, std::int32_t>;
-Message message_of(const Span& span) {
-  if (is_collective(span.kind)) return {static_cast<int>(span.kind), span.microbatch, span.part};
-  const std::int32_t receiver = is_receive(span.kind) ? span.stage : other_stage(span.kind, span.stage);
-  return {carries_activations(span.kind), span.microbatch, receiver};
-}
+/// Time in which at least one of some spans runs, which come in the order of their start.
+struct Covered {
+  std::int64_t ns = 0;
+  std::int64_t until_ns = 0;
+  void add(std::int64_t start_ns, std::int64_t end_ns) {
+    ns += std::max<std::int64_t>(0, end_ns - std::max(start_ns, until_ns));
+    until_ns = std::max(until_ns, end_ns);
+  }
+};
 
-void measure_time(const std::vector<const Span*>& spans, std::int64_t step_ns, bool own_start, GpuMetrics& gpu) {
-  std::vector<Boundary> boundaries;
-  for (const Span* span : spans) {
-    if (span->kind == TaskKind::sleep) continue;
-    const bool transfer = is_transfer(span->kind), collective = is_collective(span->kind);
-    const bool compute = !transfer && !collective;
-    boundaries.push_back({span->start_ns, compute, transfer, collective});
-    boundaries.push_back({span->end_ns, -int{compute}, -int{transfer}, -int{collective}});
-    if (is_useful(span->kind)) gpu.useful_ns += span->end_ns - span->start_ns;
+void measure_time(const std::vector<const Span*>& in_order, const SpansOfGpus& spans, std::int64_t step_ns,
+                  bool own_start, GpuMetrics& gpu) {
+  Covered compute, compute_or_transfer, all;
+  for (const Span* span : in_order) {
+    const std::int64_t start_ns = spans.start_ns(*span), end_ns = span->end_ns;
+    if (!is_communication(span->kind)) compute.add(start_ns, end_ns);
+    if (!is_collective(span->kind)) compute_or_transfer.add(start_ns, end_ns);
+    all.add(start_ns, end_ns);
+    if (is_useful(span->kind)) gpu.useful_ns += end_ns - start_ns;
   }
-  std::sort(boundaries.begin(), boundaries.end(),
-            [](const Boundary& a, const Boundary& b) { return a.at_ns < b.at_ns; });
-  int compute = 0, transfer = 0, collective = 0;
-  for (std::size_t i = 0; i + 1 < boundaries.size(); ++i) {
-    compute += boundaries[i].compute;
-    transfer += boundaries[i].transfer;
-    collective += boundaries[i].collective;
-    const std::int64_t length = boundaries[i + 1].at_ns - boundaries[i].at_ns;
-    (compute > 0 ? gpu.busy_ns : transfer + collective > 0 ? gpu.comm_ns : gpu.idle_between_ns) += length;
-    if (compute == 0 && transfer == 0 && collective > 0) gpu.collective_ns += length;
-  }
-  const std::int64_t first_ns = boundaries.empty() ? 0 : boundaries.front().at_ns;
-  const std::int64_t last_ns = boundaries.empty() ? 0 : boundaries.back().at_ns;
+  const std::int64_t first_ns = in_order.empty() ? 0 : spans.start_ns(*in_order.front()), last_ns = all.until_ns;
+  gpu.busy_ns = compute.ns;
+  gpu.comm_ns = all.ns - compute.ns;
+  gpu.collective_ns = all.ns - compute_or_transfer.ns;
   gpu.idle_before_ns = own_start ? 0 : first_ns;
+  gpu.idle_between_ns = last_ns - first_ns - all.ns;
   gpu.idle_after_ns = step_ns - last_ns + (own_start ? first_ns : 0);
   gpu.idle_ns = gpu.idle_before_ns + gpu.idle_between_ns + gpu.idle_after_ns;
   gpu.bubble_fraction = 1 - static_cast<double>(gpu.useful_ns) / static_cast<double>(step_ns);
@@ -56,10 +67,9 @@ void measure_time(const std::vector<const Span*>& spans, std::int64_t step_ns, b
 }
 
 /// The parts of a backward that is cut at its buckets are one operation.
-std::vector<std::string> operations(const RunResult& run, std::vector<const Span*> spans, bool with_stage) {
-  std::stable_sort(spans.begin(), spans.end(), [](const Span* a, const Span* b) { return a->start_ns < b->start_ns; });
+std::vector<std::string> operations(const RunResult& run, const std::vector<const Span*>& in_order, bool with_stage) {
   std::vector<std::string> names;
-  for (const Span* span : spans) {
+  for (const Span* span : in_order) {
     if (!is_compute(span->kind)) continue;
     const std::string name = span_name(run, *span, with_stage);
     if (names.empty() || names.back() != name) names.push_back(name);
@@ -68,31 +78,6 @@ std::vector<std::string> operations(const RunResult& run, std::vector<const Span
 }
 
 }  // namespace
-
-std::vector<Span> without_waiting(const Timeline& timeline) {
-  std::vector<Span> spans = timeline.spans;
-  std::map<Message, Span*> receives;
-  std::map<Message, std::int64_t> all_there_ns;
-  for (Span& span : spans) {
-    if (is_receive(span.kind)) receives.emplace(message_of(span), &span);
-    if (!is_collective(span.kind)) continue;
-    std::int64_t& last_ns = all_there_ns[message_of(span)];
-    last_ns = std::max(last_ns, span.start_ns);
-  }
-  for (Span& span : spans) {
-    if (is_collective(span.kind)) span.start_ns = std::min(all_there_ns[message_of(span)], span.end_ns);
-  }
-  if (receives.empty()) return spans;
-  for (Span& span : spans) {
-    if (!is_send(span.kind)) continue;
-    const auto receive = receives.find(message_of(span));
-    if (receive == receives.end()) continue;
-    const std::int64_t both_ns = std::max(span.start_ns, receive->second->start_ns);
-    span.start_ns = std::min(both_ns, span.end_ns);
-    receive->second->start_ns = std::min(both_ns, receive->second->end_ns);
-  }
-  return spans;
-}
 
 bool has_bubble(const RunSpec& spec) {
   return resolve(spec).mesh.pp > 1;
@@ -123,12 +108,12 @@ std::vector<bool> holds_several_stages(const RunResult& run) {
 }
 
 RunMetrics compute_metrics(const RunResult& run) {
+  return compute_metrics(run, SpansOfGpus(run.timeline, static_cast<std::size_t>(run.spec.gpus)), Operations::named);
+}
+
+RunMetrics compute_metrics(const RunResult& run, const SpansOfGpus& spans, Operations ops) {
   if (run.timeline.spans.empty() || run.timeline.step_ns <= 0) throw std::logic_error("metrics of a run without spans");
   const auto gpus = static_cast<std::size_t>(run.spec.gpus);
-  std::vector<std::vector<const Span*>> of_gpu(gpus);
-  const std::vector<Span> spans = without_waiting(run.timeline);
-  for (const Span& span : spans) of_gpu.at(static_cast<std::size_t>(span.worker)).push_back(&span);
-
   RunMetrics metrics;
   metrics.step_ns = step_ns(run);
   metrics.gpus.resize(gpus);
@@ -137,10 +122,13 @@ RunMetrics compute_metrics(const RunResult& run) {
       metrics.gpus.at(static_cast<std::size_t>(worker)).layers += stage.layer_count;
   }
   const std::vector<bool> several = holds_several_stages(run);
+  const bool own_start = steps_overlap(run.spec);
+  InOrderOfStart in_order(spans);
   double useful_ns = 0, idle_ns = 0;
   for (std::size_t g = 0; g < gpus; ++g) {
-    measure_time(of_gpu[g], metrics.step_ns, steps_overlap(run.spec), metrics.gpus[g]);
-    metrics.gpus[g].ops = operations(run, std::move(of_gpu[g]), several[g]);
+    const std::vector<const Span*>& of_gpu = in_order.of_gpu(g);
+    measure_time(of_gpu, spans, metrics.step_ns, own_start, metrics.gpus[g]);
+    if (ops == Operations::named) metrics.gpus[g].ops = operations(run, of_gpu, several[g]);
     useful_ns += static_cast<double>(metrics.gpus[g].useful_ns);
     idle_ns += static_cast<double>(metrics.gpus[g].idle_ns);
   }

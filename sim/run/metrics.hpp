@@ -27,6 +27,7 @@
 #include <vector>
 
 #include "sim/run/run_result.hpp"
+#include "sim/run/spans_of_gpus.hpp"
 
 namespace pdl {
 
@@ -43,7 +44,7 @@ struct GpuMetrics {
   std::int64_t idle_before_ns = 0;   // before the first task
   std::int64_t idle_between_ns = 0;  // in gaps
   std::int64_t idle_after_ns = 0;    // after the last task
-  /// "F0", "B0"; "1F0" when the GPU holds several stages. In order of execution.
+  /// "F0", "B0"; "1F0" when the GPU holds several stages. In order of execution. Empty with Operations::left_out.
   std::vector<std::string> ops;
 };
 
@@ -72,9 +73,10 @@ std::int64_t step_ns(const RunResult& run);
 /// Throws std::logic_error if the run has no spans, or its spans name GPUs that it does not have.
 RunMetrics compute_metrics(const RunResult& run);
 
-/// The spans, with each send and receive that have a counterpart, and each collective, beginning when all ends are
-/// there: what is before is waiting. In the order of the timeline.
-std::vector<Span> without_waiting(const Timeline& timeline);
+/// The same from spans that the caller has, which are those of the run. Names of operations take more time than all
+/// the rest.
+enum class Operations : std::uint8_t { named, left_out };
+RunMetrics compute_metrics(const RunResult& run, const SpansOfGpus& spans, Operations operations);
 
 /// Its name in words: with its stage, counted in its replica, if the GPU holds several.
 std::string span_name(const RunResult& run, const Span& span, bool with_stage);
