@@ -72,8 +72,15 @@ std::vector<GpuMemory> replay_pipeline(const Plan& plan, const WorkspaceBytes& w
                                  [](const Work& work) { return work.kind == TaskKind::backward_weight; });
   // Only a whole backward uses the second stream, and its workspace.
   std::vector<std::int64_t> workspaces(static_cast<std::size_t>(plan.spec.gpus), workspace.pipeline_split);
-  for (const Task& task : plan.graph.tasks) {
-    if (task.kind == TaskKind::backward) workspaces[static_cast<std::size_t>(task.worker)] = workspace.pipeline;
+  const auto has_whole_backward = [&](std::int32_t worker) {
+    workspaces[static_cast<std::size_t>(worker)] = workspace.pipeline;
+  };
+  if (split) {  // on some workers all, on others some
+    for (const Task& task : plan.graph.tasks) {
+      if (task.kind == TaskKind::backward) has_whole_backward(task.worker);
+    }
+  } else {
+    for (const Stage& stage : plan.stages) has_whole_backward(only_worker(stage));
   }
   std::vector<GpuMemory> memory(workspaces.size());
   for (std::size_t g = 0; g < memory.size(); ++g) {
@@ -91,12 +98,22 @@ std::vector<GpuMemory> replay_pipeline(const Plan& plan, const WorkspaceBytes& w
     of_gpu.hold(MemoryCategory::activations, stages.back().activations);
     of_gpu.hold(MemoryCategory::other, data_bytes(plan, s) + stages.back().other);
   }
+  const auto run_layers = [&](TaskId task, std::int32_t worker, std::int32_t stage, TaskKind kind) {
+    const std::int64_t temporary = temporary_bytes(stages[static_cast<std::size_t>(stage)], kind);
+    GpuMemory& of_gpu = memory[static_cast<std::size_t>(worker)];
+    of_gpu.take(task, MemoryCategory::other, temporary);
+    of_gpu.give(task, MemoryCategory::other, temporary);
+  };
+  if (!records) {  // of the peak, one forward and one backward of a stage say as much as all of them
+    for (std::int32_t s = 0; s < std::ssize(plan.stages); ++s) {
+      const std::int32_t worker = only_worker(plan.stages[static_cast<std::size_t>(s)]);
+      for (const TaskKind kind : {TaskKind::forward, TaskKind::backward}) run_layers(0, worker, s, kind);
+    }
+    return memory;
+  }
   for (TaskId id = 0; id < plan.graph.tasks.size(); ++id) {
     const Task& task = plan.graph.tasks[id];
-    const std::int64_t temporary = temporary_bytes(stages[static_cast<std::size_t>(task.stage)], task.kind);
-    GpuMemory& of_gpu = memory[static_cast<std::size_t>(task.worker)];
-    of_gpu.take(id, MemoryCategory::other, temporary);
-    of_gpu.give(id, MemoryCategory::other, temporary);
+    run_layers(id, task.worker, task.stage, task.kind);
   }
   return memory;
 }

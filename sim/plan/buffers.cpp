@@ -29,6 +29,8 @@ class Buffers {
         number_bytes_(activation_number_bytes(plan.spec.model, plan.spec.dtype)),
         states_(plan.stages.size()),
         live_(plan.stages.size(), 0) {
+    for (std::size_t s = 0; s < plan.stages.size(); ++s) local_boundary_.push_back(is_local_boundary(plan.stages, s));
+    local_boundary_.push_back(false);
     plan_.slots.assign(plan.stages.size(), std::vector<std::int32_t>(plan.microbatch_rows.size(), 0));
   }
 
@@ -38,8 +40,8 @@ class Buffers {
     walk(order);  // how many are held at once
     for (const std::int32_t s : own) {
       Stage& stage = plan_.stages[static_cast<std::size_t>(s)];
-      const bool arrives = !is_first_stage(plan_.stages, static_cast<std::size_t>(s)) &&
-                           !is_local_boundary(plan_.stages, static_cast<std::size_t>(s));
+      const bool arrives =
+          !is_first_stage(plan_.stages, static_cast<std::size_t>(s)) && !local_boundary_[static_cast<std::size_t>(s)];
       const auto microbatches = static_cast<std::int32_t>(plan_.microbatch_rows.size());
       stage.slots = std::min(microbatches, std::max(1, state(s).most_held) + (arrives ? 1 : 0));
       state(s) = {};
@@ -53,6 +55,8 @@ class Buffers {
     std::deque<std::int32_t> free;
     std::vector<std::int32_t> readers;  // by micro-batch: stages whose backward is still to come
     std::int32_t held = 0, most_held = 0;
+    // Of the micro-batch that was asked for last: most have as many samples as the one before.
+    std::int64_t rows = -1, bytes = 0;
   };
 
   State& state(std::int32_t stage) { return states_[static_cast<std::size_t>(stage)]; }
@@ -66,14 +70,22 @@ class Buffers {
       if (operation.kind == OperationKind::forward) {
         Stage& stage = plan_.stages[s];
         stage.live_microbatches = std::max(stage.live_microbatches, ++live_[s]);
-        bytes += activation_bytes(plan_, operation, number_bytes_);
+        bytes += bytes_of(operation);
         most = {std::max(most.count, ++count), std::max(most.bytes, bytes)};
       } else if (is_last_backward(operation.kind)) {
         --live_[s];
         --count;
-        bytes -= activation_bytes(plan_, operation, number_bytes_);
+        bytes -= bytes_of(operation);
       }
     }
+  }
+
+  std::int64_t bytes_of(const Operation& operation) {
+    State& of = state(operation.stage);
+    const std::int64_t rows = plan_.microbatch_rows[static_cast<std::size_t>(operation.microbatch)];
+    if (of.rows != rows) of.bytes = activation_bytes(plan_, operation, number_bytes_);
+    of.rows = rows;
+    return of.bytes;
   }
 
   void walk(const std::vector<Operation>& order) {
@@ -81,17 +93,14 @@ class Buffers {
       if (operation.kind == OperationKind::forward) take(operation.stage, operation.microbatch);
       if (!is_last_backward(operation.kind)) continue;
       give(operation.stage, operation.microbatch);
-      if (is_local_boundary(plan_.stages, static_cast<std::size_t>(operation.stage))) {
-        give(operation.stage - 1, operation.microbatch);
-      }
+      if (local_boundary_[static_cast<std::size_t>(operation.stage)]) give(operation.stage - 1, operation.microbatch);
     }
   }
 
   void take(std::int32_t stage, std::int32_t microbatch) {
     State& of = state(stage);
     of.readers.resize(plan_.microbatch_rows.size(), 0);
-    const bool read_above = static_cast<std::size_t>(stage) + 1 < plan_.stages.size() &&
-                            is_local_boundary(plan_.stages, static_cast<std::size_t>(stage) + 1);
+    const bool read_above = local_boundary_[static_cast<std::size_t>(stage) + 1];
     of.readers[static_cast<std::size_t>(microbatch)] = read_above ? 2 : 1;
     of.most_held = std::max(of.most_held, ++of.held);
     if (of.free.empty()) return;
@@ -112,18 +121,18 @@ class Buffers {
 
   Plan& plan_;
   std::vector<std::int64_t> number_bytes_;  // of what goes between two layers
+  std::vector<bool> local_boundary_;        // by stage, below it; and a last one
   std::vector<State> states_;
   std::vector<std::int32_t> live_;  // by stage: micro-batches whose activations are kept
 };
 
 }  // namespace
 
-void assign_buffers(Plan& plan, const PipelineOrder& order) {
+void assign_buffers(Plan& plan, const StepOrder& order) {
   const std::vector<std::vector<std::int32_t>> stages_of = stages_by_worker(plan.stages, plan.parallel.mesh.gpus());
   Buffers buffers(plan);
-  for (std::int32_t worker = 0; worker < std::ssize(order.workers); ++worker) {
-    buffers.assign(order.workers[static_cast<std::size_t>(worker)], worker,
-                   stages_of[static_cast<std::size_t>(worker)]);
+  for (std::int32_t worker = 0; worker < order.workers(); ++worker) {
+    buffers.assign(order.of_worker(worker), worker, stages_of[static_cast<std::size_t>(worker)]);
   }
 }
 

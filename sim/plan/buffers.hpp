@@ -15,7 +15,7 @@
 namespace pdl {
 
 /// Fills in Plan::slots, Plan::live, and Stage::slots and live_microbatches of a plan with stages and rows.
-void assign_buffers(Plan& plan, const PipelineOrder& order);
+void assign_buffers(Plan& plan, const StepOrder& order);
 
 /// Of a GPU with the whole model and so many samples: it keeps the activations of one forward at a time.
 LiveActivations live_of_whole_model(const RunSpec& spec, std::int64_t rows);

@@ -45,8 +45,8 @@ class OneThreadStep {
 
 }  // namespace
 
-TaskGraph one_thread_step(const Plan& plan, const PipelineOrder& order) {
-  return OneThreadStep(plan).build(order.workers.front());
+TaskGraph one_thread_step(const Plan& plan, const StepOrder& order) {
+  return OneThreadStep(plan).build(order.of_worker(0));
 }
 
 }  // namespace pdl

@@ -16,6 +16,6 @@
 namespace pdl {
 
 /// `plan`: all but its graph.
-TaskGraph one_thread_step(const Plan& plan, const PipelineOrder& order);
+TaskGraph one_thread_step(const Plan& plan, const StepOrder& order);
 
 }  // namespace pdl

@@ -17,7 +17,7 @@ struct Route {
 
 class PipelineStep {
  public:
-  PipelineStep(const Plan& plan, const PipelineOrder& order)
+  PipelineStep(const Plan& plan, const StepOrder& order)
       : plan_(plan),
         spec_(plan.spec),
         order_(order),
@@ -28,8 +28,8 @@ class PipelineStep {
     const std::size_t cells = static_cast<std::size_t>(stages_) * static_cast<std::size_t>(microbatches_);
     for (std::vector<TaskId>* by_cell : {&feeds_forward_, &feeds_backward_, &needs_forward_, &needs_backward_})
       by_cell->assign(cells, kNone);
-    builder_.reserve(4 * cells, 5 * cells);
-    const auto workers = static_cast<std::int32_t>(order_.workers.size());
+    builder_.reserve((spec_.p2p == PointToPoint::rendezvous ? 6 : 4) * cells);
+    const auto workers = order_.workers();
     const std::vector<std::vector<std::int32_t>> stages_of = stages_by_worker(plan_.stages, workers);
     for (std::int32_t worker = 0; worker < workers; ++worker) {
       add_worker(worker, stages_of[static_cast<std::size_t>(worker)]);
@@ -43,7 +43,7 @@ class PipelineStep {
   void add_worker(std::int32_t worker, const std::vector<std::int32_t>& own_stages) {
     const auto host = static_cast<std::uint32_t>(worker);
     previous_ = kNone;
-    const std::vector<Operation>& operations = order_.workers[static_cast<std::size_t>(worker)];
+    const std::vector<Operation> operations = order_.of_worker(worker);
     const std::vector<bool> exchanges = exchange_.complete_after(operations);
     tasks_.add_straggler(worker, host);
     for (std::size_t i = 0; i < operations.size(); ++i) {
@@ -179,7 +179,7 @@ class PipelineStep {
 
   const Plan& plan_;
   const RunSpec& spec_;
-  const PipelineOrder& order_;
+  const StepOrder& order_;
   std::int32_t microbatches_;
   std::int32_t stages_;
   TaskGraphBuilder builder_;
@@ -194,7 +194,7 @@ class PipelineStep {
 
 }  // namespace
 
-TaskGraph pipeline_step(const Plan& plan, const PipelineOrder& order) {
+TaskGraph pipeline_step(const Plan& plan, const StepOrder& order) {
   return PipelineStep(plan, order).build();
 }
 

@@ -17,6 +17,6 @@
 namespace pdl {
 
 /// `plan`: all but its graph. `order`: of all replicas and rounds.
-TaskGraph pipeline_step(const Plan& plan, const PipelineOrder& order);
+TaskGraph pipeline_step(const Plan& plan, const StepOrder& order);
 
 }  // namespace pdl

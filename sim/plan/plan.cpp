@@ -28,8 +28,8 @@ Plan begin_plan(const RunSpec& spec) {
 void plan_stages(Plan& plan) {
   const RunSpec& spec = plan.spec;
   const auto in_round = plan.microbatch_rows.begin() + microbatches_of_a_round(plan);
-  const PipelineOrder order = order_of_step(spec, plan.parallel.mesh, {plan.microbatch_rows.begin(), in_round});
-  plan.stages = make_stages(spec, plan.parallel.mesh, order.placement);
+  const StepOrder order(spec, plan.parallel.mesh, {plan.microbatch_rows.begin(), in_round});
+  plan.stages = make_stages(spec, plan.parallel.mesh, order.placement());
   if (spec.schedule_file) {
     const std::vector<std::string>& of_file = spec.schedule_file->warnings;
     plan.warnings.insert(plan.warnings.end(), of_file.begin(), of_file.end());

@@ -23,7 +23,10 @@ StageTasks::StageTasks(const Plan& plan, TaskGraphBuilder& builder)
     : plan_(plan),
       builder_(builder),
       number_bytes_(activation_number_bytes(plan.spec.model, plan.spec.dtype)),
-      last_gradient_(plan.stages.size(), kNone) {}
+      last_gradient_(plan.stages.size(), kNone) {
+  for (std::size_t s = 0; s < plan.stages.size(); ++s)
+    places_.push_back({only_worker(plan.stages[s]), is_first_stage(plan.stages, s), is_last_stage(plan.stages, s)});
+}
 
 Work StageTasks::work_of(TaskKind kind, std::int32_t stage_index) const {
   Work work;

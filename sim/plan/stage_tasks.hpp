@@ -20,9 +20,9 @@ class StageTasks {
   StageTasks(const Plan& plan, TaskGraphBuilder& builder);
 
   const Stage& stage(std::int32_t index) const { return plan_.stages[static_cast<std::size_t>(index)]; }
-  std::int32_t worker_of(std::int32_t stage_index) const { return only_worker(stage(stage_index)); }
-  bool is_first(std::int32_t stage) const { return is_first_stage(plan_.stages, static_cast<std::size_t>(stage)); }
-  bool is_last(std::int32_t stage) const { return is_last_stage(plan_.stages, static_cast<std::size_t>(stage)); }
+  std::int32_t worker_of(std::int32_t stage) const { return places_[static_cast<std::size_t>(stage)].worker; }
+  bool is_first(std::int32_t stage) const { return places_[static_cast<std::size_t>(stage)].first; }
+  bool is_last(std::int32_t stage) const { return places_[static_cast<std::size_t>(stage)].last; }
 
   TaskId add_compute(TaskKind kind, std::int32_t stage, std::int32_t microbatch, std::uint32_t host);
   TaskId add_optimizer(std::int32_t stage, std::uint32_t host);
@@ -38,12 +38,19 @@ class StageTasks {
   TaskId last_gradient(std::int32_t stage) const { return last_gradient_[static_cast<std::size_t>(stage)]; }
 
  private:
+  /// Of a stage: what is asked for every task, side by side.
+  struct Place {
+    std::int32_t worker;
+    bool first, last;  // of its replica
+  };
+
   Work work_of(TaskKind kind, std::int32_t stage) const;
   TaskId add_on_compute_stream(const Work& work, std::int32_t stage, std::int32_t microbatch, std::uint32_t host);
   void add_sleep(std::int32_t stage, std::int32_t microbatch, std::uint32_t host, double ms);
 
   const Plan& plan_;
   TaskGraphBuilder& builder_;
+  std::vector<Place> places_;               // by stage
   std::vector<std::int64_t> number_bytes_;  // of what goes between two layers
   std::vector<TaskId> last_gradient_;       // by stage
 };

@@ -244,7 +244,7 @@ void check_total_time(const Given& given, const RunSpec& spec) {
   const SyntheticCosts& costs = *spec.synthetic;
   const double tasks = static_cast<double>(stage_count(spec) * spec.accum) * static_cast<double>(spec.microbatches);
   const double ms = largest_of(costs.tf_ms) + largest_of(costs.tb_ms) + (costs.tw_ms ? largest_of(*costs.tw_ms) : 0) +
-                    2 * costs.tcomm_ms;
+                    2 * costs.tcomm_ms + spec.delay_ms;
   if (tasks * ms * 1e6 <= kLargestTotal) return;
   throw InputError(place_of(given, {"tf"}), to_text(tasks * ms) + " ms of work in all", "at most 4e12 ms");
 }

@@ -9,11 +9,11 @@ using namespace pdl;
 namespace {
 
 /// "0F0 0F1 0B0 0B1": what a worker does, round after round.
-std::string order_of(const std::string& flags, std::size_t worker) {
+std::string order_of(const std::string& flags, std::int32_t worker) {
   const RunSpec of = spec("--depth 4 --dim 64 --batch 8 " + flags);
-  const PipelineOrder order = order_of_step(of, resolve(of).mesh, microbatch_rows(of));
+  const StepOrder order(of, resolve(of).mesh, microbatch_rows(of));
   std::string text;
-  for (const Operation& operation : order.workers.at(worker))
+  for (const Operation& operation : order.of_worker(worker))
     text += (text.empty() ? "" : " ") + action_name(operation.kind, operation.stage, operation.microbatch);
   return text;
 }
