@@ -1,5 +1,5 @@
-// The orders that the graph leaves implicit, made explicit: the next task of the same stream, of the same host, and when
-// hosts come to a task.
+// The orders that the graph leaves implicit, made explicit: the next task of the same stream, of the same host, and
+// when hosts come to a task.
 #pragma once
 
 #include <cstdint>

@@ -8,8 +8,8 @@
 // The bare sweep is Kahn's algorithm over arrays that are there before the clock starts: of every task what comes after
 // it (edges, and the next one on its stream), how many it waits for, how long it takes. Free tasks are in a queue, the
 // oldest first, as the algorithm is mostly written, or on a stack, the newest first, which the caches like better. It
-// gives the same times, which is checked, and knows no names, no costs, no memory, no tables. All are run in turn in one
-// process; medians of the processor's time.
+// gives the same times, which is checked, and knows no names, no costs, no memory, no tables. All are run in turn in
+// one process; medians of the processor's time.
 //
 // Bytes a task: the largest resident memory of a process that does only this, divided by the tasks.
 #include <sys/resource.h>
