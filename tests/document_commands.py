@@ -53,6 +53,8 @@ LEFT_OUT = [
     (r"^build/all/pdl-calibrate --from \S+ --gpus ", "needs GPUs: measures a plan's shapes"),
     (r"^tests/gpu/check$", "needs GPUs; on CPU workers a test of its own runs it"),
     (r"^tests/gpu/matrix ", "needs GPUs; on CPU workers a test of its own runs it"),
+    (r"build/clang", "builds it with another compiler"),
+    (r"bench_engine ", "takes minutes; small runs of it are tests of their own"),
     (r"pip install \.", "builds the Python module; a test of its own does"),
     (r"tests/fuzz/fuzz\.py ", "builds by clang++ and runs for minutes; tests of their own run every fuzzer"),
     (r"all_reduce_perf ", "needs 16 GPUs, and nccl-tests"),

@@ -62,3 +62,28 @@ TEST_CASE("the loss scale changes no prediction: it is said") {
   CHECK_FALSE(warned("--loss-scale 65536"));
   CHECK_FALSE(warned(""));
 }
+
+TEST_CASE("sizes near the limits: right numbers, or refused") {
+  // A relay over 100,000 GPUs: 300 s of compute on each, one after another.
+  const RunResult relay = predict(
+      spec("--gpus 100000 --depth 100000 --dim 1 --batch 1 --microbatches 1 --schedule naive --tf 100000 --tb 200000"),
+      nullptr);
+  CHECK(relay.timeline.step_ns == 100'000 * 300'000'000'000);
+  // An activation of 4.4e12 bytes, 2^42, there, its gradient back.
+  const RunResult large =
+      predict(spec("--gpus 2 --depth 2 --dim 1000000 --batch 1100000 --microbatches 1 --tf 1 --tb 2"), nullptr);
+  CHECK(compute_metrics(large).transfer_bytes == 2 * 4'400'000'000'000);
+  const auto refused = [](const std::string& flags) {
+    try {
+      predict(spec(flags), nullptr);
+    } catch (const InputError& error) {
+      return std::string(error.what());
+    }
+    return std::string("taken");
+  };
+  // 2e7 sleeps of an hour, 8e12 bytes of activations between each of 1e6 stages.
+  CHECK_THAT(refused("--gpus 1 --batch 1000000 --microbatches 1000000 --accum 20 --tf 1 --tb 1 --delay-ms 3600000"),
+             ContainsSubstring("ms of work in all"));
+  CHECK_THAT(refused("--gpus 4 --depth 1000000 --dim 100000 --batch 1000000000 --microbatches 4 --tf 1 --tb 1"),
+             ContainsSubstring("bytes of activations"));
+}
