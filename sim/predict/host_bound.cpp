@@ -37,9 +37,13 @@ SlowHost slow_host(const Plan& plan, LayerFamilies& families) {
     awake.costs[w] = {};
     sleeps = true;
   }
-  const double awake_ns = step_of(plan, awake);
-  return {std::max(0.0, 1 - step_of(plan, without_host(plan, awake)) / awake_ns),
-          sleeps ? step_of(plan, priced) : awake_ns};
+  const bool overlap = steps_overlap(plan.spec), shares = awake.shared.count > 0;
+  LengthOfRun alone;  // where nothing is shared, the step without its host runs beside the one with it
+  for (const TaskCost& cost : awake.costs) alone.device_ns.push_back(cost.device_ns);
+  const auto awake_ns = static_cast<double>(step_ns(run_plan(plan, awake, shares ? nullptr : &alone), overlap));
+  const double alone_ns = shares ? step_of(plan, without_host(plan, awake))
+                                 : static_cast<double>(overlap ? alone.longest_worker_ns : alone.last_end_ns);
+  return {std::max(0.0, 1 - alone_ns / awake_ns), sleeps ? step_of(plan, priced) : awake_ns};
 }
 
 double usual_host_share(const Plan& plan, const PricedWork& priced, std::int64_t step_ns) {
