@@ -36,10 +36,11 @@ class Search {
     const auto found = search_order(named_orders(), spaces(), spec_.overlap_steps.value_or(false),
                                     [&](const CandidateOrder& candidate) { return judge(candidate); });
     if (!found) {
-      throw CannotRun("out of memory: no schedule of " + std::to_string(spec_.microbatches) + " micro-batches on " +
-                      std::to_string(spec_.gpus) + " GPUs needs at most " +
-                      binary_bytes(memory_limit_bytes_.value_or(0)) + "; the least needs " +
-                      binary_bytes(least_memory_bytes_));
+      throw OutOfMemory("out of memory: no schedule of " + std::to_string(spec_.microbatches) + " micro-batches on " +
+                            std::to_string(spec_.gpus) + " GPUs needs at most " +
+                            binary_bytes(memory_limit_bytes_.value_or(0)) + "; the least needs " +
+                            binary_bytes(least_memory_bytes_),
+                        least_memory_bytes_);
     }
     RunSpec with = with_order(spec_, found->best);
     auto file = std::make_shared<ScheduleFile>(*with.schedule_file);

@@ -28,9 +28,10 @@ void check_capacity(const RunResult& result, std::int64_t capacity_bytes, const 
   if (capacity_bytes <= 0) return;
   const auto largest = std::max_element(result.peak_memory_bytes.begin(), result.peak_memory_bytes.end());
   if (largest == result.peak_memory_bytes.end() || *largest <= capacity_bytes) return;
-  throw CannotRun("out of memory: GPU " + std::to_string(largest - result.peak_memory_bytes.begin()) + " needs " +
-                  binary_bytes(*largest) + ", " + whose + " " + binary_bytes(capacity_bytes) + " (" +
-                  describe(result.spec) + ")");
+  throw OutOfMemory("out of memory: GPU " + std::to_string(largest - result.peak_memory_bytes.begin()) + " needs " +
+                        binary_bytes(*largest) + ", " + whose + " " + binary_bytes(capacity_bytes) + " (" +
+                        describe(result.spec) + ")",
+                    *largest);
 }
 
 double bound_ms(const Plan& plan, const PricedWork& priced) {
@@ -84,6 +85,10 @@ RunResult predict(const RunSpec& asked, const CostProfile* profile, const Predic
   const Plan plan = make_plan(planned_spec(asked, profile, options));
   const RunSpec& spec = plan.spec;
   RunResult result = begin_result(plan);
+  if (options.memory_before_prices) {
+    result.peak_memory_bytes = predict_memory_bytes(plan, workspaces_of(plan, profile));
+    check_capacity(result, profile, options);
+  }
   StepOfPlan step = step_of_plan(plan, profile);
   result.warnings.insert(result.warnings.end(), step.priced.warnings.begin(), step.priced.warnings.end());
   result.warning_shares = std::move(step.priced.warning_shares);

@@ -27,6 +27,9 @@ struct PredictOptions {
   /// the orders that need no more. Default: what the profile's card has; no limit if that is not known, or if costs are
   /// synthetic.
   std::optional<std::int64_t> memory_limit_bytes = std::nullopt;
+  /// The memory is looked at before anything is priced: sooner done where the run is refused for it. Default: of a run
+  /// with several faults the price that is not there is named.
+  bool memory_before_prices = false;
   /// Default: a step whose host share is above kHostBoundShare has a warning that says so. false: only
   /// RunResult::host_share tells, for tables that keep such runs apart.
   bool warn_where_host_bound = true;
@@ -38,7 +41,7 @@ struct PredictOptions {
 /// `profile` is not used (and may be nullptr) if the spec has synthetic costs. The result's spec is the one that was
 /// planned: on a profile of device "cpu" as on_cpu() has it, on the hosts of the profile where the user gave none
 /// (sim/cost/hosts_of_profile.hpp), for schedule "auto" with the order that was found. Throws InputError as make_plan,
-/// price and on_hosts_of_profile; CannotRun for a deadlock, and if a GPU needs more memory than it may.
+/// price and on_hosts_of_profile; CannotRun for a deadlock; OutOfMemory if a GPU needs more memory than it may.
 RunResult predict(const RunSpec& spec, const CostProfile* profile, const PredictOptions& options = {});
 
 /// Of what is predicted together, a table or one run: nothing where the user gives the costs (`synthetic`); else the

@@ -1,27 +1,16 @@
 // What pdl-calibrate has to be told to probe the shapes of a run: samples_beside() and probe_command() of predict.hpp.
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <filesystem>
 #include <system_error>
 
+#include "sim/io/shell_word.hpp"
 #include "sim/predict/predict.hpp"
 
 namespace pdl {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// In single quotes where a shell would take it apart.
-std::string quoted(const std::string& word) {
-  const auto plain = [](char c) {
-    return std::isalnum(static_cast<unsigned char>(c)) || std::string("-_./,:=+%@").find(c) != std::string::npos;
-  };
-  if (!word.empty() && std::all_of(word.begin(), word.end(), plain)) return word;
-  std::string text = "'";
-  for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return text + "'";
-}
 
 bool is_said(const RunSpec& spec, const std::string& name) {
   constexpr std::array kAlways = {"batch", "gpus"};
@@ -50,9 +39,9 @@ std::string samples_beside(const std::optional<std::string>& profile, const Cost
 
 std::string probe_command(const RunSpec& asked, const std::string& samples) {
   std::string command = "pdl-calibrate";
-  if (!samples.empty()) command += " --from " + quoted(samples);
+  if (!samples.empty()) command += " --from " + shell_word(samples);
   for (const SettingValue& setting : to_settings(asked)) {
-    if (is_said(asked, setting.name)) command += " --" + setting.name + " " + quoted(setting.value);
+    if (is_said(asked, setting.name)) command += " --" + setting.name + " " + shell_word(setting.value);
   }
   return command + " --samples samples.json --out profile.json";
 }

@@ -24,6 +24,10 @@ WorkspaceBytes workspaces(const CostProfile& profile) {
 
 }  // namespace
 
+WorkspaceBytes workspaces_of(const Plan& plan, const CostProfile* profile) {
+  return plan.spec.synthetic ? WorkspaceBytes() : workspaces(*profile);
+}
+
 PricedWork price_plan(const Plan& plan, const CostProfile* profile) {
   const RunSpec& spec = plan.spec;
   return spec.synthetic ? PricedWork{.costs = price_synthetic(plan, *spec.synthetic)}
@@ -51,7 +55,7 @@ StepOfPlan step_of_plan(const Plan& plan, const CostProfile* profile) {
   StepOfPlan step;
   step.priced = price_plan(plan, profile);
   step.timeline = run_plan(plan, step.priced);
-  if (!plan.spec.synthetic) step.workspaces = workspaces(*profile);
+  step.workspaces = workspaces_of(plan, profile);
   step.peak_memory_bytes = predict_memory_bytes(plan, step.workspaces);
   return step;
 }

@@ -29,6 +29,9 @@ struct StepOfPlan {
 /// Throws InputError as price_by_profile(); CannotRun for a deadlock.
 StepOfPlan step_of_plan(const Plan& plan, const CostProfile* profile);
 
+/// What its libraries hold on a GPU; nothing where costs are synthetic.
+WorkspaceBytes workspaces_of(const Plan& plan, const CostProfile* profile);
+
 /// The first part of it: what the plan's work costs.
 PricedWork price_plan(const Plan& plan, const CostProfile* profile);
 

@@ -9,8 +9,7 @@
 #include "sim/io/error.hpp"
 #include "sim/predict/predict.hpp"
 #include "sim/run/measured_facts.hpp"
-#include "sim/run/run_json.hpp"
-#include "sim/run/run_name.hpp"
+#include "sim/study/measured_runs.hpp"
 
 namespace pdl {
 namespace {
@@ -25,34 +24,17 @@ Scenario run_on(Scenario scenario, const Environment& host) {
 /// Measured runs of the configurations, in their order.
 using MeasuredRuns = std::vector<std::optional<EvaluatedRun>>;
 
-/// `profile`: a name or a path.
-fs::path runs_folder(const std::string& profile) {
-  const std::vector<ProfileSummary> named = list_profiles();
-  const auto found =
-      std::find_if(named.begin(), named.end(), [&](const ProfileSummary& p) { return p.name == profile; });
-  const fs::path path = found != named.end() ? fs::path(found->path) : fs::path(profile);
-  return (fs::is_directory(path) ? path : path.parent_path()) / "runs";
-}
-
 EvaluatedRun evaluated(RunResult result) {
   RunMetrics metrics = compute_metrics(result);
   return {std::move(result), std::move(metrics)};
 }
 
-std::optional<EvaluatedRun> find_measured(const fs::path& folder, const RunSpec& spec) {
-  const fs::path path = folder / (run_name(spec) + ".json");
-  if (!fs::exists(path)) return std::nullopt;
-  RunResult run = read_run(path.string());
-  if (!run.measured || !same_run(run.spec, spec)) {
-    throw InputError(path.string(), run.measured ? describe(run.spec) : "a predicted run",
-                     "a measured run of " + describe(spec));
-  }
-  return evaluated(std::move(run));
-}
-
 MeasuredRuns find_measured(const fs::path& folder, const Scenario& scenario) {
   MeasuredRuns runs;
-  for (const RunSpec& spec : scenario.configurations) runs.push_back(find_measured(folder, spec));
+  for (const RunSpec& spec : scenario.configurations) {
+    std::optional<RunResult> run = find_measured(folder, spec);
+    runs.push_back(run ? std::optional(evaluated(*std::move(run))) : std::nullopt);
+  }
   return runs;
 }
 
@@ -87,17 +69,6 @@ struct Machine {
   }
 };
 
-/// Of other hosts with the cards of a profile: runs_on_host_1, ... beside it, sorted by name.
-std::vector<fs::path> folders_of_other_hosts(const ProfileSummary& profile) {
-  std::vector<fs::path> folders;
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(fs::path(profile.path).parent_path(), error)) {
-    if (entry.path().filename().string().starts_with("runs_on_host_")) folders.push_back(entry.path());
-  }
-  std::sort(folders.begin(), folders.end());
-  return folders;
-}
-
 /// Those of data/: most measured runs first; of equals the host that the profile was measured on, and the one that is
 /// taken before the other by default.
 std::vector<Machine> by_measured_runs(const Scenario& scenario, const std::vector<ProfileSummary>& all) {
@@ -108,7 +79,7 @@ std::vector<Machine> by_measured_runs(const Scenario& scenario, const std::vecto
   };
   for (const ProfileSummary& profile : profiles) add(profile, runs_folder(profile.path));
   for (const ProfileSummary& profile : profiles) {
-    for (const fs::path& folder : folders_of_other_hosts(profile)) add(profile, folder);
+    for (const fs::path& folder : runs_of_other_hosts(profile.path)) add(profile, folder);
   }
   std::stable_sort(machines.begin(), machines.end(),
                    [](const Machine& a, const Machine& b) { return a.measured_count() > b.measured_count(); });

@@ -121,6 +121,10 @@ void leave_out_words_without_meaning(std::vector<std::vector<SettingValue>>& row
 
 }  // namespace
 
+void check_alone(const SettingValue& value) {
+  check_alone(*find_row(value.name), value);
+}
+
 std::vector<SettingValue> expand_setting(const SettingValue& given) {
   const SettingRow* row = find_row(given.name);
   const bool whole = row && row->values == Values::whole, cost = row && is_synthetic_cost(*row);

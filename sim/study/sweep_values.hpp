@@ -19,6 +19,9 @@ namespace pdl {
 /// less.
 std::vector<SettingValue> expand_setting(const SettingValue& given);
 
+/// Throws InputError for a value that is wrong whatever is given beside it (an unknown schedule, 0 GPUs).
+void check_alone(const SettingValue& value);
+
 struct Combinations {
   std::vector<std::string> varying;  // the words with more than one value
   std::vector<std::vector<SettingValue>>

@@ -15,5 +15,6 @@ void add_profiles(CLI::App& app);
 void add_schedules(CLI::App& app);
 void add_sweep(CLI::App& app);
 void add_scenario(CLI::App& app);
+void add_plan(CLI::App& app);
 
 }  // namespace pdl

@@ -29,6 +29,7 @@ void run_command_line(int argc, char** argv) {
   pdl::add_validate(app);
   pdl::add_scenario(app);
   pdl::add_sweep(app);
+  pdl::add_plan(app);
   pdl::add_schedules(app);
   pdl::add_profiles(app);
   for (CLI::App* subcommand : app.get_subcommands([](const CLI::App*) { return true; })) {

@@ -1,0 +1,392 @@
+#include "sim/study/configuration_search.hpp"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cmath>
+#include <exception>
+#include <limits>
+#include <new>
+#include <numeric>
+#include <thread>
+
+#include "sim/cost/hosts_of_profile.hpp"
+#include "sim/io/error.hpp"
+#include "sim/predict/host_bound.hpp"
+#include "sim/predict/predict.hpp"
+#include "sim/predict/what_if.hpp"
+#include "sim/run/communication.hpp"
+#include "sim/run/describe_run.hpp"
+#include "sim/run/metrics.hpp"
+#include "sim/study/measured_runs.hpp"
+
+namespace pdl {
+namespace {
+
+/// Whatever the number of threads: so that they all find the same best so far.
+constexpr std::size_t kDecidedTogether = 32;
+constexpr std::int64_t kNoLimit = std::numeric_limits<std::int64_t>::max();
+
+SearchedStep step_of(const RunResult& run) {
+  const RunMetrics metrics = compute_metrics(run);
+  SearchedStep step;
+  step.step_time_ms = run.step_time.median_ms;
+  step.error_bar = run.error_bar;
+  step.has_bubble = has_bubble(run.spec);
+  step.bubble_fraction = metrics.bubble_fraction;
+  step.idle_fraction = metrics.idle_fraction;
+  step.exposed_communication_fraction = exposed_communication_fraction(metrics);
+  for (const GpuMetrics& gpu : metrics.gpus) {
+    step.busy_ms += static_cast<double>(gpu.busy_ns) / 1e6 / static_cast<double>(metrics.gpus.size());
+    step.idle_ms += static_cast<double>(gpu.idle_ns) / 1e6 / static_cast<double>(metrics.gpus.size());
+  }
+  step.host_share = run.host_share.value_or(0);
+  step.peak_memory_bytes = *std::max_element(run.peak_memory_bytes.begin(), run.peak_memory_bytes.end());
+  step.steps_overlap = steps_overlap(run.spec);
+  step.warnings = run.warnings;
+  step.warning_shares = run.warning_shares;
+  return step;
+}
+
+/// What has grown most from the best step to this one.
+Loss loss_against(const SearchedStep& step, const SearchedStep& best) {
+  const auto grown = [&](double (*ms)(const SearchedStep&)) { return ms(step) - ms(best); };
+  std::array<std::pair<double, Loss>, 3> parts = {
+      std::pair{grown([](const SearchedStep& s) { return s.busy_ms; }), Loss::compute},
+      std::pair{grown([](const SearchedStep& s) { return s.idle_ms; }), Loss::bubble},
+      std::pair{grown([](const SearchedStep& s) { return s.exposed_communication_fraction * s.step_time_ms; }),
+                Loss::communication}};
+  const auto most = std::max_element(parts.begin(), parts.end(),
+                                     [](const auto& a, const auto& b) { return a.first < b.first; });
+  const double host_ms = grown([](const SearchedStep& s) { return s.host_share * s.step_time_ms; });
+  return step.host_share > kHostBoundShare && host_ms >= most->first ? Loss::host : most->second;
+}
+
+class Search {
+ public:
+  Search(const ConfigurationSpace& space, const CostProfile* profile, const SearchOptions& options)
+      : profile_(profile), options_(options) {
+    found_.space = space;
+    found_.memory_limit_bytes = options.memory_limit_bytes;
+    found_.synthetic = profile == nullptr;
+    found_.on_cpu = profile && profile->host_description.device == "cpu";
+    if (!options.memory_limit_bytes && profile && profile->host_description.memory_capacity_bytes > 0) {
+      found_.memory_limit_bytes = profile->host_description.memory_capacity_bytes;
+      found_.limit_is_capacity = true;
+    }
+    for (const Configuration& configuration : space.configurations) {
+      SearchRow& row = found_.rows.emplace_back();
+      row.words = configuration.words;
+      row.refusal = configuration.refusal;
+      row.exit_code = configuration.exit_code;
+    }
+  }
+
+  ConfigurationSearch find() && {
+    know_bounds();
+    predict_until_none_can_be_better();
+    say_why_others_lost();
+    if (found_.best.empty()) {
+      find_least_memory();
+    } else {
+      find_faster_with_more_memory();
+      explain_best_two();
+      find_measured_runs();
+    }
+    return std::move(found_);
+  }
+
+ private:
+  RunSpec spec_of(const SearchRow& row) const {
+    const RunSpec spec = parse_run_spec(row.words);
+    return profile_ && !spec.synthetic ? on_device_of(spec, profile_->host_description) : spec;
+  }
+
+  void know_bounds() {
+    StepBounds bounds(profile_);
+    for (SearchRow& row : found_.rows) {
+      if (row.refusal.empty()) bounds.will_ask(spec_of(row));
+    }
+    for (SearchRow& row : found_.rows) {
+      if (!row.refusal.empty()) {
+        row.loss = Loss::refused;
+        ++decided_;
+        continue;
+      }
+      const RunSpec spec = spec_of(row);
+      row.settings = to_settings(spec);
+      row.bound = bounds.of(spec);
+      row.least_memory_bytes = least_memory_bytes(spec);
+    }
+    found_.priced_pieces = bounds.priced_pieces();
+  }
+
+  std::int64_t limit() const { return found_.memory_limit_bytes.value_or(kNoLimit); }
+
+  /// Predicts the row, or says why not. `limit`: bytes.
+  void predict_row(SearchRow& row, std::int64_t limit, std::string& source) const {
+    try {
+      const RunResult run = predict(spec_of(row), profile_, {.memory_limit_bytes = limit, .memory_before_prices = true});
+      row.settings = to_settings(run.spec);
+      row.step = step_of(run);
+      row.needed_memory_bytes = row.step->peak_memory_bytes;
+      source = describe_source(run);
+    } catch (const OutOfMemory& error) {
+      row.needed_memory_bytes = error.needed_bytes;
+      row.loss = Loss::memory;
+    } catch (const InputError& error) {
+      refuse(row, error.what(), kExitInput);
+    } catch (const CannotRun& error) {
+      refuse(row, error.what(), kExitCannotRun);
+    } catch (const std::bad_alloc&) {
+      refuse(row, "not enough memory on this machine for a plan of this size", kExitCannotRun);
+    }
+  }
+
+  static void refuse(SearchRow& row, const std::string& why, int exit_code) {
+    row.loss = Loss::refused;
+    row.refusal = why;
+    row.exit_code = exit_code;
+  }
+
+  /// The rows, by some threads; what becomes of each does not depend on the others.
+  void predict_rows(const std::vector<std::size_t>& rows, std::int64_t limit) {
+    std::vector<std::string> sources(rows.size());
+    std::vector<std::exception_ptr> bugs(rows.size());
+    std::atomic<std::size_t> next = 0;
+    const auto work = [&](bool shows) {
+      for (std::size_t i = next++; i < rows.size(); i = next++) {
+        try {
+          predict_row(found_.rows[rows[i]], limit, sources[i]);
+        } catch (...) {
+          bugs[i] = std::current_exception();
+        }
+        ++decided_;
+        const std::size_t all = found_.rows.size();
+        if (shows && options_.progress) options_.progress(std::min<std::size_t>(decided_, all), all);
+      }
+    };
+    {
+      std::vector<std::jthread> threads;
+      const auto most = static_cast<std::int64_t>(rows.size());
+      for (std::int64_t t = 1; t < std::min(options_.threads, most); ++t) threads.emplace_back(work, false);
+      work(true);
+    }
+    for (const std::exception_ptr& bug : bugs) {
+      if (bug) std::rethrow_exception(bug);
+    }
+    for (const std::string& source : sources) {
+      if (found_.source.empty()) found_.source = source;
+    }
+  }
+
+  double step_ms(std::size_t row) const { return found_.rows[row].step->step_time_ms; }
+
+  static double bound_ms(std::int64_t ns) { return static_cast<double>(ns) / 1e6; }
+
+  /// Puts a predicted row among the best.
+  void take(std::size_t row) {
+    if (!found_.rows[row].step) return;
+    const auto better = [&](std::size_t a, std::size_t b) {
+      return step_ms(a) != step_ms(b) ? step_ms(a) < step_ms(b) : a < b;
+    };
+    found_.best.insert(std::upper_bound(found_.best.begin(), found_.best.end(), row, better), row);
+    if (found_.best.size() > options_.best) found_.best.pop_back();
+  }
+
+  /// The rows that are not decided, those that could be fastest first.
+  std::vector<std::size_t> candidates() {
+    std::vector<std::size_t> rows;
+    for (std::size_t r = 0; r < found_.rows.size(); ++r) {
+      SearchRow& row = found_.rows[r];
+      if (row.loss == Loss::none && !options_.exhaustive && row.least_memory_bytes > limit()) {
+        row.loss = Loss::memory;
+        ++decided_;
+      }
+      if (row.loss == Loss::none) rows.push_back(r);
+    }
+    std::stable_sort(rows.begin(), rows.end(), [&](std::size_t a, std::size_t b) {
+      return found_.rows[a].bound.step_ns < found_.rows[b].bound.step_ns;
+    });
+    return rows;
+  }
+
+  void predict_until_none_can_be_better() {
+    const std::vector<std::size_t> rows = candidates();
+    for (std::size_t begin = 0; begin < rows.size();) {
+      std::vector<std::size_t> together;
+      for (; begin < rows.size() && together.size() < kDecidedTogether; ++begin) {
+        if (cannot_be_best(found_.rows[rows[begin]])) break;
+        together.push_back(rows[begin]);
+      }
+      if (together.empty()) return lose_by_bounds(rows, begin);
+      predict_rows(together, limit());
+      for (const std::size_t row : together) take(row);
+    }
+  }
+
+  bool cannot_be_best(const SearchRow& row) const {
+    const bool full = found_.best.size() == options_.best && !options_.exhaustive;
+    return full && bound_ms(row.bound.step_ns) > step_ms(found_.best.back());
+  }
+
+  /// From here on none can be among the best.
+  void lose_by_bounds(const std::vector<std::size_t>& rows, std::size_t begin) {
+    const double worst_ms = step_ms(found_.best.back());
+    for (std::size_t i = begin; i < rows.size(); ++i) {
+      SearchRow& row = found_.rows[rows[i]];
+      row.loss = bound_ms(row.bound.compute_ns) > worst_ms ? Loss::compute : Loss::bubble;
+    }
+  }
+
+  void say_why_others_lost() {
+    if (found_.best.empty()) return;
+    const SearchedStep& winner = *found_.rows[found_.best.front()].step;
+    for (SearchRow& row : found_.rows) {
+      if (row.step) row.loss = row.behind = loss_against(*row.step, winner);
+    }
+    for (const std::size_t row : found_.best) found_.rows[row].loss = Loss::none;
+    found_.rows[found_.best.front()].behind = Loss::none;
+  }
+
+  /// Of those that were not reckoned the ones that may need least first.
+  void find_least_memory() {
+    const auto needs = [&](std::size_t row) { return *found_.rows[row].needed_memory_bytes; };
+    const auto take_least = [&](std::size_t row) {
+      if (!found_.rows[row].needed_memory_bytes) return;
+      if (!found_.least_memory || needs(row) < needs(*found_.least_memory)) found_.least_memory = row;
+    };
+    std::vector<std::size_t> unknown;
+    for (std::size_t r = 0; r < found_.rows.size(); ++r) {
+      take_least(r);
+      if (found_.rows[r].loss == Loss::memory && !found_.rows[r].needed_memory_bytes) unknown.push_back(r);
+    }
+    std::stable_sort(unknown.begin(), unknown.end(), [&](std::size_t a, std::size_t b) {
+      return found_.rows[a].least_memory_bytes < found_.rows[b].least_memory_bytes;
+    });
+    for (std::size_t begin = 0; begin < unknown.size(); begin += kDecidedTogether) {
+      if (found_.least_memory && found_.rows[unknown[begin]].least_memory_bytes >= needs(*found_.least_memory)) return;
+      const std::size_t end = std::min(begin + kDecidedTogether, unknown.size());
+      const std::vector<std::size_t> together(unknown.begin() + static_cast<std::ptrdiff_t>(begin),
+                                              unknown.begin() + static_cast<std::ptrdiff_t>(end));
+      predict_rows(together, limit());
+      for (const std::size_t row : together) take_least(row);
+    }
+  }
+
+  /// Those that lost by their memory and could win, as if there were enough.
+  void find_faster_with_more_memory() {
+    std::vector<std::size_t> rows;
+    for (std::size_t r = 0; r < found_.rows.size(); ++r) {
+      if (found_.rows[r].loss == Loss::memory) rows.push_back(r);
+    }
+    std::stable_sort(rows.begin(), rows.end(), [&](std::size_t a, std::size_t b) {
+      return found_.rows[a].bound.step_ns < found_.rows[b].bound.step_ns;
+    });
+    double best_ms = step_ms(found_.best.front());
+    for (std::size_t begin = 0; begin < rows.size();) {
+      std::vector<std::size_t> together;
+      for (; begin < rows.size() && together.size() < kDecidedTogether; ++begin) {
+        if (bound_ms(found_.rows[rows[begin]].bound.step_ns) >= best_ms) break;
+        together.push_back(rows[begin]);
+      }
+      if (together.empty()) return;
+      predict_rows(together, kNoLimit);
+      for (const std::size_t row : together) {
+        if (!found_.rows[row].step || step_ms(row) >= best_ms) continue;
+        best_ms = step_ms(row);
+        found_.faster_with_more_memory = row;
+      }
+    }
+  }
+
+  void explain_best_two() {
+    if (found_.best.size() < 2) return;
+    const auto explained = [&](std::size_t row) {
+      auto run = std::make_shared<const RunResult>(
+          predict(spec_of(found_.rows[row]), profile_, {.memory_limit_bytes = limit()}));
+      return ExplainedStep{run, explain_prediction(*run, profile_)};
+    };
+    found_.best_two = {explained(found_.best[0]), explained(found_.best[1])};
+  }
+
+  /// In the folders of the profile, then in those of other hosts with its cards.
+  std::vector<std::filesystem::path> folders_of_runs() const {
+    std::vector<std::filesystem::path> folders;
+    const auto add = [&](const ProfileSummary& profile) {
+      folders.push_back(runs_folder(profile.path));
+      for (const auto& folder : runs_of_other_hosts(profile.path)) folders.push_back(folder);
+    };
+    const std::vector<ProfileSummary> all = list_profiles();
+    for (const ProfileSummary& profile : all) {
+      if (profile.name == profile_->name) add(profile);
+    }
+    for (const ProfileSummary& profile : all) {
+      const bool same_card = profile.error.empty() && profile.environment.card == profile_->host_description.card &&
+                             profile.environment.device == profile_->host_description.device;
+      if (profile.name != profile_->name && same_card) add(profile);
+    }
+    return folders;
+  }
+
+  void find_measured_runs() {
+    found_.measured.resize(found_.best.size());
+    if (!profile_) return;
+    const std::vector<std::filesystem::path> folders = folders_of_runs();
+    for (std::size_t i = 0; i < found_.best.size(); ++i) {
+      const RunSpec spec = spec_of(found_.rows[found_.best[i]]);
+      if (spec.schedule == kAutoSchedule) continue;  // the order that was found is in no file's name
+      for (const auto& folder : folders) {
+        const auto run = find_measured(folder, on_hosts_of_profile(spec, *profile_));
+        if (!run) continue;
+        found_.measured[i] = {run->step_time.median_ms,
+                              folder.parent_path().filename().string() + "/" + folder.filename().string()};
+        break;
+      }
+    }
+  }
+
+  const CostProfile* profile_;
+  const SearchOptions& options_;
+  ConfigurationSearch found_;
+  std::atomic<std::size_t> decided_ = 0;
+};
+
+}  // namespace
+
+const char* to_string(Loss loss) {
+  constexpr std::array<const char*, kLosses> kWords = {"none",   "refused",       "memory", "compute",
+                                                       "bubble", "communication", "host"};
+  return kWords[static_cast<std::size_t>(loss)];
+}
+
+std::vector<std::size_t> ConfigurationSearch::tied_with_first() const {
+  std::vector<std::size_t> tied;
+  const auto half_width_ms = [&](const SearchedStep& step) {
+    return step.step_time_ms * step.error_bar->half_width_percent / 100;
+  };
+  for (std::size_t i = 1; i < best.size(); ++i) {
+    const SearchedStep &first = *rows[best[0]].step, &other = *rows[best[i]].step;
+    if (!first.error_bar || !other.error_bar) continue;
+    const double apart_ms = other.step_time_ms - first.step_time_ms;
+    if (apart_ms < std::hypot(half_width_ms(first), half_width_ms(other))) tied.push_back(best[i]);
+  }
+  return tied;
+}
+
+std::size_t ConfigurationSearch::count(Loss loss) const {
+  return static_cast<std::size_t>(
+      std::count_if(rows.begin(), rows.end(), [&](const SearchRow& row) { return row.loss == loss; }));
+}
+
+std::size_t ConfigurationSearch::predicted() const {
+  return static_cast<std::size_t>(
+      std::count_if(rows.begin(), rows.end(), [](const SearchRow& row) { return row.step.has_value(); }));
+}
+
+ConfigurationSearch search_configurations(const ConfigurationSpace& space, const CostProfile* profile,
+                                          const SearchOptions& options) {
+  return Search(space, profile, options).find();
+}
+
+}  // namespace pdl

@@ -1,0 +1,95 @@
+// pdl-sim plan: the best configuration for a number of GPUs, under a limit of memory.
+#include <algorithm>
+#include <memory>
+
+#include "sim/cost/cost_profile.hpp"
+#include "sim/io/error.hpp"
+#include "sim/io/shell_word.hpp"
+#include "sim/io/words.hpp"
+#include "sim/predict/predict.hpp"
+#include "sim/report/progress_bar.hpp"
+#include "sim/report/search_document.hpp"
+#include "sim/spec/settings.hpp"
+#include "sim/study/configuration_search.hpp"
+#include "sim/tool/commands.hpp"
+#include "sim/tool/flags.hpp"
+#include "sim/tool/output_flags.hpp"
+
+namespace pdl {
+namespace {
+
+struct PlanFlags {
+  explicit PlanFlags(CLI::App& app)
+      : profile(app, "--profile", "NAME|FILE",
+                "costs measured on a machine (default: the largest in data/ that has measured what most of them need)"),
+        memory(app, "--memory", "SIZE", "the most that a GPU may need, such as 40GiB (default: what the GPU has)"),
+        threads(app, "--threads", "N", "configurations at a time (default: one a core)"),
+        outputs(app, {}),
+        settings(app, ",...") {}
+  OnceFlag profile, memory, threads;
+  OutputFlags outputs;
+  SettingFlags settings;
+};
+
+SearchOptions options_of(const PlanFlags& flags) {
+  SearchOptions options;
+  if (const auto memory = flags.memory.value()) options.memory_limit_bytes = parse_bytes("--memory", *memory);
+  options.threads = threads_of(flags.threads);
+  return options;
+}
+
+std::optional<CostProfile> costs_of(const PlanFlags& flags, const ConfigurationSpace& space) {
+  const bool synthetic = std::any_of(space.given.begin(), space.given.end(),
+                                     [](const SettingValue& word) { return is_synthetic_cost(word.name); });
+  return choose_costs(synthetic, flags.profile.value(), [&] { return kinds_of_configurations(space); });
+}
+
+ConfigurationSearch search_with_progress(const ConfigurationSpace& space, const CostProfile* profile,
+                                         SearchOptions options) {
+  ProgressBar bar;
+  options.progress = [&](std::size_t decided, std::size_t of) {
+    bar.show(static_cast<double>(decided) / static_cast<double>(of),
+             std::to_string(decided) + " of " + std::to_string(of) + " configurations");
+  };
+  return search_configurations(space, profile, options);
+}
+
+/// What the command line of one prediction needs beside its words.
+std::string flags_of_prediction(const PlanFlags& flags) {
+  std::string text;
+  for (const OnceFlag* flag : {&flags.profile, &flags.memory}) {
+    if (const auto value = flag->value()) text += " " + flag->flag() + " " + shell_word(*value);
+  }
+  return text;
+}
+
+void plan_as_asked(const PlanFlags& flags) {
+  flags.outputs.check();
+  const std::vector<SettingValue> given = flags.settings.given();
+  const SearchOptions options = options_of(flags);
+  ConfigurationSpace space = configuration_space(given);
+  const std::optional<CostProfile> costs = costs_of(flags, space);
+  if (costs && costs->host_description.device == "cpu") space = configuration_space(given, /*on_cpu=*/true);
+  const ConfigurationSearch search = search_with_progress(space, costs ? &*costs : nullptr, options);
+  flags.outputs.show(search_document(search, flags_of_prediction(flags)));
+  if (!search.best.empty()) return;
+  const bool input = !search.least_memory && search.rows.front().exit_code == kExitInput;
+  if (input) throw InputError(nothing_fits_text(search));
+  throw CannotRun(nothing_fits_text(search));
+}
+
+}  // namespace
+
+void add_plan(CLI::App& app) {
+  CLI::App* command = app.add_subcommand(
+      "plan", "the fastest strategy, mesh, schedule and micro-batches for the GPUs, and why the others lost");
+  command->footer(
+      "What is given is fixed; a list (1f1b,gpipe) or range (2:8, 4:64:x2) is searched; the rest is searched through\n"
+      "values that are printed. Model, batch, accumulation, optimizer and number format are never changed, but for\n"
+      "--dtype any or a list.\n"
+      "Example: pdl-sim plan --gpus 4 --memory 20GiB --depth 16 --dim 4096 --batch 4096");
+  auto flags = std::make_shared<PlanFlags>(*command);
+  command->callback([flags] { plan_as_asked(*flags); });
+}
+
+}  // namespace pdl

@@ -1,0 +1,141 @@
+#include "sim/predict/step_bound.hpp"
+
+#include <algorithm>
+#include <random>
+
+#include "sim/io/error.hpp"
+#include "sim/predict/predict.hpp"
+#include "sim/spec/schedule.hpp"
+#include "tests/support/catch.hpp"
+#include "tests/support/specs.hpp"
+#include "tests/support/tiny_profile.hpp"
+
+using namespace pdl;
+
+namespace {
+
+StepBound bound_of(const std::string& words, const CostProfile* profile = nullptr) {
+  return StepBounds(profile).of(spec(words));
+}
+
+/// At least what is said, never more than the prediction. False where the words are refused.
+bool holds(const std::string& words, const CostProfile* profile) {
+  try {
+    const RunSpec asked = spec(words);
+    const RunResult run = predict(asked, profile);
+    const StepBound bound = StepBounds(profile).of(asked);
+    INFO(words);
+    CHECK(bound.compute_ns <= bound.step_ns);
+    CHECK(static_cast<double>(bound.step_ns) / 1e6 <= run.step_time.median_ms);
+    CHECK(least_memory_bytes(asked) <= *std::max_element(run.peak_memory_bytes.begin(), run.peak_memory_bytes.end()));
+    return true;
+  } catch (const InputError&) {
+    return false;
+  }
+}
+
+std::string word(const char* name, std::int64_t value) {
+  return " --" + std::string(name) + " " + std::to_string(value);
+}
+
+}  // namespace
+
+TEST_CASE("3 GPUs, 4 micro-batches: the last GPU fills 2 ms, works 12 ms, and 4 ms drain below it") {
+  const StepBound bound = bound_of("--gpus 3 --microbatches 4 --schedule 1f1b --tf 1 --tb 2");
+  CHECK(bound.compute_ns == 12'000'000);
+  CHECK(bound.step_ns == 18'000'000);
+  CHECK(predict(spec("--gpus 3 --microbatches 4 --schedule 1f1b --tf 1 --tb 2"), nullptr).step_time.median_ms == 18);
+}
+
+TEST_CASE("split backwards count the fill, naive orders everything, overlapping steps the compute alone") {
+  CHECK(bound_of("--gpus 3 --microbatches 4 --schedule zb-h1 --tf 1 --tb 1 --tw 1").step_ns == 14'000'000);
+  CHECK(bound_of("--gpus 3 --microbatches 4 --schedule naive --tf 1 --tb 2").step_ns == 36'000'000);
+  CHECK(bound_of("--gpus 3 --microbatches 8 --schedule zb-h2 --tf 1 --tb 1 --tw 1").step_ns == 24'000'000);
+  CHECK(bound_of("--gpus 3 --microbatches 4 --schedule 1f1b --recompute 1 --tf 1 --tb 2").compute_ns == 16'000'000);
+  CHECK(bound_of("--gpus 3 --strategy ddp --tf 1 --tb 2").step_ns == 0);
+  CHECK(bound_of("--gpus 3 --microbatches 4 --schedule auto --tf 1 --tb 2").step_ns == 0);
+}
+
+TEST_CASE("pieces that two configurations have in common are priced once") {
+  const CostProfile profile = tiny_profile();
+  StepBounds bounds(&profile);
+  const RunSpec copy = spec("--gpus 2 --depth 2 --dim 64 --batch 256 --microbatches 4 --schedule 1f1b");
+  const RunSpec nccl = spec("--gpus 2 --depth 2 --dim 64 --batch 256 --microbatches 4 --schedule gpipe --recompute 1");
+  bounds.will_ask(copy);
+  bounds.will_ask(nccl);
+  const StepBound of_copy = bounds.of(copy), of_nccl = bounds.of(nccl);
+  // Of each of 2 stages: forward, backward that adds to gradients or not, optimizer.
+  CHECK(bounds.priced_pieces() == 8);
+  // And the same as each alone.
+  CHECK(of_copy.step_ns == StepBounds(&profile).of(copy).step_ns);
+  CHECK(of_nccl.step_ns == StepBounds(&profile).of(nccl).step_ns);
+  bounds.of(spec("--gpus 2 --depth 2 --dim 64 --batch 256 --microbatches 4 --schedule zb-h1"));
+  CHECK(bounds.priced_pieces() == 14);  // and of each stage an input gradient, a weight gradient that adds or not
+}
+
+TEST_CASE("named orders begin with a forward of the GPU's first stage; whole backwards end with that of it") {
+  for (const Schedule& schedule : schedules()) {
+    for (std::int32_t workers = 1; workers <= 5; ++workers) {
+      for (std::int32_t microbatches = 1; microbatches <= 12; ++microbatches) {
+        for (std::int32_t chunks = schedule.least_chunks; chunks <= std::min(schedule.most_chunks, 4); ++chunks) {
+          const ScheduleShape shape{workers, chunks, microbatches};
+          if (!schedule.takes(shape)) continue;
+          for (std::int32_t w = 0; w < workers; ++w) {
+            const std::vector<Operation> order = schedule.order(shape, w);
+            INFO(schedule.name << ", " << workers << " GPUs, " << chunks << " chunks, " << microbatches);
+            CHECK(order.front().kind == OperationKind::forward);
+            CHECK(order.front().stage == w);
+            if (schedule.splits_backward) continue;
+            CHECK(order.back().kind == OperationKind::backward);
+            CHECK(order.back().stage == w);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("no prediction is below its bound: textbook costs of random stages") {
+  std::mt19937 random(7);
+  const auto one_of = [&](std::int64_t from, std::int64_t to) { return from + static_cast<std::int64_t>(random() % (to - from + 1)); };
+  int held = 0;
+  for (int i = 0; i < 400; ++i) {
+    const Schedule& schedule = schedules()[random() % schedules().size()];
+    const std::int64_t gpus = one_of(1, 5), chunks = one_of(schedule.least_chunks, std::min(schedule.most_chunks, 3));
+    const auto times = [&] {
+      std::string text;
+      for (std::int64_t s = 0; s < gpus * chunks; ++s) text += (s ? "," : "") + std::to_string(one_of(1, 9));
+      return text;
+    };
+    std::string words = "--schedule " + std::string(schedule.name) + word("gpus", gpus) + word("chunks", chunks) +
+                        word("microbatches", one_of(1, 9)) + word("accum", one_of(1, 2)) + " --tf " + times() +
+                        " --tb " + times() + word("tcomm", one_of(0, 2));
+    if (random() % 2) words += " --tw " + times();
+    if (random() % 3 == 0) words += " --recompute 1";
+    held += holds(words, nullptr) ? 1 : 0;
+  }
+  CHECK(held > 150);
+}
+
+TEST_CASE("no prediction is below its bound: a bundled profile") {
+  const CostProfile profile = load_profile(PDL_SOURCE_DIR "/data/h200x4/profile.json");
+  std::mt19937 random(11);
+  const auto one_of = [&](std::int64_t from, std::int64_t to) { return from + static_cast<std::int64_t>(random() % (to - from + 1)); };
+  int held = 0;
+  for (int i = 0; i < 60; ++i) {
+    const Schedule& schedule = schedules()[random() % schedules().size()];
+    std::string words = word("gpus", one_of(1, 4)) + word("depth", one_of(1, 12)) + word("dim", 512 * one_of(1, 8)) +
+                        word("batch", one_of(1, 600)) + word("microbatches", one_of(1, 9));
+    const std::int64_t kind = one_of(0, 6);
+    if (kind < 4) words += " --schedule " + std::string(schedule.name);
+    if (kind == 4) words += " --strategy ddp";
+    if (kind == 5) words += " --strategy mp";
+    if (kind == 6) words += " --schedule gpipe --workers one";
+    if (random() % 4 == 0) words += " --recompute 1";
+    if (random() % 4 == 0) words += " --optimizer adam";
+    if (random() % 4 == 0) words += " --transport nccl";
+    if (random() % 4 == 0) words += " --accum 2";
+    held += holds(words, &profile) ? 1 : 0;
+  }
+  CHECK(held > 15);
+}
