@@ -7,7 +7,6 @@
 // Anything else that escapes is a bug of this program: exit code 1.
 #pragma once
 
-#include <cstdint>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -35,12 +34,6 @@ struct WithoutMeaning : InputError {
 /// message.
 struct CannotRun : std::runtime_error {
   using std::runtime_error::runtime_error;
-};
-
-/// A GPU needs more than it may.
-struct OutOfMemory : CannotRun {
-  OutOfMemory(const std::string& message, std::int64_t needed) : CannotRun(message), needed_bytes(needed) {}
-  std::int64_t needed_bytes;  // of the GPU that needs most
 };
 
 inline constexpr int kExitFine = 0;

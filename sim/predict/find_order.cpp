@@ -6,6 +6,7 @@
 #include "sim/io/error.hpp"
 #include "sim/io/number_text.hpp"
 #include "sim/predict/auto_schedule.hpp"
+#include "sim/predict/predict.hpp"
 #include "sim/predict/step_of_plan.hpp"
 
 namespace pdl {

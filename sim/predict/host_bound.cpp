@@ -42,6 +42,10 @@ SlowHost slow_host(const Plan& plan, const CostProfile& profile) {
           sleeps ? step_of(plan, priced) : awake_ns};
 }
 
+double usual_host_share(const Plan& plan, const PricedWork& priced, std::int64_t step_ns) {
+  return std::max(0.0, 1 - step_of(plan, without_host(plan, priced)) / static_cast<double>(step_ns));
+}
+
 double host_share(const Plan& plan, const CostProfile& profile) {
   return slow_host(plan, profile).share;
 }

@@ -12,6 +12,7 @@
 // what else the host does. Example: 2 layers of 1024 wide on 4 GPUs, whose kernels are shorter than their launches.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "sim/cost/cost_profile.hpp"
@@ -36,6 +37,9 @@ struct SlowHost {
 /// Of a plan by the profile. Zeros on a profile of device "cpu": there the host is what computes. Throws as
 /// step_of_plan().
 SlowHost slow_host(const Plan& plan, const CostProfile& profile);
+
+/// Of the usual host, whose step is known, sleeps in it: the share that a host which took no time would save.
+double usual_host_share(const Plan& plan, const PricedWork& priced, std::int64_t step_ns);
 
 /// Its share alone.
 double host_share(const Plan& plan, const CostProfile& profile);

@@ -95,11 +95,17 @@ RunResult predict(const RunSpec& asked, const CostProfile* profile, const Predic
   if (spec.loss_scale != RunSpec().loss_scale) result.warnings.push_back(loss_scale_warning(spec.loss_scale));
   result.timeline = std::move(step.timeline);
   result.step_time.median_ms = static_cast<double>(step_ns(result.timeline, steps_overlap(spec))) / 1e6;
-  result.bound_ms = bound_ms(plan, step.priced);
+  if (!options.step_alone) result.bound_ms = bound_ms(plan, step.priced);
   result.workspaces = step.workspaces;
   result.peak_memory_bytes = std::move(step.peak_memory_bytes);
   if (!spec.synthetic) result.environment = describe_profile(*profile);
   check_capacity(result, profile, options);
+  if (options.step_alone) {
+    const bool host_issues = !spec.synthetic && profile->host_description.device != "cpu";
+    const std::int64_t whole_ns = step_ns(result.timeline, steps_overlap(spec));
+    result.host_share = host_issues ? usual_host_share(plan, step.priced, whole_ns) : 0;
+    return result;
+  }
   if (!spec.synthetic) judge(plan, *profile, step.priced, options, result);
   if (result.error_bar && !result.error_bar->probed()) result.probe_command = probe_command(asked, options.samples);
   return result;

@@ -18,9 +18,16 @@
 #include <vector>
 
 #include "sim/cost/cost_profile.hpp"
+#include "sim/io/error.hpp"
 #include "sim/run/run_result.hpp"
 
 namespace pdl {
+
+/// A GPU needs more than it may.
+struct OutOfMemory : CannotRun {
+  OutOfMemory(const std::string& message, std::int64_t needed) : CannotRun(message), needed_bytes(needed) {}
+  std::int64_t needed_bytes;  // of the GPU that needs most
+};
 
 struct PredictOptions {
   /// The most that a GPU may need, in bytes. A run that needs more is refused, and schedule "auto" is searched among
@@ -30,6 +37,9 @@ struct PredictOptions {
   /// The memory is looked at before anything is priced: sooner done where the run is refused for it. Default: of a run
   /// with several faults the price that is not there is named.
   bool memory_before_prices = false;
+  /// For searches that compare many: the step, its memory, and RunResult::host_share of the usual host. Neither bound
+  /// nor error bar, which take as long again.
+  bool step_alone = false;
   /// Default: a step whose host share is above kHostBoundShare has a warning that says so. false: only
   /// RunResult::host_share tells, for tables that keep such runs apart.
   bool warn_where_host_bound = true;

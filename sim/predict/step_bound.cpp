@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <numeric>
 
 #include "sim/io/error.hpp"
 #include "sim/memory/allocated_tensors.hpp"
@@ -113,6 +112,7 @@ Plan plan_of_works(const RunSpec& spec, std::vector<Work> works) {
 /// At least, in nanoseconds.
 struct StepBounds::StageTimes {
   std::int64_t microbatches_ns = 0;  // all of a step
+  std::int64_t recomputed_ns = 0;    // of these: forwards that are run again, beside what other GPUs do
   std::int64_t optimizer_ns = 0;
   std::int64_t forward_ns = 0, backward_ns = 0;  // of one micro-batch, the shortest
 };
@@ -129,21 +129,26 @@ void StepBounds::will_ask(const RunSpec& spec) {
   if (!has_bound(spec)) return;
   Prices& prices = prices_of(spec);
   for (const Work& work : pieces_of(spec)) {
-    if (prices.ns.try_emplace(work, -1).second) prices.asked.push_back(work);
+    if (prices.ns.try_emplace(work, kNoPrice).second) prices.asked.push_back(work);
   }
 }
 
+/// Kind by kind: where a profile lacks one, the others have their prices.
 void StepBounds::price_what_was_asked(Prices& prices) {
-  if (prices.asked.empty() || prices.refused) return;
-  const Plan plan = plan_of_works(prices.spec, std::move(prices.asked));
+  std::map<TaskKind, std::vector<Work>> kinds;
+  for (const Work& work : prices.asked) kinds[work.kind].push_back(work);
   prices.asked.clear();
+  for (auto& [kind, works] : kinds) price_kind(prices, std::move(works));
+}
+
+void StepBounds::price_kind(Prices& prices, std::vector<Work> works) {
+  const Plan plan = plan_of_works(prices.spec, std::move(works));
   try {
     const PricedWork priced = price_plan(plan, profile_);
     for (std::size_t w = 0; w < plan.graph.works.size(); ++w)
       prices.ns.at(plan.graph.works[w]) = priced.costs[w].device_ns;
     priced_pieces_ += std::ssize(plan.graph.works);
-  } catch (const InputError&) {
-    prices.refused = true;
+  } catch (const InputError&) {  // said by the prediction of what needs them
   }
 }
 
@@ -157,22 +162,24 @@ StepBounds::StageTimes StepBounds::times_of_stage(const RunSpec& spec, const std
   const auto backward_ns = [&](std::int64_t rows, bool accumulate) {
     const std::int64_t whole_ns = ns(TaskKind::backward, rows, accumulate);
     if (!split) return whole_ns;
-    return std::min(whole_ns, ns(TaskKind::backward_input, rows, false) +
-                                  ns(TaskKind::backward_weight, rows, accumulate));
+    return std::min(whole_ns,
+                    ns(TaskKind::backward_input, rows, false) + ns(TaskKind::backward_weight, rows, accumulate));
   };
   StageTimes times;
   times.optimizer_ns = ns(TaskKind::optimizer, 0, false);
   times.forward_ns = times.backward_ns = std::numeric_limits<std::int64_t>::max();
-  std::int64_t first_saves_ns = 0;  // one micro-batch of the step, which one it is depends on the order, adds to nothing
+  std::int64_t first_saves_ns =
+      0;  // one micro-batch of the step, which one it is depends on the order, adds to nothing
   for (const auto& [rows, count] : counts) {
     const std::int64_t forward_ns = ns(TaskKind::forward, rows, false);
     const std::int64_t adding_ns = backward_ns(rows, true), fresh_ns = backward_ns(rows, false);
-    times.microbatches_ns += count * (forward_ns * (spec.recompute ? 2 : 1) + adding_ns);
+    if (spec.recompute) times.recomputed_ns += count * forward_ns;
+    times.microbatches_ns += count * (forward_ns + adding_ns);
     first_saves_ns = std::max(first_saves_ns, adding_ns - fresh_ns);
     times.forward_ns = std::min(times.forward_ns, forward_ns);
     times.backward_ns = std::min({times.backward_ns, adding_ns, fresh_ns});
   }
-  times.microbatches_ns -= first_saves_ns;
+  times.microbatches_ns += times.recomputed_ns - first_saves_ns;
   return times;
 }
 
@@ -181,16 +188,20 @@ StepBound StepBounds::of(const RunSpec& spec) {
   will_ask(spec);
   Prices& prices = prices_of(spec);
   price_what_was_asked(prices);
-  if (prices.refused) return {};
+  for (const Work& work : pieces_of(spec)) {
+    if (prices.ns.at(work) == kNoPrice) return {};
+  }
   const std::vector<Stage> stages = stages_of(spec);
   const std::map<std::int64_t, std::int64_t> counts = microbatches_by_rows(spec);
   const auto workers = static_cast<std::size_t>(pipeline_workers(spec));
   std::vector<std::int64_t> work_ns(workers, 0), optimizer_ns(workers, 0);
+  std::int64_t in_turn_ns = 0;
   std::vector<StageTimes> times;
   for (std::size_t s = 0; s < stages.size(); ++s) {
     times.push_back(times_of_stage(spec, stages, s, counts, prices));
     const auto worker = static_cast<std::size_t>(only_worker(stages[s]));
     work_ns[worker] += times.back().microbatches_ns;
+    in_turn_ns += times.back().microbatches_ns - times.back().recomputed_ns;
     optimizer_ns[worker] += times.back().optimizer_ns;
   }
   StepBound bound;
@@ -203,8 +214,7 @@ StepBound StepBounds::of(const RunSpec& spec) {
     fill_ns += times[w].forward_ns;  // stage w is the first of GPU w
     drain_ns += times[w].backward_ns;
   }
-  if (spec.schedule == "naive" && drains(spec))
-    bound.step_ns = std::max(bound.step_ns, std::accumulate(work_ns.begin(), work_ns.end(), std::int64_t{0}));
+  if (spec.schedule == "naive" && drains(spec)) bound.step_ns = std::max(bound.step_ns, in_turn_ns);
   bound.step_ns = std::max(bound.step_ns, bound.compute_ns);
   return bound;
 }
@@ -217,7 +227,8 @@ std::int64_t least_memory_bytes(const RunSpec& spec) {
   plan.stages = make_stages(spec, plan.parallel.mesh, is_data_parallel(spec) ? Placement::loop : placement_of(spec));
   std::vector<std::int64_t> bytes(static_cast<std::size_t>(spec.gpus), 0);
   for (const Stage& stage : plan.stages)
-    bytes[static_cast<std::size_t>(only_worker(stage))] += parameter_bytes(plan, stage, 2) + optimizer_bytes(plan, stage);
+    bytes[static_cast<std::size_t>(only_worker(stage))] +=
+        parameter_bytes(plan, stage, 2) + optimizer_bytes(plan, stage);
   return *std::max_element(bytes.begin(), bytes.end());
 }
 

@@ -56,19 +56,21 @@ class StepBounds {
   /// are of.
   using Context = std::tuple<Implementation, Dtype, std::int64_t>;
   struct Prices {
-    RunSpec spec;             // one of the context
-    std::vector<Work> asked;  // not priced yet
-    std::unordered_map<Work, std::int64_t, WorkHash> ns;
-    bool refused = false;  // the profile lacks what they need
+    RunSpec spec;                                         // one of the context
+    std::vector<Work> asked;                              // not priced yet
+    std::unordered_map<Work, std::int64_t, WorkHash> ns;  // kNoPrice: not yet, or the profile lacks what it needs
   };
   struct StageTimes;
 
   Prices& prices_of(const RunSpec& spec);
   void price_what_was_asked(Prices& prices);
+  void price_kind(Prices& prices, std::vector<Work> works);
   StageTimes times_of_stage(const RunSpec& spec, const std::vector<Stage>& stages, std::size_t stage,
                             const std::map<std::int64_t, std::int64_t>& counts, Prices& prices) const;
 
   const CostProfile* profile_;
+  static constexpr std::int64_t kNoPrice = -1;
+
   std::map<Context, Prices> prices_;
   std::int64_t priced_pieces_ = 0;
 };

@@ -13,20 +13,27 @@
 #include "sim/report/warnings.hpp"
 #include "sim/spec/settings.hpp"
 #include "sim/study/common_settings.hpp"
-#include "sim/study/sweep_words.hpp"
 
 namespace pdl {
 namespace {
 
 constexpr std::size_t kRefusalsShown = 6;
 
+/// Of settings that to_settings() leaves out where they say nothing special: of a pipeline, what they are then.
+std::string left_out(const SearchRow& row, const SettingRow& setting) {
+  if (setting.values == Values::on_off) return "0";
+  const SettingValue* strategy = find_setting(row.settings, "strategy");
+  return strategy && strategy->value == "pp" && setting.left_out ? setting.left_out(row.settings) : "-";
+}
+
 /// What a row says of a setting, given or by default; "-": the setting has no meaning there.
 std::string word_of(const SearchRow& row, const std::string& name) {
-  SweepRow words;
-  words.given = row.words;
-  words.settings = row.settings;
-  const std::string word = word_of(words, name);
-  return word == "-" && find_row(name)->values == Values::on_off ? "0" : word;
+  const SettingRow& setting = *find_row(name);
+  const SettingValue* strategy = find_setting(row.settings, "strategy");
+  if (strategy && strategy->value != "pp" && setting.of_pipelines) return "-";
+  if (const SettingValue* given = find_setting(row.words, name)) return given->value;
+  if (const SettingValue* own = find_setting(row.settings, name)) return own->value;
+  return left_out(row, setting);
 }
 
 /// Distinct, in the order of the rows; numbers ascending.
@@ -48,7 +55,8 @@ bool is_given(const ConfigurationSearch& search, const std::string& name) {
   return find_setting(search.space.given, name) != nullptr;
 }
 
-/// Dimensions that were searched and have several values, in the order of the search; not those that follow from others.
+/// Dimensions that were searched and have several values, in the order of the search; what follows from them is left
+/// out.
 std::vector<std::string> varying(const ConfigurationSearch& search) {
   std::vector<std::string> names;
   for (const SearchDimension& dimension : search_dimensions()) {
@@ -125,13 +133,14 @@ std::string counts_text(const ConfigurationSearch& search) {
   const auto amount = [](std::size_t number) { return grouped(static_cast<std::int64_t>(number)); };
   std::string text = amount(search.rows.size()) + " configurations: " + amount(predicted) + " predicted";
   if (by_bounds > 0)
-    text += ", " + amount(by_bounds) + " left out unpredicted, as their compute alone, with fill and drain, takes "
+    text += ", " + amount(by_bounds) +
+            " left out unpredicted, as their compute alone, with fill and drain, takes "
             "longer than the steps of the best";
   if (memory > 0) text += ", " + amount(memory) + " left out by the memory that they need, before prices";
   if (refused > 0) text += ", " + amount(refused) + " refused";
   if (search.priced_pieces > 0)
-    text += ". Their compute is made of " + grouped(search.priced_pieces) +
-            " pieces, each priced once for these bounds";
+    text +=
+        ". Their compute is made of " + grouped(search.priced_pieces) + " pieces, each priced once for these bounds";
   return text + ".";
 }
 
@@ -142,9 +151,8 @@ std::string limit_text(const ConfigurationSearch& search) {
 }
 
 bool memory_in_mib(const ConfigurationSearch& search) {
-  return std::all_of(search.best.begin(), search.best.end(), [&](std::size_t row) {
-    return search.rows[row].step->peak_memory_bytes < std::int64_t{1} << 30;
-  });
+  return std::all_of(search.best.begin(), search.best.end(),
+                     [&](std::size_t row) { return search.rows[row].step->peak_memory_bytes < std::int64_t{1} << 30; });
 }
 
 bool is_tied(const std::vector<std::size_t>& tied, std::size_t row) {
@@ -171,12 +179,11 @@ Table best_table(const ConfigurationSearch& search, const std::vector<std::strin
   const bool mib = memory_in_mib(search);
   const bool bubble = std::any_of(search.best.begin(), search.best.end(),
                                   [&](std::size_t row) { return search.rows[row].step->has_bubble; });
-  const bool measured = std::any_of(search.measured.begin(), search.measured.end(),
-                                    [](const auto& run) { return run.has_value(); });
+  const bool measured =
+      std::any_of(search.measured.begin(), search.measured.end(), [](const auto& run) { return run.has_value(); });
   const bool bars = search.rows[search.best.front()].step->error_bar.has_value();
-  Table table{.name = "plan",
-              .columns = {{"rank", "rank"}, {"verdict", "verdict", "", "", Align::left}},
-              .key_columns = 2};
+  Table table{
+      .name = "plan", .columns = {{"rank", "rank"}, {"verdict", "verdict", "", "", Align::left}}, .key_columns = 2};
   for (const std::string& name : names) table.columns.push_back(setting_column(name));
   table.columns.push_back({"step_time_ms", "step time", "ms"});
   if (bars) table.columns.push_back(half_width_column());
@@ -230,8 +237,8 @@ Counted counted(const ConfigurationSearch& search, const std::string& name, cons
   return counts;
 }
 
-constexpr std::array kLossColumns = {Loss::memory, Loss::compute, Loss::bubble, Loss::communication, Loss::host,
-                                     Loss::refused};
+constexpr std::array kLossColumns = {Loss::memory,        Loss::compute, Loss::bubble,
+                                     Loss::communication, Loss::host,    Loss::refused};
 
 std::string meaning_of(Loss loss) {
   switch (loss) {
@@ -260,7 +267,9 @@ Table lost_table(const ConfigurationSearch& search, const std::vector<std::strin
     table.columns.push_back({std::string("lost_by_") + to_string(loss), to_string(loss), "", meaning_of(loss)});
   const auto add = [&](const std::string& name, const std::string& value) {
     const Counted counts = counted(search, name, value);
-    const auto whole = [](std::size_t number) { return TableCell(std::to_string(number), static_cast<double>(number)); };
+    const auto whole = [](std::size_t number) {
+      return TableCell(std::to_string(number), static_cast<double>(number));
+    };
     std::vector<TableCell> cells = {name.empty() ? "all" : name, name.empty() ? "-" : value, whole(counts.rows)};
     cells.push_back(counts.best_ms ? TableCell(fixed(*counts.best_ms, 3), *counts.best_ms) : TableCell("-"));
     cells.push_back(whole(counts.by_loss[static_cast<std::size_t>(Loss::none)]));
@@ -304,12 +313,12 @@ std::string commands_text(const ConfigurationSearch& search, const std::string& 
   const SettingValue* schedule = find_setting(first.words, "schedule");
   const bool searched = schedule && schedule->value == kAutoSchedule;
   std::string text = command_of("pdl-sim", first.words) + flags + (searched ? " --schedule-csv order.csv" : "");
-  if (search.synthetic) return text;
+  if (search.synthetic) return text + "\n";
   std::vector<SettingValue> words = first.words;
   for (SettingValue& word : words) {
     if (searched && word.name == "schedule") word.value = "order.csv";
   }
-  return text + "\n" + command_of("pdl-run", words) + (search.on_cpu ? " --device cpu" : "");
+  return text + "\n" + command_of("pdl-run", words) + (search.on_cpu ? " --device cpu" : "") + "\n";
 }
 
 std::string first_text(const ConfigurationSearch& search, const std::vector<std::string>& names) {
@@ -319,7 +328,8 @@ std::string first_text(const ConfigurationSearch& search, const std::vector<std:
                      " of peak memory";
   const std::vector<std::size_t> tied = search.tied_with_first();
   if (tied.size() + 1 == search.best.size() && !tied.empty()) {
-    text += "; a tie with all that are listed, which its error bar does not tell from it, and with further ones perhaps";
+    text +=
+        "; a tie with all that are listed, which its error bar does not tell from it, and with further ones perhaps";
   } else if (!tied.empty()) {
     text += "; a tie with " + std::to_string(tied.size()) + " of the others, which its error bar does not tell from it";
   }
@@ -331,7 +341,8 @@ std::string measured_text(const ConfigurationSearch& search) {
   for (std::size_t i = 0; i < search.measured.size(); ++i) {
     if (search.measured[i]) ranks[search.measured[i]->folder].push_back(std::to_string(i + 1));
   }
-  if (ranks.empty()) return search.synthetic ? "" : "None of them has been measured on GPUs of this kind (data/*/runs).";
+  if (ranks.empty())
+    return search.synthetic ? "" : "None of them has been measured on GPUs of this kind (data/*/runs).";
   std::string text = "Measured: ";
   for (const auto& [folder, of_folder] : ranks)
     text += (text.ends_with(": ") ? "" : "; ") + std::string("rank ") + joined(of_folder) + " (" + folder + ")";
@@ -356,7 +367,9 @@ Table changes_table(const BestTwo& two) {
   for (const StepWithout& without : two.second.explanation.without) {
     if (without.what == "ideal") continue;
     const auto part = enough(second_ms, without.step_time_ms, first_ms);
-    table.rows.push_back({without.words, {fixed(without.step_time_ms, 3), without.step_time_ms}, part ? "yes" : "no",
+    table.rows.push_back({without.words,
+                          {fixed(without.step_time_ms, 3), without.step_time_ms},
+                          part ? "yes" : "no",
                           part ? TableCell(fixed(100 * *part, 1), 100 * *part) : TableCell("-")});
   }
   return table;
@@ -366,8 +379,8 @@ std::string second_text(const ConfigurationSearch& search, const std::vector<std
   const BestTwo& two = *search.best_two;
   const double first_ms = two.first.run->step_time.median_ms, second_ms = two.second.run->step_time.median_ms;
   std::string text = "The second, " + label(search.rows[search.best[1]], names) + ", is " +
-                     fixed(second_ms - first_ms, 3) + " ms behind (" +
-                     fixed(100 * (second_ms / first_ms - 1), 2) + " %)";
+                     fixed(second_ms - first_ms, 3) + " ms behind (" + fixed(100 * (second_ms / first_ms - 1), 2) +
+                     " %)";
   const StepWithout* least = nullptr;
   double least_part = 2;
   for (const StepWithout& without : two.second.explanation.without) {
@@ -378,15 +391,16 @@ std::string second_text(const ConfigurationSearch& search, const std::vector<std
   }
   if (second_ms == first_ms) return text + ": as fast as the first, which comes before it in the search.";
   if (!least) return text + ". None of its costs alone, taken away, would make it win.";
-  return text + ". It would win with about " + fixed(100 * least_part, 0) + " % less of one cost (" +
-         least->words + ": " + fixed(least->step_time_ms, 3) + " ms), the first staying as it is.";
+  return text + ". It would win with about " + fixed(100 * least_part, 0) + " % less of one cost (" + least->words +
+         ": " + fixed(least->step_time_ms, 3) + " ms), the first staying as it is.";
 }
 
 std::string more_memory_text(const ConfigurationSearch& search, const std::vector<std::string>& names) {
   if (!search.faster_with_more_memory) return "";
   const SearchRow& row = search.rows[*search.faster_with_more_memory];
-  return "With " + binary_bytes(*row.needed_memory_bytes) + " a GPU, " + label(row, names) + " would win: " +
-         fixed(row.step->step_time_ms, 3) + " ms, the least of those that need more memory than allowed.";
+  return "With " + binary_bytes(*row.needed_memory_bytes) + " a GPU, " + label(row, names) +
+         " would win: " + fixed(row.step->step_time_ms, 3) +
+         " ms, the least of those that need more memory than allowed.";
 }
 
 void add_best_two(const ConfigurationSearch& search, Document& document) {
@@ -394,12 +408,14 @@ void add_best_two(const ConfigurationSearch& search, Document& document) {
   const BestTwo& two = *search.best_two;
   document.add(Paragraph{second_text(search, differing_in_best(search)) + " Below, A is the first and B the second."});
   document.add(compare_explanations(*two.first.run, two.first.explanation, *two.second.run, two.second.explanation));
-  if (!two.second.explanation.without.empty()) document.add(changes_table(two));
+  if (Table changes = changes_table(two); !changes.rows.empty()) document.add(std::move(changes));
 }
 
 /// A bar a configuration.
 ChartFigure best_figure(const ConfigurationSearch& search, const std::vector<std::string>& names) {
-  ChartFigure figure{.title = "Step time of the best", .kind = ChartKind::bar, .x_title = "configuration",
+  ChartFigure figure{.title = "Step time of the best",
+                     .kind = ChartKind::bar,
+                     .x_title = "configuration",
                      .y_title = "step time (ms)"};
   ChartSeries series{.name = "step time"};
   for (const std::size_t row : search.best) {
@@ -416,6 +432,11 @@ void add_best(const ConfigurationSearch& search, const std::string& flags, Docum
   document.add(Heading{"The best"});
   document.add(best_table(search, names));
   document.add(Paragraph{first_text(search, varying(search))});
+  if (search.rows[search.best.front()].step->steps_overlap) {
+    document.add(Paragraph{
+        "Its steps overlap, without a barrier at the optimizer: its step time is the maximum over the GPUs of the time "
+        "from a GPU's first task to its last (--overlap-steps 0: all with the barrier)."});
+  }
   if (const std::string text = measured_text(search); !text.empty()) document.add(Paragraph{text});
   document.add(best_figure(search, names));
   document.add(Preformatted{commands_text(search, flags)});

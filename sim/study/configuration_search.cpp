@@ -9,6 +9,7 @@
 #include <new>
 #include <numeric>
 #include <thread>
+#include <utility>
 
 #include "sim/cost/hosts_of_profile.hpp"
 #include "sim/io/error.hpp"
@@ -31,7 +32,6 @@ SearchedStep step_of(const RunResult& run) {
   const RunMetrics metrics = compute_metrics(run);
   SearchedStep step;
   step.step_time_ms = run.step_time.median_ms;
-  step.error_bar = run.error_bar;
   step.has_bubble = has_bubble(run.spec);
   step.bubble_fraction = metrics.bubble_fraction;
   step.idle_fraction = metrics.idle_fraction;
@@ -43,8 +43,6 @@ SearchedStep step_of(const RunResult& run) {
   step.host_share = run.host_share.value_or(0);
   step.peak_memory_bytes = *std::max_element(run.peak_memory_bytes.begin(), run.peak_memory_bytes.end());
   step.steps_overlap = steps_overlap(run.spec);
-  step.warnings = run.warnings;
-  step.warning_shares = run.warning_shares;
   return step;
 }
 
@@ -56,8 +54,8 @@ Loss loss_against(const SearchedStep& step, const SearchedStep& best) {
       std::pair{grown([](const SearchedStep& s) { return s.idle_ms; }), Loss::bubble},
       std::pair{grown([](const SearchedStep& s) { return s.exposed_communication_fraction * s.step_time_ms; }),
                 Loss::communication}};
-  const auto most = std::max_element(parts.begin(), parts.end(),
-                                     [](const auto& a, const auto& b) { return a.first < b.first; });
+  const auto most =
+      std::max_element(parts.begin(), parts.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   const double host_ms = grown([](const SearchedStep& s) { return s.host_share * s.step_time_ms; });
   return step.host_share > kHostBoundShare && host_ms >= most->first ? Loss::host : most->second;
 }
@@ -90,7 +88,7 @@ class Search {
       find_least_memory();
     } else {
       find_faster_with_more_memory();
-      explain_best_two();
+      predict_best_again();
       find_measured_runs();
     }
     return std::move(found_);
@@ -126,7 +124,8 @@ class Search {
   /// Predicts the row, or says why not. `limit`: bytes.
   void predict_row(SearchRow& row, std::int64_t limit, std::string& source) const {
     try {
-      const RunResult run = predict(spec_of(row), profile_, {.memory_limit_bytes = limit, .memory_before_prices = true});
+      const RunResult run = predict(spec_of(row), profile_,
+                                    {.memory_limit_bytes = limit, .memory_before_prices = true, .step_alone = true});
       row.settings = to_settings(run.spec);
       row.step = step_of(run);
       row.needed_memory_bytes = row.step->peak_memory_bytes;
@@ -149,32 +148,35 @@ class Search {
     row.exit_code = exit_code;
   }
 
-  /// The rows, by some threads; what becomes of each does not depend on the others.
-  void predict_rows(const std::vector<std::size_t>& rows, std::int64_t limit) {
-    std::vector<std::string> sources(rows.size());
-    std::vector<std::exception_ptr> bugs(rows.size());
+  /// Does `work` for 0, 1, ... count - 1, by some threads; it must not matter which does what.
+  void by_threads(std::size_t count, const std::function<void(std::size_t)>& work) {
+    std::vector<std::exception_ptr> bugs(count);
     std::atomic<std::size_t> next = 0;
-    const auto work = [&](bool shows) {
-      for (std::size_t i = next++; i < rows.size(); i = next++) {
+    const auto take_turns = [&](bool shows) {
+      for (std::size_t i = next++; i < count; i = next++) {
         try {
-          predict_row(found_.rows[rows[i]], limit, sources[i]);
+          work(i);
         } catch (...) {
           bugs[i] = std::current_exception();
         }
-        ++decided_;
-        const std::size_t all = found_.rows.size();
-        if (shows && options_.progress) options_.progress(std::min<std::size_t>(decided_, all), all);
+        const std::size_t all = found_.rows.size(), decided = std::min<std::size_t>(++decided_, all);
+        if (shows && options_.progress) options_.progress(decided, all);
       }
     };
     {
       std::vector<std::jthread> threads;
-      const auto most = static_cast<std::int64_t>(rows.size());
-      for (std::int64_t t = 1; t < std::min(options_.threads, most); ++t) threads.emplace_back(work, false);
-      work(true);
+      for (std::int64_t t = 1; t < std::min(options_.threads, static_cast<std::int64_t>(count)); ++t)
+        threads.emplace_back(take_turns, false);
+      take_turns(true);
     }
     for (const std::exception_ptr& bug : bugs) {
       if (bug) std::rethrow_exception(bug);
     }
+  }
+
+  void predict_rows(const std::vector<std::size_t>& rows, std::int64_t limit) {
+    std::vector<std::string> sources(rows.size());
+    by_threads(rows.size(), [&](std::size_t i) { predict_row(found_.rows[rows[i]], limit, sources[i]); });
     for (const std::string& source : sources) {
       if (found_.source.empty()) found_.source = source;
     }
@@ -254,7 +256,8 @@ class Search {
     const auto needs = [&](std::size_t row) { return *found_.rows[row].needed_memory_bytes; };
     const auto take_least = [&](std::size_t row) {
       if (!found_.rows[row].needed_memory_bytes) return;
-      if (!found_.least_memory || needs(row) < needs(*found_.least_memory)) found_.least_memory = row;
+      const auto order = [&](std::size_t r) { return std::pair(needs(r), r); };
+      if (!found_.least_memory || order(row) < order(*found_.least_memory)) found_.least_memory = row;
     };
     std::vector<std::size_t> unknown;
     for (std::size_t r = 0; r < found_.rows.size(); ++r) {
@@ -265,7 +268,7 @@ class Search {
       return found_.rows[a].least_memory_bytes < found_.rows[b].least_memory_bytes;
     });
     for (std::size_t begin = 0; begin < unknown.size(); begin += kDecidedTogether) {
-      if (found_.least_memory && found_.rows[unknown[begin]].least_memory_bytes >= needs(*found_.least_memory)) return;
+      if (found_.least_memory && found_.rows[unknown[begin]].least_memory_bytes > needs(*found_.least_memory)) return;
       const std::size_t end = std::min(begin + kDecidedTogether, unknown.size());
       const std::vector<std::size_t> together(unknown.begin() + static_cast<std::ptrdiff_t>(begin),
                                               unknown.begin() + static_cast<std::ptrdiff_t>(end));
@@ -300,14 +303,18 @@ class Search {
     }
   }
 
-  void explain_best_two() {
-    if (found_.best.size() < 2) return;
-    const auto explained = [&](std::size_t row) {
-      auto run = std::make_shared<const RunResult>(
-          predict(spec_of(found_.rows[row]), profile_, {.memory_limit_bytes = limit()}));
-      return ExplainedStep{run, explain_prediction(*run, profile_)};
-    };
-    found_.best_two = {explained(found_.best[0]), explained(found_.best[1])};
+  /// With their error bars and warnings; of the first two also where their steps go.
+  void predict_best_again() {
+    std::vector<ExplainedStep> explained(2);
+    by_threads(found_.best.size(), [&](std::size_t i) {
+      SearchRow& row = found_.rows[found_.best[i]];
+      auto run = std::make_shared<const RunResult>(predict(spec_of(row), profile_, {.memory_limit_bytes = limit()}));
+      row.step->error_bar = run->error_bar;
+      row.step->warnings = run->warnings;
+      row.step->warning_shares = run->warning_shares;
+      if (i < explained.size()) explained[i] = {run, explain_prediction(*run, profile_)};
+    });
+    if (found_.best.size() > 1) found_.best_two = {std::move(explained[0]), std::move(explained[1])};
   }
 
   /// In the folders of the profile, then in those of other hosts with its cards.

@@ -1,4 +1,4 @@
-// The configurations with the least step time under a limit of memory, of all that a space has; and why the others lost.
+// The configurations with the least step time under a limit of memory, of all in a space; and why the others lost.
 //
 //   const ConfigurationSpace space = configuration_space(words);                  // gpus 4, depth 16
 //   const ConfigurationSearch found = search_configurations(space, &profile, {.memory_limit_bytes = 20LL << 30});
@@ -10,7 +10,8 @@
 //   2. of each the least memory and the least step time are known before its plan is made (sim/predict/step_bound.hpp);
 //      their pieces are priced once for all;
 //   3. the rest is predicted in the order of that least step time, 32 at a time, the memory of each before its prices,
-//      until the next one could not be among the best even if nothing but its compute took time.
+//      until the next one could not be among the best even if nothing but its compute took time;
+//   4. the best are predicted again, with their error bars and warnings.
 //
 //   least step time   31 33 33 34 | 35 40 52 ...      ten best so far: up to 34.8 ms: the rest has lost by its compute
 //                     predicted   | not predicted
@@ -55,17 +56,17 @@ const char* to_string(Loss loss);
 /// What is kept of a prediction. Means are over the GPUs.
 struct SearchedStep {
   double step_time_ms = 0;
-  std::optional<ErrorBar> error_bar;
-  bool has_bubble = false;  // of the spec: people are shown bubble_fraction, else idle_fraction
+  std::optional<ErrorBar> error_bar;  // of the best alone
+  bool has_bubble = false;            // of the spec: people are shown bubble_fraction, else idle_fraction
   double bubble_fraction = 0;
   double idle_fraction = 0;
   double exposed_communication_fraction = 0;
   double busy_ms = 0;  // mean
   double idle_ms = 0;
-  double host_share = 0;  // RunResult::host_share
+  double host_share = 0;  // of the usual host: what one that took no time would save
   std::int64_t peak_memory_bytes = 0;
   bool steps_overlap = false;
-  std::vector<std::string> warnings;
+  std::vector<std::string> warnings;  // of the best alone
   std::map<std::string, double> warning_shares;
 };
 
@@ -73,9 +74,9 @@ struct SearchRow {
   std::vector<SettingValue> words;     // of the command line
   std::vector<SettingValue> settings;  // all of them, defaults filled in; empty if they are refused
   StepBound bound;
-  std::int64_t least_memory_bytes = 0;               // at least so much; 0: not known
-  std::optional<std::int64_t> needed_memory_bytes;   // of the GPU that needs most, where it was reckoned
-  std::optional<SearchedStep> step;                  // where it was predicted
+  std::int64_t least_memory_bytes = 0;              // at least so much; 0: not known
+  std::optional<std::int64_t> needed_memory_bytes;  // of the GPU that needs most, where it was reckoned
+  std::optional<SearchedStep> step;                 // where it was predicted
   std::string refusal;
   int exit_code = 0;
   Loss loss = Loss::none;    // none: it is one of the best
@@ -102,14 +103,14 @@ struct ConfigurationSearch {
   std::vector<SearchRow> rows;  // of the space, in its order
   std::string source;           // of the costs, in a line; empty if nothing can run
   std::optional<std::int64_t> memory_limit_bytes;
-  bool limit_is_capacity = false;  // of the profile's GPU: nobody gave one
-  bool on_cpu = false;             // the profile is of a machine without GPUs
-  bool synthetic = false;          // textbook costs
-  std::int64_t priced_pieces = 0;  // for the bounds
-  std::vector<std::size_t> best;                         // rows, the least step time first
+  bool limit_is_capacity = false;                         // of the profile's GPU: nobody gave one
+  bool on_cpu = false;                                    // the profile is of a machine without GPUs
+  bool synthetic = false;                                 // textbook costs
+  std::int64_t priced_pieces = 0;                         // for the bounds
+  std::vector<std::size_t> best;                          // rows, the least step time first
   std::vector<std::optional<MeasuredStepTime>> measured;  // of the best
-  std::optional<BestTwo> best_two;                       // where there are two
-  std::optional<std::size_t> least_memory;  // where nothing fits: the row that needs least
+  std::optional<BestTwo> best_two;                        // where there are two
+  std::optional<std::size_t> least_memory;                // where nothing fits: the row that needs least
   /// The row with the least step time of those that need more memory than they may, if it would win.
   std::optional<std::size_t> faster_with_more_memory;
 

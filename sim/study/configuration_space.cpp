@@ -31,9 +31,11 @@ bool is_pipeline(const ChosenWords& chosen) {
   return chosen.is("strategy", "pp");
 }
 
-/// No layers for the GPUs of a pipeline: refused, whatever else is chosen.
-bool lacks_layers(const ChosenWords& chosen) {
-  return is_pipeline(chosen) && !chosen.synthetic && chosen.workers() > chosen.layers;
+/// Fewer layers than GPUs in a row, or samples that replicas cannot share: refused, whatever else is chosen.
+bool is_refused(const ChosenWords& chosen) {
+  if (chosen.synthetic) return false;
+  if (chosen.is("strategy", "mp")) return chosen.gpus() > chosen.layers;
+  return is_pipeline(chosen) && (chosen.workers() > chosen.layers || chosen.batch % chosen.replicas() != 0);
 }
 
 bool is_amp(const ChosenWords& chosen) {
@@ -65,7 +67,7 @@ TriedValues pipelines(const ChosenWords& chosen) {
 
 TriedValues schedules_tried(const ChosenWords& chosen) {
   if (chosen.synthetic ? chosen.gpus() == 1 && !chosen.of_pipelines : !is_pipeline(chosen)) return kLeftOut;
-  if (lacks_layers(chosen) || (!chosen.synthetic && chosen.workers() == 1)) return {"1f1b"};
+  if (is_refused(chosen) || (!chosen.synthetic && chosen.workers() == 1)) return {"1f1b"};
   const std::int64_t given_chunks = chosen.synthetic ? chosen.whole("chunks", 1) : 0;
   const bool one_thread = chosen.is("workers", "one") || is_amp(chosen);
   TriedValues values;
@@ -82,7 +84,7 @@ TriedValues schedules_tried(const ChosenWords& chosen) {
 
 TriedValues chunks_tried(const ChosenWords& chosen) {
   const Schedule* schedule = schedule_of(chosen);
-  if (!schedule || chosen.synthetic || schedule->least_chunks == schedule->most_chunks || lacks_layers(chosen))
+  if (!schedule || chosen.synthetic || schedule->least_chunks == schedule->most_chunks || is_refused(chosen))
     return kLeftOut;
   const std::int64_t most = chosen.layers / chosen.workers();
   std::set<std::int64_t> numbers;
@@ -100,11 +102,12 @@ TriedValues chunks_tried(const ChosenWords& chosen) {
 TriedValues microbatches_tried(const ChosenWords& chosen) {
   const Schedule* schedule = schedule_of(chosen);
   const bool from_file = chosen.find("schedule") && !schedule && !chosen.is("schedule", kAutoSchedule);
-  if (chosen.synthetic || lacks_layers(chosen) || from_file) return kLeftOut;
+  if (chosen.synthetic || is_refused(chosen) || from_file) return kLeftOut;
   const std::int64_t workers = is_pipeline(chosen) ? chosen.workers() : 1;
-  const std::int64_t replicas = is_pipeline(chosen) ? chosen.replicas()
+  const std::int64_t replicas = is_pipeline(chosen)                                           ? chosen.replicas()
                                 : chosen.is("strategy", "ddp") || chosen.is("strategy", "dp") ? chosen.gpus()
-                                                                                               : 1;
+                                                                                              : 1;
+  if (!is_pipeline(chosen) && chosen.batch % replicas != 0) return kLeftOut;  // unequal parts are not cut further
   const std::int64_t samples = chosen.batch / replicas;
   const std::int64_t most = workers > 1 ? kMicrobatchesPerStage * workers : kMostSlices;
   std::set<std::int64_t> numbers;
@@ -127,7 +130,7 @@ TriedValues recomputation_tried(const ChosenWords& chosen) {
   const Schedule* schedule = schedule_of(chosen);
   const bool whole_backwards = schedule && !schedule->splits_backward && schedule->placement == Placement::loop;
   const bool of_one_gpu = chosen.is("strategy", "single") && !is_amp(chosen);
-  if ((!whole_backwards && !of_one_gpu) || lacks_layers(chosen) || chosen.is("workers", "one") || is_amp(chosen))
+  if ((!whole_backwards && !of_one_gpu) || is_refused(chosen) || chosen.is("workers", "one") || is_amp(chosen))
     return kLeftOut;
   const std::int64_t chunks = chosen.whole("chunks", schedule ? schedule->default_chunks : 1);
   const bool neighbours_on_one_gpu = is_pipeline(chosen) && chosen.workers() == 1 && chunks > 1;
@@ -135,7 +138,7 @@ TriedValues recomputation_tried(const ChosenWords& chosen) {
 }
 
 TriedValues workers_tried(const ChosenWords& chosen) {
-  if (chosen.synthetic || lacks_layers(chosen) || chosen.is("recompute", "1")) return kLeftOut;
+  if (chosen.synthetic || is_refused(chosen) || chosen.is("recompute", "1")) return kLeftOut;
   const std::string* transport = chosen.find("transport");
   if (transport && *transport != "copy") return kLeftOut;
   if (chosen.is("strategy", "single")) return is_amp(chosen) ? kLeftOut : TriedValues{"", "one"};
@@ -145,7 +148,7 @@ TriedValues workers_tried(const ChosenWords& chosen) {
 }
 
 TriedValues transports_tried(const ChosenWords& chosen) {
-  if (!is_pipeline(chosen) || chosen.synthetic || lacks_layers(chosen)) return kLeftOut;
+  if (!is_pipeline(chosen) || chosen.synthetic || is_refused(chosen)) return kLeftOut;
   if (chosen.is("workers", "one") || chosen.workers() == 1) return kLeftOut;
   const char* by_messages = chosen.on_cpu ? "gloo" : "nccl";
   if (chosen.is("workers", "process")) return {by_messages};
@@ -165,8 +168,8 @@ constexpr std::array kDimensions = {
     SearchDimension{"gpus", "", nullptr},
     SearchDimension{"strategy", "all that the number of GPUs allows", strategies},
     SearchDimension{"dtype", "", nullptr},
-    SearchDimension{"pp", "every divisor of the GPUs", pipelines},
     SearchDimension{"dp", "the GPUs / those of a pipeline", nullptr},
+    SearchDimension{"pp", "every divisor of the GPUs", pipelines},
     SearchDimension{"schedule", "all that there are names of", schedules_tried},
     SearchDimension{"chunks", "powers of 2, and a layer a stage", chunks_tried},
     SearchDimension{"microbatches",
@@ -180,7 +183,7 @@ constexpr std::array kDimensions = {
     SearchDimension{"bucket-mb", "", nullptr},
     SearchDimension{"first-bucket-mb", "", nullptr},
     SearchDimension{"bucket-views", "both, for ddp", views_tried},
-    SearchDimension{"no-sync", "both, where gradients are exchanged in several rounds", no_sync_tried},
+    SearchDimension{"no-sync", "both, where there are several gradient accumulation steps", no_sync_tried},
 };
 
 const SearchDimension* find_dimension(const std::string& name) {
@@ -233,12 +236,13 @@ std::map<std::string, std::vector<SettingValue>> values_of(const std::vector<Set
 /// Fills in the configurations, depth first.
 class Enumeration {
  public:
-  Enumeration(const std::vector<SettingValue>& given, bool on_cpu) : chosen_{words_, 0, 0} {
+  Enumeration(const std::vector<SettingValue>& given, bool on_cpu) : chosen_{words_, {}} {
     chosen_.on_cpu = on_cpu;
     for (const SettingValue& word : given) chosen_.synthetic = chosen_.synthetic || is_synthetic_cost(word.name);
     given_ = values_of(given, chosen_.synthetic);
     for (const auto& [name, values] : given_) {
       if (!find_dimension(name)) words_.push_back(values.front());
+      if (find_dimension(name) && values.size() == 1) chosen_.fixed[name] = values.front().value;
     }
     read_model();
     if (given_.contains("strategy")) return;
@@ -332,8 +336,9 @@ class Enumeration {
 }  // namespace
 
 const std::string* ChosenWords::find(const char* name) const {
-  const SettingValue* word = find_setting(words, name);
-  return word ? &word->value : nullptr;
+  if (const SettingValue* word = find_setting(words, name)) return &word->value;
+  const auto given = fixed.find(name);
+  return given == fixed.end() ? nullptr : &given->second;
 }
 
 bool ChosenWords::is(const char* name, const char* value) const {

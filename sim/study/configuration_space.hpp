@@ -21,6 +21,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -33,11 +34,12 @@ namespace pdl {
 /// The words of a configuration so far, and what is the same in all.
 struct ChosenWords {
   const std::vector<SettingValue>& words;
+  std::map<std::string, std::string> fixed;  // of dimensions, chosen or not yet: those that have one value, as given
   std::int64_t layers = 0;
   std::int64_t batch = 0;
-  std::int64_t rounds = 1;   // of accumulation
-  bool on_cpu = false;       // of the profile
-  bool synthetic = false;    // textbook costs
+  std::int64_t rounds = 1;    // of accumulation
+  bool on_cpu = false;        // of the profile
+  bool synthetic = false;     // textbook costs
   bool of_pipelines = false;  // a word was given that implies strategy pp
 
   /// nullptr: not chosen, or left at its default.

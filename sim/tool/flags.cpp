@@ -1,7 +1,6 @@
 #include "sim/tool/flags.hpp"
 
 #include <algorithm>
-#include <thread>
 
 #include "sim/io/error.hpp"
 #include "sim/io/words.hpp"
@@ -59,13 +58,6 @@ std::optional<std::string> OnceFlag::value() const {
   if (values_.empty()) return std::nullopt;
   if (values_.front().empty()) throw InputError(flag_, "nothing", "a value");
   return values_.front();
-}
-
-std::int64_t threads_of(const OnceFlag& flag) {
-  constexpr std::int64_t kMostThreads = 1024;
-  const auto threads = flag.value();
-  return threads ? parse_whole(flag.flag(), *threads, 1, kMostThreads)
-                 : std::max<std::int64_t>(1, std::thread::hardware_concurrency());
 }
 
 SettingFlags::SettingFlags(CLI::App& app, const std::string& more_values)

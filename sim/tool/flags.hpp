@@ -34,9 +34,6 @@ class OnceFlag {
   std::vector<std::string> values_;
 };
 
-/// Of --threads N: how many; one a core if it was not given. Throws InputError: no number from 1 to 1024.
-std::int64_t threads_of(const OnceFlag& flag);
-
 /// The words of a spec, a flag each.
 class SettingFlags {
  public:

@@ -1,6 +1,7 @@
 // pdl-sim plan: the best configuration for a number of GPUs, under a limit of memory.
 #include <algorithm>
 #include <memory>
+#include <thread>
 
 #include "sim/cost/cost_profile.hpp"
 #include "sim/io/error.hpp"
@@ -18,6 +19,8 @@
 namespace pdl {
 namespace {
 
+constexpr std::int64_t kMostSearchThreads = 1024;
+
 struct PlanFlags {
   explicit PlanFlags(CLI::App& app)
       : profile(app, "--profile", "NAME|FILE",
@@ -34,7 +37,9 @@ struct PlanFlags {
 SearchOptions options_of(const PlanFlags& flags) {
   SearchOptions options;
   if (const auto memory = flags.memory.value()) options.memory_limit_bytes = parse_bytes("--memory", *memory);
-  options.threads = threads_of(flags.threads);
+  const auto threads = flags.threads.value();
+  options.threads = threads ? parse_whole("--threads", *threads, 1, kMostSearchThreads)
+                            : std::max<std::int64_t>(1, std::thread::hardware_concurrency());
   return options;
 }
 

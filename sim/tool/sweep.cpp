@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <thread>
 
 #include "sim/io/error.hpp"
 #include "sim/io/number_text.hpp"
@@ -18,6 +19,8 @@
 
 namespace pdl {
 namespace {
+
+constexpr std::int64_t kMostThreads = 1024;
 
 struct SweepFlags {
   explicit SweepFlags(CLI::App& app)
@@ -42,7 +45,9 @@ SweepOptions options_of(const SweepFlags& flags) {
   SweepOptions options;
   if (const auto memory = flags.memory.value()) options.memory_limit_bytes = parse_bytes("--memory", *memory);
   if (const auto scaling = flags.scaling.value()) options.scaling = parse_scaling("--scaling", *scaling);
-  options.threads = threads_of(flags.threads);
+  const auto threads = flags.threads.value();
+  options.threads = threads ? parse_whole("--threads", *threads, 1, kMostThreads)
+                            : std::max<std::int64_t>(1, std::thread::hardware_concurrency());
   return options;
 }
 

@@ -53,7 +53,8 @@ void check_like_exhaustive(const std::string& text, const CostProfile* profile, 
 
 }  // namespace
 
-TEST_CASE("textbook costs: the zero-bubble schedule with steps that overlap wins, and all others are behind by bubbles") {
+TEST_CASE(
+    "textbook costs: the zero-bubble schedule with steps that overlap wins, and all others are behind by bubbles") {
   const ConfigurationSearch found = search("gpus 4 microbatches 8 tf 1 tb 1 tw 1 recompute 0", nullptr);
   REQUIRE_FALSE(found.best.empty());
   CHECK_THAT(line(found.rows[found.best[0]]), ContainsSubstring("schedule zb-h2"));
@@ -65,7 +66,9 @@ TEST_CASE("textbook costs: the zero-bubble schedule with steps that overlap wins
 
 TEST_CASE("the best are those of an exhaustive search: textbook costs") {
   std::mt19937 random(3);
-  const auto one_of = [&](int from, int to) { return std::to_string(from + static_cast<int>(random() % static_cast<unsigned>(to - from + 1))); };
+  const auto one_of = [&](int from, int to) {
+    return std::to_string(from + static_cast<int>(random() % static_cast<unsigned>(to - from + 1)));
+  };
   for (int i = 0; i < 20; ++i) {
     std::string text = "gpus " + one_of(1, 5) + " microbatches " + one_of(1, 9) + " chunks " + one_of(1, 2) + " tf " +
                        one_of(1, 9) + " tb " + one_of(1, 9) + " tcomm " + one_of(0, 3) + " accum " + one_of(1, 2);
@@ -80,7 +83,9 @@ TEST_CASE("the best are those of an exhaustive search: textbook costs") {
 TEST_CASE("the best are those of an exhaustive search: a bundled profile, and limits of memory") {
   const CostProfile profile = load_profile(PDL_SOURCE_DIR "/data/h200x4/profile.json");
   std::mt19937 random(5);
-  const auto one_of = [&](int from, int to) { return from + static_cast<int>(random() % static_cast<unsigned>(to - from + 1)); };
+  const auto one_of = [&](int from, int to) {
+    return from + static_cast<int>(random() % static_cast<unsigned>(to - from + 1));
+  };
   for (int i = 0; i < 6; ++i) {
     const int dim = 512 * one_of(1, 8), depth = one_of(2, 6);
     const std::string text = "gpus " + std::to_string(one_of(1, 4)) + " depth " + std::to_string(depth) + " dim " +
@@ -136,8 +141,7 @@ TEST_CASE("with more memory another one would win") {
   options.memory_limit_bytes = free.rows[free.best[0]].step->peak_memory_bytes - 1;
   const ConfigurationSearch tight = search("gpus 2 depth 4 dim 64 batch 256 strategy pp pp 2", &profile, options);
   REQUIRE(tight.faster_with_more_memory);
-  CHECK(tight.rows[*tight.faster_with_more_memory].step->step_time_ms ==
-        free.rows[free.best[0]].step->step_time_ms);
+  CHECK(tight.rows[*tight.faster_with_more_memory].step->step_time_ms == free.rows[free.best[0]].step->step_time_ms);
   CHECK(tight.rows[*tight.faster_with_more_memory].loss == Loss::memory);
 }
 

@@ -23,7 +23,8 @@ std::vector<std::string> configurations(const std::string& text) {
   std::vector<std::string> all;
   for (const Configuration& configuration : configuration_space(words(text)).configurations) {
     std::string line;
-    for (const SettingValue& word : configuration.words) line += (line.empty() ? "" : " ") + word.name + " " + word.value;
+    for (const SettingValue& word : configuration.words)
+      line += (line.empty() ? "" : " ") + word.name + " " + word.value;
     all.push_back(line + (configuration.refusal.empty() ? "" : ": refused"));
   }
   return all;
@@ -46,9 +47,10 @@ std::string values(const std::string& text, const std::string& name) {
 TEST_CASE("what is given is fixed, what is not is searched") {
   CHECK(configurations("gpus 2 depth 2 batch 4 schedule gpipe,1f1b microbatches 2 recompute 0 transport copy pp 2") ==
         std::vector<std::string>{
-            "depth 2 batch 4 microbatches 2 gpus 2 pp 2 schedule gpipe recompute 0 transport copy",
-            "depth 2 batch 4 microbatches 2 gpus 2 pp 2 schedule gpipe recompute 0 transport copy workers one",
-            "depth 2 batch 4 microbatches 2 gpus 2 pp 2 schedule 1f1b recompute 0 transport copy"});
+            "depth 2 batch 4 microbatches 2 gpus 2 pp 2 strategy pp schedule gpipe recompute 0 transport copy",
+            "depth 2 batch 4 microbatches 2 gpus 2 pp 2 strategy pp schedule gpipe recompute 0 transport copy workers "
+            "one",
+            "depth 2 batch 4 microbatches 2 gpus 2 pp 2 strategy pp schedule 1f1b recompute 0 transport copy"});
 }
 
 TEST_CASE("a number of GPUs decides which strategies there are, a word of pipelines that it is one") {
@@ -59,6 +61,7 @@ TEST_CASE("a number of GPUs decides which strategies there are, a word of pipeli
   CHECK(values("gpus 4 depth 8 strategy ddp,pp schedule 1f1b", "strategy") == "ddp pp");
   CHECK(values("gpus 4 depth 8", "pp") == "- 1 2");
   CHECK(values("gpus 6 depth 8", "pp") == "- 1 2 3");
+  CHECK(values("gpus 6 depth 8 dp 2", "pp") == "-");  // 3 follow
 }
 
 TEST_CASE("micro-batches that torch.chunk makes, and the schedule takes") {
@@ -78,10 +81,11 @@ TEST_CASE("what is trained is never chosen") {
   CHECK(values("gpus 2 depth 4 strategy ddp", "no-sync") == "-");
 }
 
-TEST_CASE("a pipeline with more GPUs than layers is one refusal, not one for each schedule") {
+TEST_CASE("a mesh with more GPUs in a row than layers is one refusal, not one for each schedule") {
   const std::vector<std::string> all = configurations("gpus 8 depth 4");
-  const auto refused = std::count_if(all.begin(), all.end(), [](const auto& line) { return line.ends_with(": refused"); });
-  CHECK(refused == 1);
+  const auto refused =
+      std::count_if(all.begin(), all.end(), [](const auto& line) { return line.ends_with(": refused"); });
+  CHECK(refused == 2);  // pp 8, mp
   CHECK(values("gpus 8 depth 4", "pp") == "- 1 2 4");
 }
 

@@ -453,3 +453,38 @@ TEST_CASE("control characters of names and files reach no screen") {
     CHECK((run.out + run.err).find("\nFastest: me") == std::string::npos);
   }
 }
+
+TEST_CASE("pdl-sim plan: the best configuration, silent in a pipe, the same for any number of threads") {
+  const TemporaryFolder folder;
+  const std::string data = tiny_data(folder), words = "plan --profile tiny --gpus 4 --depth 8 --dim 64 --batch 256";
+  const Process one = sim(words + " --threads 1", folder, data), four = sim(words + " --threads 4", folder, data);
+  CHECK(one.exit_code == 0);
+  CHECK(one.err.empty());
+  CHECK(one.out == four.out);
+  CHECK_THAT(one.out, ContainsSubstring("Fastest: ") && ContainsSubstring("Why the others lost"));
+  // The winner's command line is one of pdl-sim, and gives the same step time.
+  const std::size_t begin = one.out.find("\npdl-sim ") + 9;
+  const std::string command = one.out.substr(begin, one.out.find('\n', begin) - begin);
+  const Process winner = sim(command + " --json -", folder, data);
+  INFO(command);
+  REQUIRE(winner.exit_code == 0);
+  const Process plan = sim(words + " --json -", folder, data);
+  const nlohmann::json tables = nlohmann::json::parse(plan.out)["tables"];
+  for (const nlohmann::json& table : tables) {
+    if (table["name"] != "plan") continue;
+    CHECK(table["rows"][0]["step_time_ms"] == nlohmann::json::parse(winner.out)["step_time_ms"]["median"]);
+  }
+}
+
+TEST_CASE("pdl-sim plan refuses what cannot be planned with") {
+  check_refused({{"plan --gpus 4 --memory 20GiBs", "--memory: found 20GiBs"},
+                 {"plan --gpus 4 --batch 4,8", "--batch: found 4,8, expected one value"},
+                 {"plan --gpus 4 --schedule 1f1", "--schedule: found 1f1"},
+                 {"plan --gpus 4 --threads 0", "--threads: found 0"},
+                 {"plan --gpus 4 --tf 1 --tb 2 --profile h200", "--profile: found h200 beside synthetic costs"},
+                 {"plan --gpus 4 --tf 1 --tb 2 --microbatches 4,8", "expected one value beside synthetic costs"}});
+  const TemporaryFolder folder;
+  const Process nothing = sim("plan --gpus 2 --depth 4 --dim 1024 --batch 64 --memory 1MiB", folder);
+  CHECK(nothing.exit_code == 3);
+  CHECK_THAT(nothing.err, ContainsSubstring("out of memory: none of the ") && ContainsSubstring("the least is "));
+}
