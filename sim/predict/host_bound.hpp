@@ -41,6 +41,9 @@ SlowHost slow_host(const Plan& plan, LayerFamilies& families);
 /// Of the usual host, whose step is known, sleeps in it: the share that a host which took no time would save.
 double usual_host_share(const Plan& plan, const PricedWork& priced, std::int64_t step_ns);
 
+/// Of the usual host, whose step is known, sleeps in it: the share that a host which took no time would save.
+double usual_host_share(const Plan& plan, const PricedWork& priced, std::int64_t step_ns);
+
 /// Its share alone.
 double host_share(const Plan& plan, LayerFamilies& families);
 

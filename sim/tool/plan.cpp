@@ -1,7 +1,9 @@
 // pdl-sim plan: the best configuration for a number of GPUs, under a limit of memory.
 #include <algorithm>
 #include <memory>
+#include <span>
 #include <thread>
+#include <vector>
 
 #include "sim/cost/cost_profile.hpp"
 #include "sim/io/error.hpp"
@@ -21,6 +23,12 @@ namespace {
 
 constexpr std::int64_t kMostSearchThreads = 1024;
 
+/// A dimension of the search: it takes lists.
+bool is_searched(const std::string& name) {
+  const std::span<const SearchDimension> all = search_dimensions();
+  return std::any_of(all.begin(), all.end(), [&](const SearchDimension& dimension) { return name == dimension.name; });
+}
+
 struct PlanFlags {
   explicit PlanFlags(CLI::App& app)
       : profile(app, "--profile", "NAME|FILE",
@@ -28,10 +36,19 @@ struct PlanFlags {
         memory(app, "--memory", "SIZE", "the most that a GPU may need, such as 40GiB (default: what the GPU has)"),
         threads(app, "--threads", "N", "configurations at a time (default: one a core)"),
         outputs(app, {}),
-        settings(app, ",...") {}
+        searched(
+            app, [](const SettingRow& row) { return is_searched(row.name); }, ",..."),
+        held(app, [](const SettingRow& row) { return !is_searched(row.name); }) {}
+
+  std::vector<SettingValue> given() const {
+    std::vector<SettingValue> words = searched.given();
+    for (const SettingValue& word : held.given()) words.push_back(word);
+    return words;
+  }
+
   OnceFlag profile, memory, threads;
   OutputFlags outputs;
-  SettingFlags settings;
+  SettingFlags searched, held;
 };
 
 SearchOptions options_of(const PlanFlags& flags) {
@@ -70,7 +87,7 @@ std::string flags_of_prediction(const PlanFlags& flags) {
 
 void plan_as_asked(const PlanFlags& flags) {
   flags.outputs.check();
-  const std::vector<SettingValue> given = flags.settings.given();
+  const std::vector<SettingValue> given = flags.given();
   const SearchOptions options = options_of(flags);
   ConfigurationSpace space = configuration_space(given);
   const std::optional<CostProfile> costs = costs_of(flags, space);
