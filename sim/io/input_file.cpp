@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <mutex>
-#include <vector>
+#include <set>
 
 #include "sim/io/error.hpp"
 
@@ -32,7 +32,7 @@ std::string other_than_a_file(const std::string& path, fs::file_type type) {
 /// The files that this program has read, for was_read_as_input().
 struct InputsRead {
   std::mutex mutex;
-  std::vector<fs::path> paths;
+  std::set<fs::path> paths;
 };
 
 InputsRead& inputs_read() {
@@ -71,7 +71,7 @@ std::string read_input_file(const std::string& path, std::uintmax_t most_bytes, 
   if (file.bad()) throw InputError(path, "an error while reading it", expected);
   InputsRead& read = inputs_read();
   const std::lock_guard lock(read.mutex);
-  read.paths.emplace_back(path);
+  read.paths.emplace(path);
   return text;
 }
 
