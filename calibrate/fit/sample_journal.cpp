@@ -88,22 +88,12 @@ void SampleJournal::read(const std::string& text, const json& environment, const
     const std::size_t end = text.find('\n', begin);
     if (end == std::string::npos) break;  // cut off
     const std::string place = path_ + ":" + std::to_string(number);
-    const json line = json::parse(text.begin() + static_cast<std::ptrdiff_t>(begin),
-                                  text.begin() + static_cast<std::ptrdiff_t>(end), nullptr, false);
-    if (!line.is_object())
-      throw InputError(place, "no JSON object",
-                       "a line of an interrupted calibration; without this file it begins anew");
+    const json line = parse_json(text.substr(begin, end - begin), place);
     if (number > 1) {
       read_line(line, number);
       if (line.contains("seconds")) complete_bytes_ = end + 1;
     } else {
-      if (value_text(line, "format") != json(kFormat).dump())
-        throw InputError(place, "format " + value_text(line, "format"), json(kFormat).dump());
-      const json before = line.value("environment", json::object()), asked = line.value("settings", json::object());
-      for (const char* key : kSameHost) check_same(place, before, environment, key);
-      for (const auto& [key, value] : settings.items()) check_same(place, asked, settings, key);
-      samples_.environment = before;
-      samples_.environment["resumed"].push_back(environment.value("date", "?"));
+      read_head(JsonPlace(line, place), environment, settings);
       complete_bytes_ = end + 1;
     }
     begin = end + 1;
@@ -111,6 +101,18 @@ void SampleJournal::read(const std::string& text, const json& environment, const
   of_part_.clear();
   products_of_part_ = {};
   for (const auto& [part, seconds] : seconds_) seconds_before_ += seconds;
+}
+
+void SampleJournal::read_head(const JsonPlace& head, const json& environment, const json& settings) {
+  if (head.at("format").text() != kFormat) head.at("format").refuse(json(kFormat).dump());
+  const json before = head.at("environment").object().json(), asked = head.at("settings").object().json();
+  for (const char* key : kSameHost) check_same(head.name(), before, environment, key);
+  for (const auto& [key, value] : settings.items()) check_same(head.name(), asked, settings, key);
+  const JsonPlace place = head.at("environment");
+  if (place.has("resumed")) place.at("resumed").array();
+  if (place.has("probe_seconds")) place.at("probe_seconds").object();
+  samples_.environment = before;
+  samples_.environment["resumed"].push_back(environment.value("date", "?"));
 }
 
 void SampleJournal::read_line(const json& line, std::size_t number) {

@@ -59,6 +59,7 @@ class SampleJournal {
 
  private:
   void read(const std::string& text, const nlohmann::json& environment, const nlohmann::json& settings);
+  void read_head(const JsonPlace& head, const nlohmann::json& environment, const nlohmann::json& settings);
   void read_line(const nlohmann::json& line, std::size_t number);
   void complete(const std::string& part, double seconds);
   void write(const nlohmann::json& line);

@@ -112,11 +112,18 @@ TEST_CASE("what is no journal is refused by line, and left as it is") {
     CHECK_THROWS_WITH(SampleJournal(path, kHost, kSettings, Start::resume), ContainsSubstring(path + place));
     CHECK(read_text(path) == text);
   };
-  refused("{\"format\": \"pdl-samples-1\"}\n", ":1: found format");
-  refused("[]\n", ":1: found no JSON object");
+  refused("{\"format\": \"pdl-samples-1\"}\n", ":1: format: found \"pdl-samples-1\"");
+  refused("[]\n", ":1: found a list of 0, expected an object");
+  const std::string format = "{\"format\": \"pdl-calibration-1\", \"settings\": {}, \"environment\": ";
+  refused(format + "3}\n", ":1: environment: found 3, expected an object");
+  refused(format + std::string(200, '[') + std::string(200, ']') + "}\n", ":1: found values nested deeper than 100");
+  json host = kHost;
+  host["probe_seconds"] = 3;
+  refused(json{{"format", "pdl-calibration-1"}, {"settings", kSettings}, {"environment", host}}.dump() + "\n",
+          ":1: environment.probe_seconds: found 3, expected an object");
   refused(head + "{\"part\": \"host\", \"sample\": {\"probe\": \"hots\"}}\n", ":2: sample.probe");
   refused(head + "{\"part\": \"host\"}\n", ":2: ");
-  refused(head + "nonsense\n{\"part\": \"host\", \"seconds\": 1}\n", ":2: found no JSON object");
+  refused(head + "nonsense\n{\"part\": \"host\", \"seconds\": 1}\n", ":2: found a file that is not whole JSON");
   CHECK_THROWS_AS(SampleJournal(folder / "none/x", kHost, kSettings, Start::anew), InputError);
   CHECK_THROWS_AS(SampleJournal(folder.path(), kHost, kSettings, Start::anew), InputError);
 }
