@@ -293,7 +293,8 @@ class ProductFit {
       }
     }
     for (const auto& [dtype, around] : all) {
-      auto curve = std::find_if(clocks_.begin(), clocks_.end(), [&](const ClockCurve& c) { return c.dtype == dtype; });
+      const Dtype wanted = dtype;  // clang 14 has no structured bindings in lambdas
+      auto curve = std::find_if(clocks_.begin(), clocks_.end(), [&](const ClockCurve& c) { return c.dtype == wanted; });
       if (curve == clocks_.end()) {
         clocks_.push_back({dtype,
                            {std::begin(kClockFlops), std::end(kClockFlops)},
