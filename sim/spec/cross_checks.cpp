@@ -16,8 +16,11 @@ namespace {
 
 /// Stages x micro-batches: four tasks each at some 90 bytes are 7 GB.
 constexpr double kMostCells = 2e7;
-/// Makespans and byte counts stay below this, so that no 64-bit integer overflows.
+/// Makespans in nanoseconds and exchanged bytes stay below this, so that no 64-bit integer overflows.
 constexpr double kLargestTotal = 4e18;
+/// A GPU may need all activations four times (zero bubble schedules keep gradients and results of each layer), beside
+/// the parameters, gradients and optimizer's state of kMostParameters: 4e18 bytes. Their sum fits 64 bits.
+constexpr double kMostActivationBytes = 5e17;
 constexpr std::int64_t kMostGpus = 1'000'000;
 
 double sum_of(const std::vector<double>& costs) {
@@ -253,9 +256,18 @@ void check_activations(const Given& given, const RunSpec& spec) {
   double width = static_cast<double>(input_numbers(spec.model));
   for (const Layer& layer : spec.model.layers) width += static_cast<double>(output_numbers(layer));
   const double bytes = 4 * width * static_cast<double>(spec.batch) * static_cast<double>(spec.accum);
-  if (bytes <= kLargestTotal) return;
+  if (bytes <= kMostActivationBytes) return;
   throw InputError(place_of(given, {"batch", "accum", "model", "dim", "depth"}),
-                   to_text(bytes) + " bytes of activations in a step", "at most " + to_text(kLargestTotal));
+                   to_text(bytes) + " bytes of activations in a step", "at most " + to_text(kMostActivationBytes));
+}
+
+void check_exchanged_bytes(const Given& given, const RunSpec& spec) {
+  if (replica_count(spec) == 1) return;
+  const double rounds = static_cast<double>(spec.no_sync ? 1 : spec.accum);
+  const double bytes = 2 * 4 * static_cast<double>(parameters(spec.model)) * rounds;  // dp: parameters and gradients
+  if (bytes <= kLargestTotal) return;
+  throw InputError(place_of(given, {"accum", "model", "dim", "depth"}),
+                   to_text(bytes) + " bytes that replicas exchange in a step", "at most " + to_text(kLargestTotal));
 }
 
 void check_replicas(const Given& given, const RunSpec& spec) {

@@ -70,6 +70,8 @@ void check_overlap(const Given& given, const RunSpec& spec);
 void check_total_time(const Given& given, const RunSpec& spec);
 /// Bytes of all activations of a step, had it them all at once, are no more than 64 bits hold.
 void check_activations(const Given& given, const RunSpec& spec);
+/// The same of what replicas exchange: parameters and gradients, in every round of accumulation.
+void check_exchanged_bytes(const Given& given, const RunSpec& spec);
 /// Every replica has samples; all of a pipeline's replicas the same number.
 void check_replicas(const Given& given, const RunSpec& spec);
 

@@ -121,6 +121,7 @@ RunSpec parse_run_spec(std::span<const SettingValue> values, std::shared_ptr<con
   fill_in_batch(given, spec);
   check_total_time(given, spec);
   check_activations(given, spec);
+  check_exchanged_bytes(given, spec);
   check_replicas(given, spec);
   return spec;
 }

@@ -1,6 +1,8 @@
-// Settings of data parallelism: what is refused beside what, by the rows and the cross-checks together.
+// What is refused beside what, by the rows and the cross-checks together: settings of data parallelism, and amounts
+// that no 64-bit integer holds.
 #include "sim/io/error.hpp"
 #include "sim/plan/plan.hpp"
+#include "sim/predict/predict.hpp"
 #include "tests/sim/spec/surviving_settings.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/specs.hpp"
@@ -49,4 +51,19 @@ TEST_CASE("settings of data parallelism survive their own words") {
         "--gpus 8 --pp 4 --dp 2 --schedule zb-h1 --accum 2 --no-sync 1", "--pp 2 --dp 3 --batch 2400"}) {
     check_that_settings_survive(flags);
   }
+}
+
+TEST_CASE("the largest model and batch that are taken: no count of bytes overflows") {
+  // 2.5e17 parameters, 5e17 bytes of activations: 4e18 bytes of parameters, gradients and Adam's state beside them.
+  const RunResult run =
+      predict(spec("--gpus 1 --strategy pp --schedule zb-h1 --depth 250000 --dim 1000000 --batch 499998 "
+                   "--optimizer adam --tf 1 --tb 1 --tw 1"),
+              nullptr);
+  CHECK(run.peak_memory_bytes[0] > 4'900'000'000'000'000'000);
+  CHECK_THROWS_WITH(spec("--depth 250000 --dim 1000000 --batch 499999 --tf 1 --tb 1"),
+                    ContainsSubstring("--batch: found ") && ContainsSubstring("bytes of activations in a step"));
+  const std::string rounds = "--strategy ddp --gpus 2 --batch 2 --depth 250000 --dim 1000000 --tf 1 --tb 1 --accum ";
+  CHECK_THROWS_WITH(spec(rounds + "3"), ContainsSubstring("--accum: found ") &&
+                                            ContainsSubstring("bytes that replicas exchange in a step"));
+  CHECK_NOTHROW(spec(rounds + "3 --no-sync 1"));
 }
