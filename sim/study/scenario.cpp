@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <map>
 
 #include "sim/io/error.hpp"
 #include "sim/io/json_place.hpp"
@@ -154,18 +155,36 @@ void replace_given(ReadSettings& read, const std::vector<SettingValue>& given, c
   }
 }
 
+/// Equal for what may be the same run; whether it is, same_run() says.
+std::string words_of(const RunSpec& spec) {
+  std::string words;
+  for (const SettingValue& setting : to_settings(spec)) {
+    if (setting.name != "schedule" && setting.name != "overlap-steps")
+      words += setting.name + "=" + setting.value + "\n";
+  }
+  return words;
+}
+
 /// Of the settings of all configurations. Rows that what a user gave has made the same are one; others are refused.
 std::vector<RunSpec> read_specs(const std::vector<Settings>& all, const Settings& common, bool merge,
                                 const std::string& file) {
+  constexpr std::size_t kMostLayers = 10'000'000;
   std::vector<RunSpec> specs;
+  std::map<std::string, std::vector<std::size_t>> by_words;
+  std::size_t layers = 0;
   for (const Settings& own : all) {
     RunSpec spec = parse_run_spec(replaced(common, own));
-    const bool twice =
-        std::any_of(specs.begin(), specs.end(), [&](const RunSpec& other) { return same_run(other, spec); });
+    std::vector<std::size_t>& alike = by_words[words_of(spec)];
+    const bool twice = std::any_of(alike.begin(), alike.end(), [&](std::size_t i) { return same_run(specs[i], spec); });
     if (twice && !merge)
       throw InputError(own.empty() ? file : own.front().place, "a configuration given twice (" + describe(spec) + ")",
                        "each once");
-    if (!twice) specs.push_back(std::move(spec));
+    if (twice) continue;
+    layers += spec.model.layers.size();
+    if (layers > kMostLayers)
+      throw InputError(file, "more than " + std::to_string(kMostLayers) + " layers in all configurations", "fewer");
+    alike.push_back(specs.size());
+    specs.push_back(std::move(spec));
   }
   return specs;
 }

@@ -315,3 +315,12 @@ TEST_CASE("one transfer on 2 GPUs, four on 5, in a forward pass") {
     CHECK(forward_transfers(run).bytes == count * 256 * 64 * 4);
   }
 }
+
+TEST_CASE("many configurations are read one by one; more layers in all than memory has room for are refused") {
+  std::string batches, depths;
+  for (int i = 1; i <= 3000; ++i) batches += (i == 1 ? "" : ", ") + std::to_string(i);
+  CHECK(configurations(R"("vary": {"gpus": [1], "depth": [1], "batch": [)" + batches + "]}").size() == 3000);
+  for (int i = 0; i < 12; ++i) depths += (i == 0 ? "" : ", ") + std::to_string(1'000'000 - i);
+  CHECK(message(scenario(R"("vary": {"dim": [1], "batch": [1], "gpus": [1], "depth": [)" + depths + "]}")) ==
+        "a.json: found more than 10000000 layers in all configurations, expected fewer");
+}
