@@ -396,13 +396,6 @@ TEST_CASE("the chart follows COLUMNS, and has no colours in a file") {
   CHECK(wide.out.find('\x1b') == std::string::npos);
 }
 
-TEST_CASE("a full disk is an error, not a truncated answer") {
-  const TemporaryFolder folder;
-  CHECK(sim("--gpus 2 --tf 1 --tb 2 --json /dev/full", folder).exit_code == 2);
-  const int status = std::system("'" PDL_BINARY_DIR "/pdl-sim' --gpus 2 --tf 1 --tb 2 --json - >/dev/full 2>/dev/null");
-  CHECK(WEXITSTATUS(status) == 2);
-}
-
 TEST_CASE("control characters of names and files reach no screen") {
   const TemporaryFolder folder;
   const std::string evil =
