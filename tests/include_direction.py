@@ -62,17 +62,18 @@ ALLOWED = {
     "tests/calibrate": "sim runtime calibrate tests/support",
     "tests/gpu": "sim runtime tests/support",
     "tests/support": "sim runtime",
+    "tests/fuzz": "sim calibrate/fit tests/support",
     "tests/oracle": "sim",  # the slow way to the same answer
 }
 # Whole files rather than rooms: nothing of the project in them.
 FILES_OF_NO_ROOM = ("runtime/torch_precompiled.hpp", "tests/install_project/main.cpp")
 ROOTS = (*ORDER, "python", "tests")
 # What mirrors no folder of sources: what tests share, and what is no unit test.
-OTHER_TESTS = {"bench", "golden", "gpu", "install_project", "oracle", "peers", "python", "support"}
+OTHER_TESTS = {"bench", "fuzz", "golden", "gpu", "install_project", "oracle", "peers", "python", "support"}
 TORCH = re.compile(r"^(torch|ATen|c10|caffe2|gloo|kineto|cuda|nccl|cupti)")
 WITHOUT_TORCH = ("sim", "python", "calibrate/fit", "tests/sim", "tests/calibrate/fit")
 COMMAND_LINES = re.compile(r"^CLI/")
-PROGRAMS = ("sim/tool", "runtime/tool", "calibrate/tool")
+PROGRAMS = ("sim/tool", "runtime/tool", "calibrate/tool", "tests/fuzz")
 NAMES_THAT_SAY_NOTHING = {"common", "util", "utils", "manager", "managers", "helper", "helpers", "misc"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^">]+)[">]')
 
