@@ -54,6 +54,7 @@ LEFT_OUT = [
     (r"^tests/gpu/check$", "needs GPUs; on CPU workers a test of its own runs it"),
     (r"^tests/gpu/matrix ", "needs GPUs; on CPU workers a test of its own runs it"),
     (r"pip install \.", "builds the Python module; a test of its own does"),
+    (r"tests/fuzz/fuzz\.py ", "builds by clang++ and runs for minutes; tests of their own run every fuzzer"),
     (r"all_reduce_perf ", "needs 16 GPUs, and nccl-tests"),
     (r"<[a-z].*>", "has a place to fill in"),
 ]

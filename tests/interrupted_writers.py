@@ -111,6 +111,13 @@ class Writers(unittest.TestCase):
                 self.assertEqual(done.returncode, 2, done.stderr)
                 self.assertIn(b"standard output", done.stderr)
 
+    def test_a_limit_of_file_sizes(self):
+        limited = f"ulimit -f 8; exec '{PROGRAMS}/pdl-sim' {COMMANDS['']} --html out.file"
+        done = subprocess.run(["bash", "-c", limited], cwd=self.folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn(b"out.file: found a file that cannot be written (File too large)", done.stderr)
+        self.assertEqual(list(self.folder.iterdir()), [])
+
     def test_a_device_that_is_full(self):
         run = [PROGRAMS / "pdl-sim", *COMMANDS[""].split(), "--json", "/dev/full"]
         done = subprocess.run(run, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)

@@ -1,4 +1,5 @@
 // pdl-sim: predicts a step of multi-GPU training from a profile of measured costs.
+#include <csignal>
 #include <iostream>
 
 #include "sim/io/error.hpp"
@@ -48,6 +49,7 @@ void run_command_line(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  std::signal(SIGXFSZ, SIG_IGN);  // a file that outgrows the limit of the shell is refused by name, as a full disk is
   try {
     run_command_line(argc, argv);
     return pdl::kExitFine;

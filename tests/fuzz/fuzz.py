@@ -93,14 +93,14 @@ def environment():
     return values
 
 
-def run(name, seconds, nice=False):
+def run(name, seconds):
     """Returns the exit code and what the fuzzer said."""
     program = BUILD / f"fuzz_{name}"
     if not program.exists():
         return SKIPPED, f"test skipped: no {program.relative_to(ROOT)}: tests/fuzz/fuzz.py build\n"
     found = BUILD / "found"
     found.mkdir(exist_ok=True)
-    command = [*(["nice", "-n", "19"] if nice else []), str(program), str(prepare_corpus(name)),
+    command = [str(program), str(prepare_corpus(name)),
                f"-max_total_time={seconds}", "-print_final_stats=1", f"-artifact_prefix={found}/{name}-", *LIMITS]
     done = subprocess.run(command, cwd=BUILD, env=environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, text=True, errors="replace")
@@ -127,7 +127,7 @@ def run_all(chosen, seconds, jobs):
 
     def one(name):
         begun = time.monotonic()
-        code, output = run(name, seconds, nice=True)
+        code, output = run(name, seconds)
         (logs / f"{name}.txt").write_text(output)
         rows[name] = table_row(name, code, output, time.monotonic() - begun)
         say(rows[name])

@@ -7,10 +7,13 @@ using namespace pdl;
 
 namespace {
 
+/// Without the dates of resumptions.
 nlohmann::json resumed_samples(const std::string& path) {
   const nlohmann::json environment = {{"card", "Test GPU"}, {"count", 2}, {"device", "cuda"}};
   const SampleJournal journal(path, environment, {{"gpus", 2}}, SampleJournal::Start::resume);
-  return to_json(journal.samples());
+  Samples samples = journal.samples();
+  samples.environment.erase("resumed");
+  return to_json(samples);
 }
 
 }  // namespace
@@ -19,7 +22,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string path = as_file("samples.json.partial", text_of(data, size));
   const auto first = unless_refused([&] { return resumed_samples(path); });
   if (!first) return 0;
-  nlohmann::json again = resumed_samples(path);
-  require(again == *first, "a journal is taken twice as the same samples");
+  require(resumed_samples(path) == *first, "a journal is taken twice as the same samples");
   return 0;
 }
