@@ -316,7 +316,7 @@ TEST_CASE("one transfer on 2 GPUs, four on 5, in a forward pass") {
   }
 }
 
-TEST_CASE("many configurations are read one by one; more layers in all than memory has room for are refused") {
+TEST_CASE("many configurations are read one by one, and more layers in all than memory has room for are refused") {
   std::string batches, depths;
   for (int i = 1; i <= 3000; ++i) batches += (i == 1 ? "" : ", ") + std::to_string(i);
   CHECK(configurations(R"("vary": {"gpus": [1], "depth": [1], "batch": [)" + batches + "]}").size() == 3000);
