@@ -116,8 +116,8 @@ NOTES = """
   another GPU too (4.7 %). The clock is what differs: a GPU runs at its full clock for some 50 ms, then its power limit takes
   effect, at first too much. 9 layers of 4096, batch 4096, amp-bf16: 6.7 ms a step at first, 7.8 ms after 75 ms, 7.1 ms in the median of the 30
   steps that follow (`warmup_ms` and `step_time_ms` of the run). The probes hold a layer for 60 ms and then time it for 60 ms, which is
-  where the clock is lowest. How a long training goes on was not measured; the error bar has 5 % for it. In a run whose losses grow
-  without bound (8 x 8192, adam: 10.6 % too long) the data are no longer those of a training, and draw less power.
+  where the clock is lowest. How a long training goes on was not measured; the error bar has 5 % for it. In a run whose losses
+  grow and grow (8 x 8192, adam: 10.6 % too long) the data are no longer those of a training, and draw less power.
 * Shapes that no probe had, in fp32 (3.4 % on average, half of them below 2.3 %): the largest are pipelines of few rows or where the
   library changes kernels between two rows that it was asked for; the model then has another kernel than ran. In half precision the library
   also takes other kernels where the rows are no multiple of 8 (of 210 drawn products 70 % have a kernel that it named for the rows
