@@ -182,7 +182,8 @@ void show_shared(double most, const std::string& profile_name) {
     const std::string flags = replicas_of(about);
     const double bytes = resident_bytes([&] { simulate_whole(flags, &profile); });
     const Plan plan = make_plan(spec(flags));
-    const PricedWork priced = price_plan(plan, &profile);
+    LayerFamilies families(profile);
+    const PricedWork priced = price_plan(plan, &families);
     if (priced.shared.count == 0) throw std::runtime_error("nothing is shared");
     const auto tasks = static_cast<double>(plan.graph.tasks.size());
     std::vector<double> whole, engine;
