@@ -145,7 +145,7 @@ TEST_CASE("Validation: host-bound runs have a table and a summary of their own")
   CHECK(text.find("Host-bound runs") > text.find("mlp32x64"));
   CHECK(text.find("Host-bound runs") < text.find("mlp1x64"));
   CHECK_THAT(text, ContainsSubstring("memory error (%)  host share (%)  spread (%)"));
-  CHECK_THAT(text, ContainsSubstring("+100.00   1.04  no      yes                 0.00              27        20.0"));
+  CHECK_THAT(text, ContainsSubstring("+100.00   2.42  no      yes                 0.00              27        20.0"));
   CHECK_THAT(text, ContainsSubstring("all GPU-bound runs   step time"));
   CHECK_THAT(to_markdown(document),
              ContainsSubstring("| all host-bound runs | step time | 1 | 100.00 | 100.00 | 100.00 |"));
