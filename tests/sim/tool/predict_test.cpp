@@ -18,7 +18,7 @@ std::string write_cpu_profile(const TemporaryFolder& folder) {
       text.replace(at, from.size(), to);
   };
   replace_all("\"nccl\"", "\"gloo\"");
-  replace_all("\"device\": \"cuda\"", "\"device\": \"cpu\"");
+  replace_all("\"device\":\"cuda\"", "\"device\":\"cpu\"");
   return folder.write("cpus.json", text);
 }
 
