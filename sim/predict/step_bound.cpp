@@ -79,7 +79,8 @@ std::vector<Work> pieces_of(const RunSpec& spec) {
   const std::vector<Stage> stages = stages_of(spec);
   const bool split = backwards_of(spec) == Backwards::split_or_whole;
   for (std::size_t s = 0; s < stages.size(); ++s) {
-    for (const auto& [rows, count] : microbatches_by_rows(spec)) {
+    for (const auto& by_rows : microbatches_by_rows(spec)) {
+      const std::int64_t rows = by_rows.first;  // clang 14 captures no structured binding
       const auto add = [&](TaskKind kind, bool accumulate) {
         pieces.push_back(piece(spec, stages, s, kind, rows, accumulate));
       };
