@@ -3,18 +3,12 @@
 #include <sstream>
 
 #include "tests/support/catch.hpp"
+#include "tests/support/setting_pairs.hpp"
 #include "tests/support/tiny_profile.hpp"
 
 using namespace pdl;
 
 namespace {
-
-std::vector<SettingValue> words(const std::string& text) {
-  std::istringstream in(text);
-  std::vector<SettingValue> all;
-  for (std::string name, value; in >> name >> value;) all.push_back({name, value, "--" + name});
-  return all;
-}
 
 ConfigurationSearch search(const std::string& text, const CostProfile* profile, const SearchOptions& options = {}) {
   return search_configurations(configuration_space(words(text)), profile, options);

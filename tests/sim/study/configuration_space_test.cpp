@@ -6,18 +6,11 @@
 
 #include "sim/io/error.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/setting_pairs.hpp"
 
 using namespace pdl;
 
 namespace {
-
-/// words("gpus 2,4 schedule gpipe")
-std::vector<SettingValue> words(const std::string& text) {
-  std::istringstream in(text);
-  std::vector<SettingValue> all;
-  for (std::string name, value; in >> name >> value;) all.push_back({name, value, "--" + name});
-  return all;
-}
 
 std::vector<std::string> configurations(const std::string& text) {
   std::vector<std::string> all;
