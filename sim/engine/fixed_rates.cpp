@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <limits>
+#include <memory>
 #include <stdexcept>
+#include <type_traits>
+#include <utility>
 
 #include "sim/engine/deadlock.hpp"
 #include "sim/io/large_array.hpp"
@@ -21,6 +24,19 @@ struct Moment {
   }
 };
 
+/// All that the pass needs of a task, together: it goes from GPU to GPU, so that each place in memory where it looks
+/// takes longer than what it does there. As large as the task's span, in whose place it stands until the pass is over.
+struct PendingTask {
+  std::int64_t start_ns;         // when it is ready, as far as is known
+  std::int64_t end_ns;           // of one run: it ends no earlier; of two: when it is ready in the second. Then its end
+  TaskId next_on_stream;         // kNone: the last
+  std::uint32_t waits_for;       // tasks that have not ended
+  std::uint32_t work;            // index into TaskGraph::works
+  std::uint32_t tasks_after_it;  // Edges::place_of
+};
+static_assert(sizeof(PendingTask) == sizeof(Span) && alignof(PendingTask) == alignof(Span));
+static_assert(std::is_trivially_destructible_v<PendingTask> && std::is_trivially_destructible_v<Span>);
+
 /// The members of a group that are ready: a list through Pass::next_in_group_, the newest first.
 struct Group {
   Moment ready;
@@ -34,59 +50,75 @@ struct Extent {
   std::int64_t last_ns = 0;
 };
 
-/// Until a task has ended, its start is when it is ready as far as is known, and its end, of one run, no earlier than
-/// that. Of two runs the end is when it is ready in the second one: 8 bytes a task less.
-template <typename Timed, bool kTwoRuns>
+template <bool kTwoRuns>
 class Pass {
  public:
-  Pass(const TaskGraph& graph, std::span<const TaskCost> costs, std::span<Timed> times, LengthOfRun* second)
-      : graph_(graph), costs_(costs), times_(times), second_(second) {
-    reserve_large(tasks_, graph.tasks.size());
-    tasks_.resize(graph.tasks.size());
-    if constexpr (kTwoRuns) extents_.resize(graph.workers);
+  Pass(const TaskGraph& graph, std::span<const TaskCost> costs, std::span<const std::int64_t> issue_ns,
+       std::vector<Span>& spans, LengthOfRun* second)
+      : graph_(graph), costs_(costs), issue_ns_(issue_ns), spans_(spans), second_(second) {
+    for (std::size_t work = 0; work < costs.size(); ++work)
+      takes_.push_back({costs[work].device_ns, kTwoRuns ? second->device_ns[work] : 0});
+    if (kTwoRuns && second->by_worker) extents_.resize(graph.workers);
   }
 
   std::int64_t run() {
-    count_what_tasks_wait_for();
-    for (auto task = static_cast<TaskId>(tasks_.size()); task-- > 0;) {
-      if (tasks_[task].waits_for == 0) free_.push_back(task);
-    }
+    make_pending_tasks();
+    count_tasks_before();
     while (!free_.empty()) {
       const TaskId task = free_.back();
       free_.pop_back();
       start(task);
     }
-    if (ended_ != tasks_.size()) throw_deadlock(graph_);
+    if (ended_ != graph_.tasks.size()) {
+      spans_.clear();
+      throw_deadlock(graph_);
+    }
+    make_spans();
     if constexpr (kTwoRuns) measure_second_run();
-    return last_end_ns_;
+    return last_end_.ns;
   }
 
  private:
-  struct Waiting {
-    TaskId next_on_stream = kNone;
-    std::uint32_t waits_for = 0;  // tasks that have not ended
-  };
-
-  void count_what_tasks_wait_for() {
-    std::vector<TaskId> last(std::size_t{graph_.workers} * kStreamsPerWorker, kNone);
+  /// Each waits for the one before it on its stream. Those that wait for none are free, if no edge leads to them.
+  void make_pending_tasks() {
+    spans_.clear();
+    reserve_large(spans_, graph_.tasks.size());
+    tasks_ = reinterpret_cast<PendingTask*>(spans_.data());
     if (graph_.groups > 0) groups_.resize(graph_.groups);
-    if (graph_.groups > 0) next_in_group_.assign(tasks_.size(), kNone);
-    for (TaskId id = 0; id < tasks_.size(); ++id) {
+    if (graph_.groups > 0) next_in_group_.assign(graph_.tasks.size(), kNone);
+    std::vector<TaskId> last_on_stream(std::size_t{graph_.workers} * kStreamsPerWorker, kNone);
+    for (TaskId id = 0; id < graph_.tasks.size(); ++id) {
       const Task& task = graph_.tasks[id];
-      for (const TaskId after : graph_.edges.after(id)) ++tasks_[after].waits_for;
-      if (task.group != kNone) ++groups_[task.group].waits_for;
-      if (task.stream == kNone) continue;
-      if (last[task.stream] != kNone) {
-        tasks_[last[task.stream]].next_on_stream = id;
-        ++tasks_[id].waits_for;
+      spans_.emplace_back();
+      PendingTask& pending = *std::construct_at(&tasks_[id]);
+      pending = {0, 0, kNone, 0, task.work, graph_.edges.place_of(id)};
+      if (!issue_ns_.empty()) {
+        pending.start_ns = issue_ns_[id] + costs_[task.work].first_launch_ns;
+        pending.end_ns = issue_ns_[id] + costs_[task.work].span_ns;
       }
-      last[task.stream] = id;
+      if (task.group != kNone) ++groups_[task.group].waits_for;
+      const TaskId before = task.stream == kNone ? kNone : std::exchange(last_on_stream[task.stream], id);
+      if (before == kNone) {
+        free_.push_back(id);
+      } else {
+        tasks_[before].next_on_stream = id;
+        pending.waits_for = 1;
+      }
     }
   }
 
-  Moment ready(TaskId task) const { return {times_[task].start_ns, kTwoRuns ? times_[task].end_ns : 0}; }
+  void count_tasks_before() {
+    for (TaskId id = 0; id < graph_.tasks.size(); ++id) {
+      for (const TaskId after : graph_.edges.at(tasks_[id].tasks_after_it)) ++tasks_[after].waits_for;
+    }
+    std::erase_if(free_, [&](TaskId id) { return tasks_[id].waits_for > 0; });
+    std::reverse(free_.begin(), free_.end());
+  }
+
+  Moment ready(TaskId task) const { return {tasks_[task].start_ns, kTwoRuns ? tasks_[task].end_ns : 0}; }
 
   void start(TaskId task) {
+    if (groups_.empty()) return end(task, ready(task));
     const std::uint32_t in_group = graph_.tasks[task].group;
     if (in_group == kNone) return end(task, ready(task));
     Group& group = groups_[in_group];
@@ -98,48 +130,60 @@ class Pass {
   }
 
   /// Of a task that has all it needs from `from` on.
-  void end(TaskId task, const Moment& from) {
-    const Task& own = graph_.tasks[task];
-    Timed& time = times_[task];
-    Moment end{from.ns + costs_[own.work].device_ns, 0};
+  void end(TaskId id, const Moment& from) {
+    PendingTask& task = tasks_[id];
+    const Moment& takes = takes_[task.work];
+    Moment end{from.ns + takes.ns, 0};
     if constexpr (kTwoRuns) {
-      end.second_ns = from.second_ns + second_->device_ns[own.work];
-      Extent& extent = extents_[static_cast<std::size_t>(own.worker)];
-      extent.first_ns = std::min(extent.first_ns, time.end_ns);
-      extent.last_ns = std::max(extent.last_ns, end.second_ns);
+      end.second_ns = from.second_ns + takes.second_ns;
+      last_end_.no_earlier_than(end);
+      if (!extents_.empty()) extend(extents_[static_cast<std::size_t>(graph_.tasks[id].worker)], task.end_ns, end);
     } else {
-      end.ns = std::max(end.ns, time.end_ns);
+      end.ns = std::max(end.ns, task.end_ns);
+      last_end_.ns = std::max(last_end_.ns, end.ns);
     }
-    time.end_ns = end.ns;
-    last_end_ns_ = std::max(last_end_ns_, end.ns);
+    task.end_ns = end.ns;
     ++ended_;
-    if (const TaskId next = tasks_[task].next_on_stream; next != kNone) release(next, end);
-    for (const TaskId after : graph_.edges.after(task)) release(after, end);
+    if (task.next_on_stream != kNone) release(task.next_on_stream, end);
+    for (const TaskId after : graph_.edges.at(task.tasks_after_it)) release(after, end);
   }
 
-  /// One of the tasks that `task` waits for has ended.
-  void release(TaskId task, const Moment& at) {
-    Timed& time = times_[task];
-    time.start_ns = std::max(time.start_ns, at.ns);
-    if constexpr (kTwoRuns) time.end_ns = std::max(time.end_ns, at.second_ns);
-    if (--tasks_[task].waits_for == 0) free_.push_back(task);
+  static void extend(Extent& extent, std::int64_t start_ns, const Moment& end) {
+    extent.first_ns = std::min(extent.first_ns, start_ns);
+    extent.last_ns = std::max(extent.last_ns, end.second_ns);
+  }
+
+  /// One of the tasks that `id` waits for has ended.
+  void release(TaskId id, const Moment& at) {
+    PendingTask& task = tasks_[id];
+    task.start_ns = std::max(task.start_ns, at.ns);
+    if constexpr (kTwoRuns) task.end_ns = std::max(task.end_ns, at.second_ns);
+    if (--task.waits_for == 0) free_.push_back(id);
+  }
+
+  void make_spans() {
+    for (TaskId id = 0; id < graph_.tasks.size(); ++id) {
+      const TaskTimes times{tasks_[id].start_ns, tasks_[id].end_ns};
+      std::construct_at(&spans_[id], span_of(graph_.tasks[id], times));
+    }
   }
 
   void measure_second_run() {
-    for (const Extent& extent : extents_) {
-      second_->last_end_ns = std::max(second_->last_end_ns, extent.last_ns);
+    second_->last_end_ns = last_end_.second_ns;
+    for (const Extent& extent : extents_)
       second_->longest_worker_ns = std::max(second_->longest_worker_ns, extent.last_ns - extent.first_ns);
-    }
   }
 
   const TaskGraph& graph_;
   std::span<const TaskCost> costs_;
-  std::span<Timed> times_;
+  std::span<const std::int64_t> issue_ns_;
+  std::vector<Span>& spans_;
   LengthOfRun* second_;
-  std::vector<Waiting> tasks_;
+  PendingTask* tasks_ = nullptr;  // in the place of spans_
+  std::vector<Moment> takes_;     // by work
   std::vector<TaskId> free_;
   std::size_t ended_ = 0;
-  std::int64_t last_end_ns_ = 0;
+  Moment last_end_;
   std::vector<Group> groups_;
   std::vector<TaskId> next_in_group_;
   std::vector<Extent> extents_;  // by worker
@@ -147,26 +191,11 @@ class Pass {
 
 }  // namespace
 
-template <typename Timed>
 std::int64_t run_at_fixed_rates(const TaskGraph& graph, std::span<const TaskCost> costs,
-                                std::span<const std::int64_t> issue_ns, std::span<Timed> times, LengthOfRun* second) {
+                                std::span<const std::int64_t> issue_ns, std::vector<Span>& spans, LengthOfRun* second) {
   if (second && !issue_ns.empty()) throw std::logic_error("two runs in one pass, with hosts");
-  for (std::size_t task = 0; task < times.size(); ++task) {
-    if (issue_ns.empty()) {
-      times[task].start_ns = times[task].end_ns = 0;
-    } else {
-      const TaskCost& cost = costs[graph.tasks[task].work];
-      times[task].start_ns = issue_ns[task] + cost.first_launch_ns;
-      times[task].end_ns = issue_ns[task] + cost.span_ns;
-    }
-  }
-  if (second) return Pass<Timed, true>(graph, costs, times, second).run();
-  return Pass<Timed, false>(graph, costs, times, nullptr).run();
+  if (second) return Pass<true>(graph, costs, issue_ns, spans, second).run();
+  return Pass<false>(graph, costs, issue_ns, spans, nullptr).run();
 }
-
-template std::int64_t run_at_fixed_rates(const TaskGraph&, std::span<const TaskCost>, std::span<const std::int64_t>,
-                                         std::span<TaskTimes>, LengthOfRun*);
-template std::int64_t run_at_fixed_rates(const TaskGraph&, std::span<const TaskCost>, std::span<const std::int64_t>,
-                                         std::span<Span>, LengthOfRun*);
 
 }  // namespace pdl

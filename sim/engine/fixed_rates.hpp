@@ -15,10 +15,10 @@
 
 namespace pdl {
 
-/// `issue_ns`: by task, when its host begins to issue it; empty: hosts take no time, and only then a second run may be
-/// asked for in the same pass. Returns the last end. Throws CannotRun for a deadlock. TaskTimes or Span.
-template <typename Timed>
+/// Makes `spans`, one a task. `issue_ns`: by task, when its host begins to issue it; empty: hosts take no time, and
+/// only then a second run may be asked for in the same pass. Returns the last end. Throws CannotRun for a deadlock,
+/// which leaves no spans.
 std::int64_t run_at_fixed_rates(const TaskGraph& graph, std::span<const TaskCost> costs,
-                                std::span<const std::int64_t> issue_ns, std::span<Timed> times, LengthOfRun* second);
+                                std::span<const std::int64_t> issue_ns, std::vector<Span>& spans, LengthOfRun* second);
 
 }  // namespace pdl

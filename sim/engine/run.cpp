@@ -21,9 +21,9 @@ std::vector<std::int64_t> issue_of(const TaskGraph& graph, std::span<const TaskC
 }
 
 void run_second(const TaskGraph& graph, LengthOfRun& second) {
-  std::vector<TaskTimes> times(graph.tasks.size());
+  std::vector<Span> spans;
   const std::vector<TaskCost> free(graph.works.size());
-  run_at_fixed_rates<TaskTimes>(graph, free, {}, times, &second);
+  run_at_fixed_rates(graph, free, {}, spans, &second);
 }
 
 }  // namespace
@@ -32,23 +32,24 @@ std::vector<TaskTimes> run_graph(const TaskGraph& graph, std::span<const TaskCos
                                  const RunConditions& conditions) {
   const std::vector<std::int64_t> issue_ns = issue_of(graph, costs, conditions);
   if (is_shared(conditions)) return run_at_shared_rates(graph, costs, *conditions.shared, issue_ns);
-  std::vector<TaskTimes> times(graph.tasks.size());
-  run_at_fixed_rates<TaskTimes>(graph, costs, issue_ns, times, nullptr);
+  std::vector<Span> spans;
+  run_at_fixed_rates(graph, costs, issue_ns, spans, nullptr);
+  std::vector<TaskTimes> times;
+  for (const Span& span : spans) times.push_back({span.start_ns, span.end_ns});
   return times;
 }
 
 std::int64_t run_graph(const TaskGraph& graph, std::span<const TaskCost> costs, const RunConditions& conditions,
-                       std::span<Span> spans, LengthOfRun* second) {
+                       std::vector<Span>& spans, LengthOfRun* second) {
   const std::vector<std::int64_t> issue_ns = issue_of(graph, costs, conditions);
   const bool in_one_pass = issue_ns.empty() && !is_shared(conditions);
   if (second && !in_one_pass) run_second(graph, *second);
-  if (!is_shared(conditions))
-    return run_at_fixed_rates<Span>(graph, costs, issue_ns, spans, in_one_pass ? second : nullptr);
+  if (!is_shared(conditions)) return run_at_fixed_rates(graph, costs, issue_ns, spans, in_one_pass ? second : nullptr);
   const std::vector<TaskTimes> times = run_at_shared_rates(graph, costs, *conditions.shared, issue_ns);
   std::int64_t last_end_ns = 0;
+  spans.clear();
   for (std::size_t task = 0; task < times.size(); ++task) {
-    spans[task].start_ns = times[task].start_ns;
-    spans[task].end_ns = times[task].end_ns;
+    spans.push_back(span_of(graph.tasks[task], times[task]));
     last_end_ns = std::max(last_end_ns, times[task].end_ns);
   }
   return last_end_ns;

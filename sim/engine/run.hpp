@@ -2,8 +2,7 @@
 //
 //   std::vector<TaskTimes> times = run_graph(plan.graph, costs);     // costs[w] belongs to plan.graph.works[w]
 //
-//   Timeline timeline = unscheduled_timeline(plan.graph, stages);    // the same, written into a timeline
-//   run_graph(plan.graph, costs, {}, timeline.spans);
+//   run_graph(plan.graph, costs, {}, timeline.spans);                // the same as the spans of a timeline
 //
 // Integer nanoseconds; ties by task id; the same input gives the same bytes.
 //
@@ -34,18 +33,19 @@ struct RunConditions {
 /// A second run of the same graph, of which only the length is asked: no hosts, nothing is shared.
 struct LengthOfRun {
   std::vector<std::int64_t> device_ns;  // by work: what it takes in the second run
+  bool by_worker = false;               // longest_worker_ns is asked for
   // Out:
   std::int64_t last_end_ns = 0;
-  std::int64_t longest_worker_ns = 0;  // from the first start to the last end of a task of the worker
+  std::int64_t longest_worker_ns = 0;  // if by_worker: from the first start to the last end of a task of the worker
 };
 
 /// Throws CannotRun("deadlock: ...") naming each task of one cycle and what it waits for, if not every task can finish.
 std::vector<TaskTimes> run_graph(const TaskGraph& graph, std::span<const TaskCost> costs,
                                  const RunConditions& conditions = {});
 
-/// The same into `spans`, which are those of the graph's tasks, whatever their times were. `second` (may be null) is
-/// run beside it, in the same pass where that can be. Returns the last end of a task.
+/// The same as `spans`, one a task, whatever they were. `second` (may be null) is run beside it, in the same pass where
+/// that can be. Returns the last end of a task.
 std::int64_t run_graph(const TaskGraph& graph, std::span<const TaskCost> costs, const RunConditions& conditions,
-                       std::span<Span> spans, LengthOfRun* second = nullptr);
+                       std::vector<Span>& spans, LengthOfRun* second = nullptr);
 
 }  // namespace pdl

@@ -23,7 +23,8 @@ StageTasks::StageTasks(const Plan& plan, TaskGraphBuilder& builder)
     : plan_(plan),
       builder_(builder),
       number_bytes_(activation_number_bytes(plan.spec.model, plan.spec.dtype)),
-      last_gradient_(plan.stages.size(), kNone) {
+      last_gradient_(plan.stages.size(), kNone),
+      last_works_(plan.stages.size() * kKindsOfMicrobatch) {
   for (std::size_t s = 0; s < plan.stages.size(); ++s)
     places_.push_back({only_worker(plan.stages[s]), is_first_stage(plan.stages, s), is_last_stage(plan.stages, s)});
 }
@@ -37,28 +38,38 @@ Work StageTasks::work_of(TaskKind kind, std::int32_t stage_index) const {
   return work;
 }
 
-TaskId StageTasks::add_on_compute_stream(const Work& work, std::int32_t stage, std::int32_t microbatch,
-                                         std::uint32_t host) {
-  const std::int32_t worker = worker_of(stage);
-  return builder_.add_task({builder_.add_work(work), stream_of(worker, StreamRole::compute, 0), host, kNone, worker,
-                            stage, microbatch, work.kind});
-}
-
-TaskId StageTasks::add_compute(TaskKind kind, std::int32_t stage, std::int32_t microbatch, std::uint32_t host) {
+Work StageTasks::compute_work(TaskKind kind, std::int32_t stage, std::int64_t rows, bool accumulate) const {
   Work work = work_of(kind, stage);
-  work.rows = plan_.microbatch_rows[static_cast<std::size_t>(microbatch)];
+  work.rows = rows;
   const bool whole_or_input = kind == TaskKind::backward || kind == TaskKind::backward_input;
   work.loss = whole_or_input && is_last(stage);
   work.input_gradient = !(whole_or_input && is_first(stage));
+  work.accumulate = accumulate;
+  return work;
+}
+
+TaskId StageTasks::add_on_compute_stream(TaskKind kind, std::uint32_t work, std::int32_t stage, std::int32_t microbatch,
+                                         std::uint32_t host) {
+  const std::int32_t worker = worker_of(stage);
+  return builder_.add_task(
+      {work, stream_of(worker, StreamRole::compute, 0), host, kNone, worker, stage, microbatch, kind});
+}
+
+TaskId StageTasks::add_compute(TaskKind kind, std::int32_t stage, std::int32_t microbatch, std::uint32_t host) {
+  const std::int64_t rows = plan_.microbatch_rows[static_cast<std::size_t>(microbatch)];
   const bool writes_gradients = kind == TaskKind::backward || kind == TaskKind::backward_weight;
-  if (writes_gradients) work.accumulate = last_gradient(stage) != kNone;
-  const TaskId task = add_on_compute_stream(work, stage, microbatch, host);
+  const bool accumulate = writes_gradients && last_gradient(stage) != kNone;
+  LastWork& last = last_work(kind, stage);
+  if (last.rows != rows || last.accumulate != accumulate)
+    last = {rows, builder_.add_work(compute_work(kind, stage, rows, accumulate)), accumulate};
+  const TaskId task = add_on_compute_stream(kind, last.index, stage, microbatch, host);
   if (writes_gradients) last_gradient_[static_cast<std::size_t>(stage)] = task;
   return task;
 }
 
 TaskId StageTasks::add_optimizer(std::int32_t stage, std::uint32_t host) {
-  return add_on_compute_stream(work_of(TaskKind::optimizer, stage), stage, -1, host);
+  const std::uint32_t work = builder_.add_work(work_of(TaskKind::optimizer, stage));
+  return add_on_compute_stream(TaskKind::optimizer, work, stage, -1, host);
 }
 
 void StageTasks::add_sleep(std::int32_t stage, std::int32_t microbatch, std::uint32_t host, double ms) {
@@ -80,15 +91,19 @@ void StageTasks::add_straggler(std::int32_t worker, std::uint32_t host) {
 
 std::uint32_t StageTasks::transfer_work(TaskKind kind, std::int32_t from_stage, std::int32_t to_stage,
                                         std::int32_t microbatch) {
+  const std::int64_t rows = plan_.microbatch_rows[static_cast<std::size_t>(microbatch)];
+  LastWork& last = last_work(kind, is_send(kind) ? from_stage : to_stage);
+  if (last.rows == rows) return last.index;
   const auto layer = static_cast<std::size_t>(stage(std::max(from_stage, to_stage)).first_layer);
   Work work;
   work.kind = kind;
   work.implementation = implementation_of(plan_.parallel.program);
   work.from_worker = worker_of(from_stage);
   work.to_worker = worker_of(to_stage);
-  work.rows = plan_.microbatch_rows[static_cast<std::size_t>(microbatch)];
-  work.bytes = work.rows * input_numbers(plan_.spec.model.layers[layer]) * number_bytes_[layer];
-  return builder_.add_work(work);
+  work.rows = rows;
+  work.bytes = rows * input_numbers(plan_.spec.model.layers[layer]) * number_bytes_[layer];
+  last = {rows, builder_.add_work(work), false};
+  return last.index;
 }
 
 }  // namespace pdl

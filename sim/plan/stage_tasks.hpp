@@ -44,8 +44,22 @@ class StageTasks {
     bool first, last;  // of its replica
   };
 
+  /// The work of a kind and a stage that was asked for last: that of the next micro-batch is mostly the same.
+  struct LastWork {
+    std::int64_t rows = -1;
+    std::uint32_t index = 0;
+    bool accumulate = false;
+  };
+  /// Kinds of tasks of a micro-batch, which come first in TaskKind.
+  static constexpr std::size_t kKindsOfMicrobatch = static_cast<std::size_t>(TaskKind::receive_backward) + 1;
+
   Work work_of(TaskKind kind, std::int32_t stage) const;
-  TaskId add_on_compute_stream(const Work& work, std::int32_t stage, std::int32_t microbatch, std::uint32_t host);
+  Work compute_work(TaskKind kind, std::int32_t stage, std::int64_t rows, bool accumulate) const;
+  LastWork& last_work(TaskKind kind, std::int32_t stage) {
+    return last_works_[static_cast<std::size_t>(stage) * kKindsOfMicrobatch + static_cast<std::size_t>(kind)];
+  }
+  TaskId add_on_compute_stream(TaskKind kind, std::uint32_t work, std::int32_t stage, std::int32_t microbatch,
+                               std::uint32_t host);
   void add_sleep(std::int32_t stage, std::int32_t microbatch, std::uint32_t host, double ms);
 
   const Plan& plan_;
@@ -53,6 +67,7 @@ class StageTasks {
   std::vector<Place> places_;               // by stage
   std::vector<std::int64_t> number_bytes_;  // of what goes between two layers
   std::vector<TaskId> last_gradient_;       // by stage
+  std::vector<LastWork> last_works_;        // by stage and kind
 };
 
 }  // namespace pdl

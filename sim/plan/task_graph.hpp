@@ -204,11 +204,15 @@ inline constexpr std::uint32_t kMostParts = 1U << 24;
 class Edges {
  public:
   /// The tasks that start after `task` has finished, in the order in which the edges were added.
-  std::span<const TaskId> after(TaskId task) const {
-    const std::uint32_t& entry = of_task_[task];
-    if (entry < kFirstList) return {&entry, 1};
-    if (entry == kNone) return {};
-    const std::uint32_t* list = &lists_[entry - kFirstList];
+  std::span<const TaskId> after(TaskId task) const { return at(of_task_[task]); }
+
+  /// The array's entry of a task, for a copy beside what else a reader needs of the task; and the tasks that an entry
+  /// stands for, which must stay where it is while they are read.
+  std::uint32_t place_of(TaskId task) const { return of_task_[task]; }
+  std::span<const TaskId> at(const std::uint32_t& place) const {
+    if (place < kFirstList) return {&place, 1};
+    if (place == kNone) return {};
+    const std::uint32_t* list = &lists_[place - kFirstList];
     return {list + 1, *list};
   }
 

@@ -39,6 +39,7 @@ SlowHost slow_host(const Plan& plan, LayerFamilies& families) {
   }
   const bool overlap = steps_overlap(plan.spec), shares = awake.shared.count > 0;
   LengthOfRun alone;  // where nothing is shared, the step without its host runs beside the one with it
+  alone.by_worker = overlap;
   for (const TaskCost& cost : awake.costs) alone.device_ns.push_back(cost.device_ns);
   const auto awake_ns = static_cast<double>(step_ns(run_plan(plan, awake, shares ? nullptr : &alone), overlap));
   const double alone_ns = shares ? step_of(plan, without_host(plan, awake))

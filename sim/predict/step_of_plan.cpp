@@ -43,7 +43,9 @@ PricedWork price_plan(const Plan& plan, LayerFamilies* families) {
 }
 
 Timeline run_plan(const Plan& plan, const PricedWork& priced, LengthOfRun* second) {
-  Timeline timeline = unscheduled_timeline(plan.graph, static_cast<std::int32_t>(plan.stages.size()));
+  Timeline timeline;
+  timeline.workers = static_cast<std::int32_t>(plan.graph.workers);
+  timeline.stages = static_cast<std::int32_t>(plan.stages.size());
   const auto run = [&](std::span<const std::int64_t> delays_ns, LengthOfRun* beside) {
     timeline.step_ns = run_graph(plan.graph, priced.costs, {&priced.shared, delays_ns}, timeline.spans, beside) +
                        priced.step_overhead_ns;
@@ -61,7 +63,7 @@ Timeline run_plan(const Plan& plan, const PricedWork& priced, LengthOfRun* secon
 StepOfPlan step_of_plan(const Plan& plan, LayerFamilies* families, bool with_ideal) {
   StepOfPlan step;
   step.priced = price_plan(plan, families);
-  if (with_ideal) step.ideal.device_ns = compute_alone_ns(plan, step.priced);
+  if (with_ideal) step.ideal = {compute_alone_ns(plan, step.priced), steps_overlap(plan.spec)};
   step.timeline = run_plan(plan, step.priced, with_ideal ? &step.ideal : nullptr);
   step.workspaces = workspaces_of(plan, plan.spec.synthetic ? nullptr : &families->profile());
   step.peak_memory_bytes = predict_memory_bytes(plan, step.workspaces);

@@ -7,33 +7,6 @@
 namespace pdl {
 namespace {
 
-/// The spans of a GPU but for sleeps of its host, in the order in which they begin to run. They mostly are so already.
-class InOrderOfStart {
- public:
-  explicit InOrderOfStart(const SpansOfGpus& spans) : spans_(spans) {}
-
-  const std::vector<const Span*>& of_gpu(std::size_t gpu) {
-    ordered_.clear();
-    bool in_order = true;
-    std::int64_t last_ns = 0;
-    spans_.for_each(gpu, [&](const Span& span) {
-      if (span.kind == TaskKind::sleep) return;
-      in_order = in_order && last_ns <= spans_.start_ns(span);
-      last_ns = spans_.start_ns(span);
-      ordered_.push_back(&span);
-    });
-    if (!in_order) {
-      std::stable_sort(ordered_.begin(), ordered_.end(),
-                       [&](const Span* a, const Span* b) { return spans_.start_ns(*a) < spans_.start_ns(*b); });
-    }
-    return ordered_;
-  }
-
- private:
-  const SpansOfGpus& spans_;
-  std::vector<const Span*> ordered_;  // of the last GPU that was asked for
-};
-
 /// Time in which at least one of some spans runs, which come in the order of their start.
 struct Covered {
   std::int64_t ns = 0;
@@ -44,22 +17,51 @@ struct Covered {
   }
 };
 
-void measure_time(const std::vector<const Span*>& in_order, const SpansOfGpus& spans, std::int64_t step_ns,
-                  bool own_start, GpuMetrics& gpu) {
+/// What a GPU does with its time, from its spans in the order in which they begin to run.
+struct TimeOfGpu {
   Covered compute, compute_or_transfer, all;
-  for (const Span* span : in_order) {
-    const std::int64_t start_ns = spans.start_ns(*span), end_ns = span->end_ns;
-    if (!is_communication(span->kind)) compute.add(start_ns, end_ns);
-    if (!is_collective(span->kind)) compute_or_transfer.add(start_ns, end_ns);
+  std::int64_t useful_ns = 0;
+  std::int64_t first_ns = -1, last_start_ns = 0;
+  bool in_order = true;
+
+  void add(TaskKind kind, std::int64_t start_ns, std::int64_t end_ns) {
+    if (kind == TaskKind::sleep) return;  // of its host
+    if (first_ns < 0) first_ns = start_ns;
+    in_order = in_order && last_start_ns <= start_ns;
+    last_start_ns = start_ns;
+    if (!is_communication(kind)) compute.add(start_ns, end_ns);
+    if (!is_collective(kind)) compute_or_transfer.add(start_ns, end_ns);
     all.add(start_ns, end_ns);
-    if (is_useful(span->kind)) gpu.useful_ns += end_ns - start_ns;
+    if (is_useful(kind)) useful_ns += end_ns - start_ns;
   }
-  const std::int64_t first_ns = in_order.empty() ? 0 : spans.start_ns(*in_order.front()), last_ns = all.until_ns;
-  gpu.busy_ns = compute.ns;
-  gpu.comm_ns = all.ns - compute.ns;
-  gpu.collective_ns = all.ns - compute_or_transfer.ns;
+};
+
+std::vector<const Span*> in_order_of_start(const SpansOfGpus& spans, std::size_t gpu) {
+  std::vector<const Span*> ordered;
+  spans.for_each(gpu, [&](const Span& span) { ordered.push_back(&span); });
+  std::stable_sort(ordered.begin(), ordered.end(),
+                   [&](const Span* a, const Span* b) { return spans.start_ns(*a) < spans.start_ns(*b); });
+  return ordered;
+}
+
+/// The spans of a GPU mostly are in that order.
+TimeOfGpu time_of_gpu(const SpansOfGpus& spans, std::size_t gpu) {
+  TimeOfGpu time;
+  spans.for_each(gpu, [&](const Span& span) { time.add(span.kind, spans.start_ns(span), span.end_ns); });
+  if (time.in_order) return time;
+  time = {};
+  for (const Span* span : in_order_of_start(spans, gpu)) time.add(span->kind, spans.start_ns(*span), span->end_ns);
+  return time;
+}
+
+void measure_time(const TimeOfGpu& time, std::int64_t step_ns, bool own_start, GpuMetrics& gpu) {
+  const std::int64_t first_ns = std::max<std::int64_t>(0, time.first_ns), last_ns = time.all.until_ns;
+  gpu.useful_ns = time.useful_ns;
+  gpu.busy_ns = time.compute.ns;
+  gpu.comm_ns = time.all.ns - time.compute.ns;
+  gpu.collective_ns = time.all.ns - time.compute_or_transfer.ns;
   gpu.idle_before_ns = own_start ? 0 : first_ns;
-  gpu.idle_between_ns = last_ns - first_ns - all.ns;
+  gpu.idle_between_ns = last_ns - first_ns - time.all.ns;
   gpu.idle_after_ns = step_ns - last_ns + (own_start ? first_ns : 0);
   gpu.idle_ns = gpu.idle_before_ns + gpu.idle_between_ns + gpu.idle_after_ns;
   gpu.bubble_fraction = 1 - static_cast<double>(gpu.useful_ns) / static_cast<double>(step_ns);
@@ -123,12 +125,10 @@ RunMetrics compute_metrics(const RunResult& run, const SpansOfGpus& spans, Opera
   }
   const std::vector<bool> several = holds_several_stages(run);
   const bool own_start = steps_overlap(run.spec);
-  InOrderOfStart in_order(spans);
   double useful_ns = 0, idle_ns = 0;
   for (std::size_t g = 0; g < gpus; ++g) {
-    const std::vector<const Span*>& of_gpu = in_order.of_gpu(g);
-    measure_time(of_gpu, spans, metrics.step_ns, own_start, metrics.gpus[g]);
-    if (ops == Operations::named) metrics.gpus[g].ops = operations(run, of_gpu, several[g]);
+    measure_time(time_of_gpu(spans, g), metrics.step_ns, own_start, metrics.gpus[g]);
+    if (ops == Operations::named) metrics.gpus[g].ops = operations(run, in_order_of_start(spans, g), several[g]);
     useful_ns += static_cast<double>(metrics.gpus[g].useful_ns);
     idle_ns += static_cast<double>(metrics.gpus[g].idle_ns);
   }

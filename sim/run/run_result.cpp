@@ -15,8 +15,9 @@ RunResult begin_result(const Plan& plan) {
   result.warnings = plan.warnings;
   std::vector<bool> counted(plan.graph.groups, false);
   for (const Task& task : plan.graph.tasks) {
+    if (!is_communication(task.kind)) continue;
     const Work& work = plan.graph.works[task.work];
-    const bool slice = is_transfer(task.kind) && !is_pipeline_transfer(task.kind);
+    const bool slice = !is_collective(task.kind) && !is_pipeline_transfer(task.kind);
     if (is_send(task.kind) || (slice && !work.receives)) result.transfer_bytes.push_back(work.bytes);
     if (!is_collective(task.kind) || counted[task.group]) continue;
     counted[task.group] = true;

@@ -31,7 +31,11 @@ class SpansOfGpus {
   /// In the order of the timeline.
   template <typename Visit>
   void for_each(std::size_t gpu, Visit visit) const {
-    for (std::size_t i = begins_[gpu]; i < begins_[gpu + 1]; ++i) visit(spans_[order_.empty() ? i : order_[i]]);
+    if (order_.empty()) {
+      for (std::size_t i = begins_[gpu]; i < begins_[gpu + 1]; ++i) visit(spans_[i]);
+    } else {
+      for (std::size_t i = begins_[gpu]; i < begins_[gpu + 1]; ++i) visit(spans_[order_[i]]);
+    }
   }
 
   /// Of all spans that take time.

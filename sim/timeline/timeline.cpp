@@ -3,32 +3,27 @@
 #include <algorithm>
 #include <limits>
 
-#include "sim/io/large_array.hpp"
-
 namespace pdl {
 
-Timeline unscheduled_timeline(const TaskGraph& graph, std::int32_t stages) {
-  Timeline timeline;
-  timeline.workers = static_cast<std::int32_t>(graph.workers);
-  timeline.stages = stages;
-  reserve_large(timeline.spans, graph.tasks.size());
-  for (const Task& task : graph.tasks) {
-    Span& span = timeline.spans.emplace_back();
-    span.kind = task.kind;
-    span.stream = task.stream == kNone ? StreamRole::none : role_of_stream(task.stream);
-    span.part = task.part;
-    span.worker = task.worker;
-    span.stage = task.stage;
-    span.microbatch = task.microbatch;
-  }
-  return timeline;
+Span span_of(const Task& task, const TaskTimes& times) {
+  Span span;
+  span.kind = task.kind;
+  span.stream = task.stream == kNone ? StreamRole::none : role_of_stream(task.stream);
+  span.part = task.part;
+  span.worker = task.worker;
+  span.stage = task.stage;
+  span.microbatch = task.microbatch;
+  span.start_ns = times.start_ns;
+  span.end_ns = times.end_ns;
+  return span;
 }
 
 Timeline make_timeline(const TaskGraph& graph, std::int32_t stages, std::span<const TaskTimes> times) {
-  Timeline timeline = unscheduled_timeline(graph, stages);
+  Timeline timeline;
+  timeline.workers = static_cast<std::int32_t>(graph.workers);
+  timeline.stages = stages;
   for (std::size_t id = 0; id < times.size(); ++id) {
-    timeline.spans[id].start_ns = times[id].start_ns;
-    timeline.spans[id].end_ns = times[id].end_ns;
+    timeline.spans.push_back(span_of(graph.tasks[id], times[id]));
     timeline.step_ns = std::max(timeline.step_ns, times[id].end_ns);
   }
   return timeline;

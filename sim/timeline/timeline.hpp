@@ -46,8 +46,7 @@ std::int64_t longest_worker_ns(const Timeline& timeline);
 /// How long a step takes: Timeline::step_ns, or where steps overlap, longest_worker_ns.
 std::int64_t step_ns(const Timeline& timeline, bool steps_overlap);
 
-/// The spans of a graph's tasks, without times; its step takes no time yet.
-Timeline unscheduled_timeline(const TaskGraph& graph, std::int32_t stages);
+Span span_of(const Task& task, const TaskTimes& times);
 
 Timeline make_timeline(const TaskGraph& graph, std::int32_t stages, std::span<const TaskTimes> times);
 
