@@ -78,7 +78,10 @@ RunResult predict(const RunSpec& asked, const CostProfile* profile, const Predic
   std::optional<LayerFamilies> own;
   LayerFamilies* families = asked.synthetic ? nullptr : options.families;
   if (!asked.synthetic && !families) families = &own.emplace(*profile);
-  const Plan plan = make_plan(planned_spec(asked, families, options));
+  std::optional<PlanMaker> own_plans;
+  PlanMaker& plans = options.plans ? *options.plans : own_plans.emplace();
+  const MadePlan& made = plans.plan(planned_spec(asked, families, options));
+  const Plan& plan = made.plan;
   const RunSpec& spec = plan.spec;
   RunResult result = begin_result(plan);
   if (options.memory_before_prices) {

@@ -37,7 +37,8 @@ SweepResult result_of(const RunResult& run) {
   result.step_time_ms = run.step_time.median_ms;
   result.error_bar = run.error_bar;
   if (result.error_bar) result.error_bar->carriers.clear();  // of no row shown
-  const RunMetrics metrics = compute_metrics(run);
+  const SpansOfGpus spans(run.timeline, static_cast<std::size_t>(run.spec.gpus));
+  const RunMetrics metrics = compute_metrics(run, spans, Operations::left_out);
   result.throughput_samples_per_s = metrics.throughput_samples_per_s;
   result.bubble_fraction = metrics.bubble_fraction;
   result.idle_fraction = metrics.idle_fraction;
@@ -63,7 +64,8 @@ class RowPredictor {
     if (profile) families_.emplace(*profile);
   }
 
-  SweepRecord predict(std::size_t row, const RowSettings& given) {
+  /// `plans`: of the calling thread.
+  SweepRecord predict(std::size_t row, const RowSettings& given, PlanMaker& plans) {
     SweepRecord record;
     record.row = row;
     try {
@@ -73,7 +75,8 @@ class RowPredictor {
       const bool searched = spec.schedule == kAutoSchedule;
       const RunResult run = pdl::predict(spec, profile_,
                                          {.memory_limit_bytes = searched ? memory_limit_bytes_ : std::nullopt,
-                                          .families = families_ ? &*families_ : nullptr});
+                                          .families = families_ ? &*families_ : nullptr,
+                                          .plans = &plans});
       record.settings = RowSettings(to_settings(run.spec));  // a search decides chunks and overlap
       record.result = result_of(run);
       record.source = describe_source(run);
@@ -157,13 +160,16 @@ class PredictedRows {
   Sources sources_;
 };
 
+using RowWork = std::function<void(std::size_t row, PlanMaker& plans_of_thread, bool calling)>;
+
 /// Of `threads` threads, of which the calling one is the first. What one throws ends the others' work, and is thrown.
-void on_threads(std::int64_t threads, RowQueue& queue, const std::function<void(std::size_t row, bool calling)>& work) {
+void on_threads(std::int64_t threads, RowQueue& queue, const RowWork& work) {
   std::mutex mutex;
   std::exception_ptr problem;
   const auto take_rows = [&](bool calling) {
     try {
-      for (std::vector<std::size_t> rows; !(rows = queue.take(1)).empty();) work(rows.front(), calling);
+      PlanMaker plans;
+      for (std::vector<std::size_t> rows; !(rows = queue.take(1)).empty();) work(rows.front(), plans, calling);
     } catch (...) {
       queue.stop();
       const std::lock_guard lock(mutex);
@@ -334,8 +340,8 @@ Sweep run_sweep(std::span<const SettingValue> given, const CostProfile* profile,
     });
   }
   RowPredictor predictor(profile, options.memory_limit_bytes);
-  on_threads(options.threads, queue, [&](std::size_t row, bool calling) {
-    add(predictor.predict(row, sweep.rows[row].given));
+  on_threads(options.threads, queue, [&](std::size_t row, PlanMaker& plans, bool calling) {
+    add(predictor.predict(row, sweep.rows[row].given, plans));
     if (calling) show_progress();
   });
   for (; others && !others->done(); show_progress()) std::this_thread::sleep_for(std::chrono::milliseconds(20));
@@ -355,8 +361,8 @@ void join_sweep(std::span<const SettingValue> given, const CostProfile* profile,
                    std::vector<std::size_t> places(asked.size());
                    std::iota(places.begin(), places.end(), std::size_t{0});
                    RowQueue queue(std::move(places));
-                   on_threads(options.threads, queue, [&](std::size_t i, bool) {
-                     records[i] = to_line(predictor.predict(asked[i], sweep.rows[asked[i]].given));
+                   on_threads(options.threads, queue, [&](std::size_t i, PlanMaker& plans, bool) {
+                     records[i] = to_line(predictor.predict(asked[i], sweep.rows[asked[i]].given, plans));
                    });
                    return records;
                  });
