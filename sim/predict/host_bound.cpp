@@ -8,8 +8,8 @@
 namespace pdl {
 namespace {
 
-double step_of(const Plan& plan, const PricedWork& priced) {
-  return static_cast<double>(step_ns(run_plan(plan, priced), steps_overlap(plan.spec)));
+double step_of(const Plan& plan, const PricedWork& priced, const RepeatedRuns* runs = nullptr) {
+  return static_cast<double>(step_ns(run_plan(plan, priced, nullptr, runs), steps_overlap(plan.spec)));
 }
 
 }  // namespace
@@ -27,7 +27,7 @@ PricedWork without_host(const Plan& plan, PricedWork priced) {
   return priced;
 }
 
-SlowHost slow_host(const Plan& plan, LayerFamilies& families) {
+SlowHost slow_host(const Plan& plan, LayerFamilies& families, const RepeatedRuns* runs) {
   if (families.profile().host_description.device == "cpu") return {};
   const PricedWork priced = price_by_profile(plan, families, HostSpeed::slow);
   PricedWork awake = priced;
@@ -41,10 +41,10 @@ SlowHost slow_host(const Plan& plan, LayerFamilies& families) {
   LengthOfRun alone;  // where nothing is shared, the step without its host runs beside the one with it
   alone.by_worker = overlap;
   for (const TaskCost& cost : awake.costs) alone.device_ns.push_back(cost.device_ns);
-  const auto awake_ns = static_cast<double>(step_ns(run_plan(plan, awake, shares ? nullptr : &alone), overlap));
+  const auto awake_ns = static_cast<double>(step_ns(run_plan(plan, awake, shares ? nullptr : &alone, runs), overlap));
   const double alone_ns = shares ? step_of(plan, without_host(plan, awake))
                                  : static_cast<double>(overlap ? alone.longest_worker_ns : alone.last_end_ns);
-  return {std::max(0.0, 1 - alone_ns / awake_ns), sleeps ? step_of(plan, priced) : awake_ns};
+  return {std::max(0.0, 1 - alone_ns / awake_ns), sleeps ? step_of(plan, priced, runs) : awake_ns};
 }
 
 double usual_host_share(const Plan& plan, const PricedWork& priced, std::int64_t step_ns) {

@@ -17,6 +17,7 @@
 
 #include "sim/cost/cost_profile.hpp"
 #include "sim/cost/price.hpp"
+#include "sim/engine/repeated_runs.hpp"
 #include "sim/plan/plan.hpp"
 
 namespace pdl {
@@ -36,10 +37,7 @@ struct SlowHost {
 
 /// Of a plan by the profile of the families. Zeros on a profile of device "cpu": there the host computes. Throws
 /// as step_of_plan().
-SlowHost slow_host(const Plan& plan, LayerFamilies& families);
-
-/// Of the usual host, whose step is known, sleeps in it: the share that a host which took no time would save.
-double usual_host_share(const Plan& plan, const PricedWork& priced, std::int64_t step_ns);
+SlowHost slow_host(const Plan& plan, LayerFamilies& families, const RepeatedRuns* runs = nullptr);
 
 /// Of the usual host, whose step is known, sleeps in it: the share that a host which took no time would save.
 double usual_host_share(const Plan& plan, const PricedWork& priced, std::int64_t step_ns);

@@ -59,13 +59,18 @@ void check_capacity(const RunResult& result, const CostProfile* profile, const P
   }
 }
 
+const RepeatedRuns* repeated(const MadePlan& made) {
+  return made.runs ? &*made.runs : nullptr;
+}
+
 /// What the host has to do with the step, and how far off the step may be.
-void judge(const Plan& plan, LayerFamilies& families, const PricedWork& priced, const PredictOptions& options,
+void judge(const MadePlan& made, LayerFamilies& families, const PricedWork& priced, const PredictOptions& options,
            RunResult& result) {
-  const SlowHost slow = slow_host(plan, families);
+  const SlowHost slow = slow_host(made.plan, families, repeated(made));
   const double usual_ns = 1e6 * result.step_time.median_ms;
   result.host_share = slow.share;
-  result.error_bar = error_bar(priced.errors, plan.graph, priced.costs, std::max(0.0, slow.step_ns / usual_ns - 1));
+  result.error_bar =
+      error_bar(priced.errors, made.plan.graph, priced.costs, std::max(0.0, slow.step_ns / usual_ns - 1));
   if (options.warn_where_host_bound && *result.host_share > kHostBoundShare) {
     result.warnings.push_back(host_bound_warning());
   }
@@ -88,7 +93,7 @@ RunResult predict(const RunSpec& asked, const CostProfile* profile, const Predic
     result.peak_memory_bytes = predict_memory_bytes(plan, workspaces_of(plan, profile));
     check_capacity(result, profile, options);
   }
-  StepOfPlan step = step_of_plan(plan, families, /*with_ideal=*/!options.step_alone);
+  StepOfPlan step = step_of_plan(plan, families, /*with_ideal=*/!options.step_alone, repeated(made));
   result.warnings.insert(result.warnings.end(), step.priced.warnings.begin(), step.priced.warnings.end());
   result.warning_shares = std::move(step.priced.warning_shares);
   if (spec.loss_scale != RunSpec().loss_scale) result.warnings.push_back(loss_scale_warning(spec.loss_scale));
@@ -108,7 +113,7 @@ RunResult predict(const RunSpec& asked, const CostProfile* profile, const Predic
   }
   if (options.noise && spec.synthetic) throw InputError("--noise", "costs without a spread", "costs of a profile");
   if (options.noise) result.noise = draw_steps(plan, *families, *options.noise);
-  if (!spec.synthetic) judge(plan, *families, step.priced, options, result);
+  if (!spec.synthetic) judge(made, *families, step.priced, options, result);
   if (result.error_bar && !result.error_bar->probed()) result.probe_command = probe_command(asked, options.samples);
   return result;
 }

@@ -20,8 +20,8 @@
 #include "sim/cost/cost_profile.hpp"
 #include "sim/cost/layer_families.hpp"
 #include "sim/io/error.hpp"
-#include "sim/plan/plan_maker.hpp"
 #include "sim/predict/noise.hpp"
+#include "sim/predict/plan_maker.hpp"
 #include "sim/run/run_result.hpp"
 
 namespace pdl {

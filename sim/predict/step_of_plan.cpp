@@ -42,7 +42,12 @@ PricedWork price_plan(const Plan& plan, LayerFamilies* families) {
                         : price_by_profile(plan, *families);
 }
 
-Timeline run_plan(const Plan& plan, const PricedWork& priced, LengthOfRun* second) {
+Timeline run_plan(const Plan& plan, const PricedWork& priced, LengthOfRun* second, const RepeatedRuns* runs) {
+  if (runs && priced.shared.count == 0 && priced.pauses.empty()) {
+    Timeline repeated = unscheduled_timeline(plan.graph, static_cast<std::int32_t>(plan.stages.size()));
+    repeated.step_ns = runs->run(plan.graph, priced.costs, repeated.spans, second) + priced.step_overhead_ns;
+    return repeated;
+  }
   Timeline timeline;
   timeline.workers = static_cast<std::int32_t>(plan.graph.workers);
   timeline.stages = static_cast<std::int32_t>(plan.stages.size());
@@ -60,11 +65,11 @@ Timeline run_plan(const Plan& plan, const PricedWork& priced, LengthOfRun* secon
   return timeline;
 }
 
-StepOfPlan step_of_plan(const Plan& plan, LayerFamilies* families, bool with_ideal) {
+StepOfPlan step_of_plan(const Plan& plan, LayerFamilies* families, bool with_ideal, const RepeatedRuns* runs) {
   StepOfPlan step;
   step.priced = price_plan(plan, families);
   if (with_ideal) step.ideal = {compute_alone_ns(plan, step.priced), steps_overlap(plan.spec)};
-  step.timeline = run_plan(plan, step.priced, with_ideal ? &step.ideal : nullptr);
+  step.timeline = run_plan(plan, step.priced, with_ideal ? &step.ideal : nullptr, runs);
   step.workspaces = workspaces_of(plan, plan.spec.synthetic ? nullptr : &families->profile());
   step.peak_memory_bytes = predict_memory_bytes(plan, step.workspaces);
   return step;

@@ -68,12 +68,18 @@ class RowPredictor {
   SweepRecord predict(std::size_t row, const RowSettings& given, PlanMaker& plans) {
     SweepRecord record;
     record.row = row;
+    std::optional<RunSpec> spec;
+    const auto refuse = [&](const std::string& reason, int exit_code) {
+      record.refusal = reason;
+      record.exit_code = exit_code;
+      if (spec)
+        record.settings = RowSettings(to_settings(profile_ ? on_device_of(*spec, profile_->host_description) : *spec));
+    };
     try {
-      const RunSpec spec = parse_run_spec(given.list());
-      record.settings = RowSettings(to_settings(profile_ ? on_device_of(spec, profile_->host_description) : spec));
+      spec = parse_run_spec(given.list());
       // Named schedules above the limit are shown; the search for one is told of it.
-      const bool searched = spec.schedule == kAutoSchedule;
-      const RunResult run = pdl::predict(spec, profile_,
+      const bool searched = spec->schedule == kAutoSchedule;
+      const RunResult run = pdl::predict(*spec, profile_,
                                          {.memory_limit_bytes = searched ? memory_limit_bytes_ : std::nullopt,
                                           .families = families_ ? &*families_ : nullptr,
                                           .plans = &plans});
@@ -81,14 +87,11 @@ class RowPredictor {
       record.result = result_of(run);
       record.source = describe_source(run);
     } catch (const InputError& error) {
-      record.refusal = error.what();
-      record.exit_code = kExitInput;
+      refuse(error.what(), kExitInput);
     } catch (const CannotRun& error) {
-      record.refusal = error.what();
-      record.exit_code = kExitCannotRun;
+      refuse(error.what(), kExitCannotRun);
     } catch (const std::bad_alloc&) {
-      record.refusal = "not enough memory on this machine for a plan of this size";
-      record.exit_code = kExitCannotRun;
+      refuse("not enough memory on this machine for a plan of this size", kExitCannotRun);
     }
     return record;
   }
@@ -296,23 +299,24 @@ std::vector<std::size_t> Sweep::tied_with_fastest() const {
   return tied;
 }
 
-std::vector<RunSpec> specs_of_sweep(std::span<const SettingValue> given, const SweepOptions& options) {
-  std::vector<RunSpec> specs;
+KindsOfSpecs kinds_of_sweep(std::span<const SettingValue> given, const SweepOptions& options) {
+  KindsOfSpecs kinds;
   for (const SweepRow& row : rows_to_predict(given, options).rows) {
     try {
-      specs.push_back(parse_run_spec(row.given.list()));
+      kinds.add(parse_run_spec(row.given.list()));
     } catch (const InputError&) {  // told when the row is predicted
     } catch (const CannotRun&) {
     }
   }
-  return specs;
+  return kinds;
 }
 
 std::optional<CostProfile> costs_of_sweep(std::span<const SettingValue> given, const SweepOptions& options,
                                           const std::optional<std::string>& profile) {
   const bool synthetic =
       std::any_of(given.begin(), given.end(), [](const SettingValue& s) { return is_synthetic_cost(s.name); });
-  return choose_costs(synthetic, profile, [&] { return specs_of_sweep(given, options); });
+  if (!synthetic && !profile) return load_default_profile(kinds_of_sweep(given, options));
+  return choose_costs(synthetic, profile, [] { return std::vector<RunSpec>(); });
 }
 
 Sweep run_sweep(std::span<const SettingValue> given, const CostProfile* profile, const SweepOptions& options) {

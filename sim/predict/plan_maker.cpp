@@ -1,4 +1,4 @@
-#include "sim/plan/plan_maker.hpp"
+#include "sim/predict/plan_maker.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -59,7 +59,7 @@ const MadePlan& PlanMaker::plan(RunSpec spec) {
     set_sizes(shapes_.front(), std::move(begun));
     return shapes_.front().made;
   }
-  MadePlan made{finish_plan(std::move(begun)), 1};
+  MadePlan made{finish_plan(std::move(begun))};
   if (made.plan.parallel.program != Program::pipeline || !layers_are_alike(made.plan.spec.model) ||
       made.plan.graph.tasks.size() > kMostTasksKept) {
     return unshared_ = std::move(made);
@@ -84,7 +84,7 @@ void PlanMaker::set_sizes(Shape& shape, Plan begun) {
   begun.slots = std::move(plan.slots);
   begun.graph = std::move(plan.graph);
   plan = std::move(begun);
-  ++shape.made.uses;
+  if (!shape.made.runs) shape.made.runs.emplace(plan.graph);
   say_warnings_of_schedule(plan);
   count_live_activations(plan, order_of(plan));
   const WorkSizes sizes(plan);

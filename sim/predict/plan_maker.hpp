@@ -12,8 +12,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <list>
+#include <optional>
 #include <vector>
 
+#include "sim/engine/repeated_runs.hpp"
 #include "sim/plan/plan.hpp"
 
 namespace pdl {
@@ -21,7 +23,8 @@ namespace pdl {
 /// A plan whose graph may serve other plans after it.
 struct MadePlan {
   Plan plan;
-  std::int64_t uses = 0;  // plans that the graph has served, this one included
+  /// Of its graph, from the second plan on that it serves; nothing: run_graph() is as fast.
+  std::optional<RepeatedRuns> runs = std::nullopt;
 };
 
 class PlanMaker {
