@@ -206,9 +206,9 @@ std::size_t LayerFamilies::HashOfLayer::operator()(const MeasuredKey& layer) con
 void LayerFamilies::check_dtype(Dtype dtype) {
   std::set<Dtype> dtypes;
   for (const MeasuredCurve& measured : profile_.of(Probe::layer)) {
+    if (measured.key.dtype == dtype) return;
     if (measured.key.dtype) dtypes.insert(*measured.key.dtype);
   }
-  if (dtypes.contains(dtype)) return;
   std::vector<std::string> known;
   for (const Dtype of_profile : dtypes) known.push_back(to_string(of_profile));
   throw InputError("--dtype", to_string(dtype),

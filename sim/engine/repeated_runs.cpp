@@ -78,17 +78,6 @@ std::vector<std::vector<TaskId>> topological_order(const TaskGraph& graph, const
   return order;
 }
 
-/// When something is ready, or has ended, in both runs.
-struct TwoMoments {
-  std::int64_t ns = 0;
-  std::int64_t second_ns = 0;
-
-  void no_earlier_than(const TwoMoments& other) {
-    ns = std::max(ns, other.ns);
-    second_ns = std::max(second_ns, other.second_ns);
-  }
-};
-
 /// Of a worker's tasks in the second run.
 struct SecondExtent {
   std::int64_t first_ns = std::numeric_limits<std::int64_t>::max();
@@ -98,7 +87,8 @@ struct SecondExtent {
 void measure(const std::vector<SecondExtent>& extents, LengthOfRun& second) {
   for (const SecondExtent& extent : extents) {
     second.last_end_ns = std::max(second.last_end_ns, extent.last_ns);
-    second.longest_worker_ns = std::max(second.longest_worker_ns, extent.last_ns - extent.first_ns);
+    if (second.by_worker)
+      second.longest_worker_ns = std::max(second.longest_worker_ns, extent.last_ns - extent.first_ns);
   }
 }
 
@@ -140,42 +130,54 @@ std::vector<std::int64_t> RepeatedRuns::issue_begins_ns(std::span<const TaskCost
   return begin_ns;
 }
 
-std::int64_t RepeatedRuns::run(const TaskGraph& graph, std::span<const TaskCost> costs, std::span<Span> spans,
-                               LengthOfRun* second) const {
-  std::vector<std::int64_t> issue_ns;
-  if (hosts_matter(costs, {})) {
-    if (issues_.size() != steps_.size()) throw_deadlock(graph);
-    issue_ns = issue_begins_ns(costs);
-  }
-  std::vector<TwoMoments> ends(steps_.size());
-  std::vector<SecondExtent> extents(workers_);
+/// The end of each step is that of the run and, where there is a second one, of that.
+template <bool kHosts, bool kTwoRuns>
+std::int64_t RepeatedRuns::pass(std::span<const TaskCost> costs, std::span<const std::int64_t> issue_ns,
+                                std::span<Span> spans, LengthOfRun* second) const {
+  std::vector<std::int64_t> ends_ns(steps_.size()), second_ends_ns(kTwoRuns ? steps_.size() : 0);
+  std::vector<SecondExtent> extents(kTwoRuns ? workers_ : 0);
   std::int64_t last_end_ns = 0;
   std::uint32_t before = 0;
   for (std::size_t place = 0; place < steps_.size();) {
     const std::size_t behind = place + steps_[place].members;
-    TwoMoments ready;  // of all members
+    std::int64_t ready_ns = 0, second_ready_ns = 0;  // of all members
     for (std::size_t member = place; member < behind; ++member) {
       const Step& step = steps_[member];
-      TwoMoments own;
-      if (!issue_ns.empty()) own.ns = issue_ns[step.task] + costs[step.work].first_launch_ns;
-      for (; before < step.befores_end; ++before) own.no_earlier_than(ends[befores_[before]]);
-      spans[step.task].start_ns = own.ns;
-      extents[step.worker].first_ns = std::min(extents[step.worker].first_ns, own.second_ns);
-      ready.no_earlier_than(own);
+      std::int64_t own_ns = kHosts ? issue_ns[step.task] + costs[step.work].first_launch_ns : 0, second_ns = 0;
+      for (; before < step.befores_end; ++before) {
+        own_ns = std::max(own_ns, ends_ns[befores_[before]]);
+        if constexpr (kTwoRuns) second_ns = std::max(second_ns, second_ends_ns[befores_[before]]);
+      }
+      spans[step.task].start_ns = own_ns;
+      ready_ns = std::max(ready_ns, own_ns);
+      if constexpr (kTwoRuns) {
+        extents[step.worker].first_ns = std::min(extents[step.worker].first_ns, second_ns);
+        second_ready_ns = std::max(second_ready_ns, second_ns);
+      }
     }
     for (; place < behind; ++place) {
       const Step& step = steps_[place];
-      const TaskCost& cost = costs[step.work];
-      TwoMoments& end = ends[place];
-      end = {ready.ns + cost.device_ns, second ? ready.second_ns + second->device_ns[step.work] : 0};
-      if (!issue_ns.empty()) end.ns = std::max(end.ns, issue_ns[step.task] + cost.span_ns);
-      spans[step.task].end_ns = end.ns;
-      last_end_ns = std::max(last_end_ns, end.ns);
-      extents[step.worker].last_ns = std::max(extents[step.worker].last_ns, end.second_ns);
+      std::int64_t end_ns = ready_ns + costs[step.work].device_ns;
+      if constexpr (kHosts) end_ns = std::max(end_ns, issue_ns[step.task] + costs[step.work].span_ns);
+      ends_ns[place] = spans[step.task].end_ns = end_ns;
+      last_end_ns = std::max(last_end_ns, end_ns);
+      if constexpr (kTwoRuns) {
+        second_ends_ns[place] = second_ready_ns + second->device_ns[step.work];
+        extents[step.worker].last_ns = std::max(extents[step.worker].last_ns, second_ends_ns[place]);
+      }
     }
   }
-  if (second) measure(extents, *second);
+  if constexpr (kTwoRuns) measure(extents, *second);
   return last_end_ns;
+}
+
+std::int64_t RepeatedRuns::run(const TaskGraph& graph, std::span<const TaskCost> costs, std::span<Span> spans,
+                               LengthOfRun* second) const {
+  if (!hosts_matter(costs, {}))
+    return second ? pass<false, true>(costs, {}, spans, second) : pass<false, false>(costs, {}, spans, nullptr);
+  if (issues_.size() != steps_.size()) throw_deadlock(graph);
+  const std::vector<std::int64_t> issue_ns = issue_begins_ns(costs);
+  return second ? pass<true, true>(costs, issue_ns, spans, second) : pass<true, false>(costs, issue_ns, spans, nullptr);
 }
 
 }  // namespace pdl

@@ -47,6 +47,9 @@ class RepeatedRuns {
 
   void order_issues(const TaskGraph& graph);
   std::vector<std::int64_t> issue_begins_ns(std::span<const TaskCost> costs) const;
+  template <bool kHosts, bool kTwoRuns>
+  std::int64_t pass(std::span<const TaskCost> costs, std::span<const std::int64_t> issue_ns, std::span<Span> spans,
+                    LengthOfRun* second) const;
 
   std::vector<Step> steps_;
   std::vector<std::uint32_t> befores_;  // places in steps_: what a step waits for, step after step

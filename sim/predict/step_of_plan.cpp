@@ -42,15 +42,20 @@ PricedWork price_plan(const Plan& plan, LayerFamilies* families) {
                         : price_by_profile(plan, *families);
 }
 
+bool can_repeat(const PricedWork& priced) {
+  return priced.shared.count == 0 && priced.pauses.empty();
+}
+
 Timeline run_plan(const Plan& plan, const PricedWork& priced, LengthOfRun* second, const RepeatedRuns* runs) {
-  if (runs && priced.shared.count == 0 && priced.pauses.empty()) {
-    Timeline repeated = unscheduled_timeline(plan.graph, static_cast<std::int32_t>(plan.stages.size()));
-    repeated.step_ns = runs->run(plan.graph, priced.costs, repeated.spans, second) + priced.step_overhead_ns;
-    return repeated;
-  }
   Timeline timeline;
   timeline.workers = static_cast<std::int32_t>(plan.graph.workers);
   timeline.stages = static_cast<std::int32_t>(plan.stages.size());
+  if (runs && can_repeat(priced)) {
+    timeline.spans.reserve(plan.graph.tasks.size());
+    for (const Task& task : plan.graph.tasks) timeline.spans.push_back(span_of(task, {}));
+    timeline.step_ns = runs->run(plan.graph, priced.costs, timeline.spans, second) + priced.step_overhead_ns;
+    return timeline;
+  }
   const auto run = [&](std::span<const std::int64_t> delays_ns, LengthOfRun* beside) {
     timeline.step_ns = run_graph(plan.graph, priced.costs, {&priced.shared, delays_ns}, timeline.spans, beside) +
                        priced.step_overhead_ns;

@@ -41,6 +41,9 @@ WorkspaceBytes workspaces_of(const Plan& plan, const CostProfile* profile);
 /// The first part of it: what the plan's work costs.
 PricedWork price_plan(const Plan& plan, LayerFamilies* families);
 
+/// Do RepeatedRuns give the times? Not where multiprocessors are shared or hosts pause.
+bool can_repeat(const PricedWork& priced);
+
 /// The second: when the plan's tasks run at those costs, and the overhead of the step after them.
 /// `second` (may be null): sim/engine/run.hpp.
 Timeline run_plan(const Plan& plan, const PricedWork& priced, LengthOfRun* second = nullptr,

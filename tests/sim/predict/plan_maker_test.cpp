@@ -51,7 +51,7 @@ TEST_CASE("plans one after another are those made alone, whatever they share") {
     steps.push_back(more);
   for (const std::string& costs : {std::string("--tf 1 --tb 2 --tcomm .1 "), std::string()}) {
     for (const char* sizes : {"--dim 64 --batch 64", "--dim 96 --batch 64", "--dim 96 --batch 62",
-                              "--dim 64 --batch 126", "--dim 64 --batch 128 --depth 9"}) {
+                              "--dim 64 --batch 126", "--dim 64 --batch 128"}) {
       for (const std::string& step : steps) {
         if (step.find("--transport") != step.npos && !costs.empty()) continue;
         const RunSpec asked = spec("--depth 16 " + step + costs + sizes);
