@@ -19,6 +19,7 @@
 #include "sim/cost/environment.hpp"
 #include "sim/cost/measured_key.hpp"
 #include "sim/cost/product_model.hpp"
+#include "sim/cost/products_of_profile.hpp"
 #include "sim/spec/run_spec.hpp"
 
 namespace pdl {
@@ -60,7 +61,7 @@ struct CostProfile {
   std::vector<MeasuredCurve> curves;                      // ascending keys, each once
   std::vector<HostTime> host;                             // ascending keys, each once
   std::vector<MemoryConstant> memory;                     // ascending keys, each once
-  std::optional<ProductModel> products;                   // of sizes that were not measured
+  ProductsOfProfile products;                             // of sizes that were not measured
   std::vector<LayerError> layer_errors;                   // of the same; empty: not known
   std::vector<std::string> warnings;                      // doubts of the fit: part of every prediction
   std::vector<std::string> notes;                         // facts of the fit: wide spread, single values
@@ -79,6 +80,10 @@ nlohmann::ordered_json to_json(const CostProfile& profile);
 /// Throws InputError with the place in the file: unknown or missing keys, missing or unknown units, times that are not
 /// positive and finite, points given twice, no curve at all. Rows may be in any order: the result is the same.
 CostProfile profile_from_json(const nlohmann::json& document, const std::string& place);
+
+/// The same of a file's text, which must be JSON; of a file that has its checksum the products, which are most of it,
+/// are read when they are asked for: it is as it was written.
+CostProfile profile_from_text(std::string text, const std::string& place);
 
 /// A name (a folder of data/) or a path (has a '/' or ends in .json; a folder with a profile.json in it will do).
 /// Throws InputError: no such profile (the message lists those there are), or as profile_from_json.

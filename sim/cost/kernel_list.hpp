@@ -22,6 +22,12 @@ constexpr double kLongestStep_ns = 4e18;  // 126 years: the engine adds up 64-bi
 
 class KernelList {
  public:
+  KernelList() {
+    constexpr std::size_t kMostly = 64;  // kernels of a stage
+    for (std::vector<std::int64_t>* parts : {&device_.parts_ns, &issue_.parts_ns}) parts->reserve(kMostly);
+    kernels_.reserve(kMostly);
+  }
+
   void add(const OperationTime& operation) {
     double recorded_ns = 0;
     double launches = 0;

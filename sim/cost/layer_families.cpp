@@ -206,9 +206,9 @@ std::size_t LayerFamilies::HashOfLayer::operator()(const MeasuredKey& layer) con
 void LayerFamilies::check_dtype(Dtype dtype) {
   std::set<Dtype> dtypes;
   for (const MeasuredCurve& measured : profile_.of(Probe::layer)) {
+    if (measured.key.dtype == dtype) return;
     if (measured.key.dtype) dtypes.insert(*measured.key.dtype);
   }
-  if (dtypes.contains(dtype)) return;
   std::vector<std::string> known;
   for (const Dtype of_profile : dtypes) known.push_back(to_string(of_profile));
   throw InputError("--dtype", to_string(dtype),
@@ -229,9 +229,16 @@ const LayerFamilies::OfDtype& LayerFamilies::of_dtype(Dtype dtype) {
       best = std::max(best, layer_bytes(layer) / point.time_ns);
     }
   }
-  const auto best = of.best_bytes_per_ns.find(linear_relu(1, 1).kind);
-  if (profile_.products && best != of.best_bytes_per_ns.end()) of.model.emplace(*profile_.products, best->second);
   return of;
+}
+
+const LayerModel* LayerFamilies::model_of(const OfDtype& of) const {
+  const std::optional<LayerModel>& model = of.model.get([&]() -> std::optional<LayerModel> {
+    const auto best = of.best_bytes_per_ns.find(linear_relu(1, 1).kind);
+    if (!profile_.products || best == of.best_bytes_per_ns.end()) return std::nullopt;
+    return LayerModel(*profile_.products, best->second);
+  });
+  return model ? &*model : nullptr;
 }
 
 const LayerFamilies::Family* LayerFamilies::family(const MeasuredKey& layer) {
@@ -252,24 +259,28 @@ const LayerFamilies::Family* LayerFamilies::family(const MeasuredKey& layer) {
   });
   family.of_dtype = &of_dtype(key.dtype.value_or(Dtype::fp32));
   if (is_row_wise(layer)) family.by_numbers = merged(family.shapes);
-  if (!is_row_wise(layer) && family.of_dtype->model) add_shares(family);
   return &family;
 }
 
-void LayerFamilies::add_shares(Family& family) const {
-  for (const MeasuredCurve* shape : family.shapes) {
-    MeasuredKey size = shape->key;
-    for (const CurvePoint& point : shape->curve.points) {
-      size.size = point.size;
-      const std::optional<ModelledOperation> modelled = family.of_dtype->model->at(size);
-      if (!modelled) continue;
-      family.shares.push_back(
-          {log_sizes(size, point.size), std::log(point.time_ns / modelled->ns), modelled->beside_ns, &point, shape});
+const LayerFamilies::Shares& LayerFamilies::shares_of(const Family& family) const {
+  return family.shares.get([&] {
+    Shares shares;
+    const LayerModel* model = model_of(*family.of_dtype);
+    if (!model) return shares;
+    for (const MeasuredCurve* shape : family.shapes) {
+      MeasuredKey size = shape->key;
+      for (const CurvePoint& point : shape->curve.points) {
+        size.size = point.size;
+        const std::optional<ModelledOperation> modelled = model->at(size);
+        if (!modelled) continue;
+        shares.all.push_back(
+            {log_sizes(size, point.size), std::log(point.time_ns / modelled->ns), modelled->beside_ns, &point, shape});
+      }
     }
-  }
-  for (std::size_t i = 0; i < family.shares.size(); ++i) family.by_log_share.push_back(i);
-  std::stable_sort(family.by_log_share.begin(), family.by_log_share.end(), [&](std::size_t a, std::size_t b) {
-    return family.shares[a].log_share < family.shares[b].log_share;
+    for (std::size_t i = 0; i < shares.all.size(); ++i) shares.by_log_share.push_back(i);
+    std::stable_sort(shares.by_log_share.begin(), shares.by_log_share.end(),
+                     [&](std::size_t a, std::size_t b) { return shares.all[a].log_share < shares.all[b].log_share; });
+    return shares;
   });
 }
 
@@ -394,14 +405,16 @@ double LayerFamilies::half_width(const MeasuredKey& layer, const LayerPart& part
 std::optional<LayerPart> LayerFamilies::by_model(const Family& family, const MeasuredKey& layer,
                                                  LayerPrice& price) const {
   constexpr double kNear2 = 0.01;
-  if (family.shares.empty()) return std::nullopt;
-  const std::optional<ModelledOperation> modelled = family.of_dtype->model->at(layer);
+  const Shares& shares = shares_of(family);
+  if (shares.all.empty()) return std::nullopt;
+  const std::optional<ModelledOperation> modelled = model_of(*family.of_dtype)->at(layer);
   if (!modelled) return std::nullopt;
   const std::array<double, 3> log_size = log_sizes(layer, layer.size);
   double sum = 0, least = INFINITY;
   std::vector<double> weights;
   const MeasuredShare* nearest = nullptr;
-  for (const MeasuredShare& share : family.shares) {
+  weights.reserve(shares.all.size());
+  for (const MeasuredShare& share : shares.all) {
     double distance2 = 0;
     for (std::size_t i = 0; i < log_size.size(); ++i) {
       const double away = log_size[i] - share.log_size[i];
@@ -415,7 +428,8 @@ std::optional<LayerPart> LayerFamilies::by_model(const Family& family, const Mea
     }
   }
   std::vector<std::pair<double, double>> weighted;  // log share, weight
-  for (const std::size_t i : family.by_log_share) weighted.emplace_back(family.shares[i].log_share, weights[i]);
+  weighted.reserve(weights.size());
+  for (const std::size_t i : shares.by_log_share) weighted.emplace_back(shares.all[i].log_share, weights[i]);
   price.modelled_kernels.push_back(adapted_kernels(nearest->point->kernels, *modelled, nearest->beside_ns));
   LayerPart part;
   part.device_ns = modelled->ns * std::exp(weighted_median(weighted, sum));

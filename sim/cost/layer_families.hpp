@@ -24,6 +24,7 @@
 #include "sim/cost/cost_profile.hpp"
 #include "sim/cost/layer_model.hpp"
 #include "sim/cost/notices.hpp"
+#include "sim/io/made_once.hpp"
 
 namespace pdl {
 
@@ -72,20 +73,24 @@ class LayerFamilies {
     const MeasuredCurve* curve = nullptr;
   };
 
+  struct Shares {
+    std::vector<MeasuredShare> all;
+    std::vector<std::size_t> by_log_share;  // indices into them, ascending log_share
+  };
+
   /// What the layers of one data type have in common.
   struct OfDtype {
     std::map<const LayerKind*, double> best_bytes_per_ns;  // at which memory was seen to deliver, in layers of a kind
-    std::optional<LayerModel> model;
+    mutable MadeOnce<std::optional<LayerModel>> model;     // see model_of()
   };
 
   /// Curves that differ only in the shape of the layer, ascending sqrt(in * out).
   struct Family {
     std::vector<const MeasuredCurve*> shapes;
     double smallest_ns = 0;
-    Curve by_numbers;                       // row-wise kinds: all shapes, over the numbers of the result
-    std::vector<MeasuredShare> shares;      // matrix products, where there is a model
-    std::vector<std::size_t> by_log_share;  // indices into shares, ascending log_share
+    Curve by_numbers;  // row-wise kinds: all shapes, over the numbers of the result
     const OfDtype* of_dtype = nullptr;
+    mutable MadeOnce<Shares> shares;  // see shares_of()
   };
 
   /// What stands for an operation, of whatever shape: keys of families, and what is said of them.
@@ -101,11 +106,13 @@ class LayerFamilies {
   // These are called with families_mutex_ held.
   const OfDtype& of_dtype(Dtype dtype);
   const Family* family(const MeasuredKey& layer);
-  void add_shares(Family& family) const;
   const Substitute& substitute(const MeasuredKey& layer);
   Substitute find_substitute(const MeasuredKey& layer);
 
-  // These read what does not change any more.
+  // These read what does not change any more, or is made once.
+  /// Of products; nullptr if the profile has none. Made when a size is asked for that was not measured.
+  const LayerModel* model_of(const OfDtype& of) const;
+  const Shares& shares_of(const Family& family) const;
   LayerPart of_family(const Family& family, const MeasuredKey& layer, LayerPrice& price) const;
   LayerPart by_numbers(const Family& family, const MeasuredKey& layer, Notices& notices) const;
   LayerPart by_line(const Family& family, const MeasuredKey& layer, Notices& notices) const;

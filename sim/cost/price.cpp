@@ -93,9 +93,7 @@ class Pricer {
     if (const std::string notice = hosts_notice(plan_, profile_); !notice.empty()) notices_.say(notice);
     say_missing_and_fit_warnings();
     if (judges_) give_warnings(priced);
-    for (auto& [key, error] : errors_) {
-      if (judges_) priced.errors.push_back(std::move(error));
-    }
+    for (auto& [key, error] : errors_) priced.errors.push_back(std::move(error));
     priced.step_overhead_ns = std::llround(calls_.step_overhead_ns);
     return priced;
   }
@@ -182,7 +180,7 @@ class Pricer {
   struct PricedOperation {
     OperationTime time;
     double slows_collectives = 0;
-    PriceError* error = nullptr;   // of its size
+    PriceError* error = nullptr;   // of its size; where errors are asked for
     PriceError* clocks = nullptr;  // of tensor cores, where it runs on them
   };
 
@@ -227,8 +225,8 @@ class Pricer {
     for (const OperationTime& time : layer_times(work, index)) {
       PricedOperation& operation = priced.operations.emplace_back();
       operation.time = time;
-      operation.error = &error_of_size(time);
-      if (time.of.dtype != Dtype::fp32 && !on_host_) operation.clocks = &error_of_clocks();
+      if (judges_) operation.error = &error_of_size(time);
+      if (judges_ && time.of.dtype != Dtype::fp32 && !on_host_) operation.clocks = &error_of_clocks();
       if (shares_ && work.kind == TaskKind::backward) {
         operation.slows_collectives =
             contention_.of_layer(layer_key(work, index), time.device_ns, plan_.parallel.mesh.dp);
@@ -269,6 +267,7 @@ class Pricer {
   }
 
   void count_error(const PricedOperation& operation) {
+    if (!judges_) return;
     const double ns = operation.time.device_ns;
     add_time(*operation.error, ns);
     of_layers_ns_ += ns;
@@ -285,6 +284,7 @@ class Pricer {
   void rest_of_work(const Work& work, const TaskCost& cost) {
     const double rest_ns = static_cast<double>(cost.device_ns) - of_layers_ns_;
     of_layers_ns_ = 0;
+    if (!judges_) return;
     if (work.kind == TaskKind::sleep || rest_ns < 1) return;
     PriceError*& rest = rest_of_[is_communication(work.kind) ? 1 : 0];
     if (!rest) {

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <tuple>
 #include <utility>
@@ -42,16 +43,16 @@ template <typename Value>
 class ReadOnce {
  public:
   template <typename Read>
-  Value of(const std::string& path, const Read& read) {
+  std::shared_ptr<const Value> of(const std::string& path, const Read& read) {
     struct stat now{};
-    if (stat(path.c_str(), &now) != 0) return read();
+    if (stat(path.c_str(), &now) != 0) return std::make_shared<const Value>(read());
     const State state{now.st_dev, now.st_ino, now.st_size, now.st_mtim.tv_sec, now.st_mtim.tv_nsec};
     {
       const std::lock_guard lock(mutex_);
       const auto known = known_.find(path);
       if (known != known_.end() && known->second.first == state) return known->second.second;
     }
-    Value value = read();
+    auto value = std::make_shared<const Value>(read());
     const std::lock_guard lock(mutex_);
     known_.insert_or_assign(path, std::pair(state, value));
     return value;
@@ -60,7 +61,7 @@ class ReadOnce {
  private:
   using State = std::tuple<dev_t, ino_t, off_t, time_t, long>;
   std::mutex mutex_;
-  std::map<std::string, std::pair<State, Value>> known_;
+  std::map<std::string, std::pair<State, std::shared_ptr<const Value>>> known_;
 };
 
 /// Without its curves, which are most of it: they are checked by their sum, or read.
@@ -76,7 +77,7 @@ ProfileSummary summary(const std::string& name, const std::string& path) {
   ProfileSummary result{name, path, {}, ""};
   try {
     static ReadOnce<Environment> environments;
-    result.environment = environments.of(path, [&] { return environment_of_file(path); });
+    result.environment = *environments.of(path, [&] { return environment_of_file(path); });
   } catch (const InputError& error) {
     result.error = error.what();
   }
@@ -176,7 +177,7 @@ CostProfile load_profile(const std::string& name_or_path) {
     if (path.empty()) throw InputError("--profile", "\"" + name_or_path + "\"", known_profiles());
   }
   static ReadOnce<CostProfile> profiles;
-  CostProfile profile = profiles.of(path, [&] { return profile_from_json(read_json_file(path), path); });
+  CostProfile profile = *profiles.of(path, [&] { return profile_from_text(read_json_text(path), path); });
   if (!is_path(name_or_path)) say_folder_without_profiles(profile);
   return profile;
 }

@@ -156,13 +156,15 @@ std::string checksum(std::string_view bytes) {
     sum = (sum ^ word) * kFactor;
     sum ^= sum >> 32;
   };
-  while (!bytes.empty()) {
-    std::uint64_t word = 0;  // the first byte is the lowest
-    const std::size_t count = std::min(bytes.size(), sizeof word);
-    for (std::size_t i = 0; i < count; ++i) word |= std::uint64_t{static_cast<unsigned char>(bytes[i])} << (8 * i);
-    bytes.remove_prefix(count);
-    add(word);
-  }
+  const auto word_of = [&](std::size_t begin, std::size_t count) {  // the first byte is the lowest
+    std::uint64_t word = 0;
+    for (std::size_t i = 0; i < count; ++i)
+      word |= std::uint64_t{static_cast<unsigned char>(bytes[begin + i])} << (8 * i);
+    return word;
+  };
+  const std::size_t whole = bytes.size() / 8 * 8;
+  for (std::size_t begin = 0; begin < whole; begin += 8) add(word_of(begin, 8));  // one load to the compiler
+  if (whole < bytes.size()) add(word_of(whole, bytes.size() - whole));
   char text[17];
   std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(sum));
   return text;
@@ -190,7 +192,9 @@ class ProfileReader {
     const JsonPlace points = place.at("points");
     points.array();
     if (points.size() == 0) points.refuse("at least one point");
-    for (std::size_t i = 0; i < points.size(); ++i) curve.points.push_back(point(points.at(i), size));
+    const Words known = {size,     "time",  "median",    "p25",       "p75",       "count",
+                         "warmup", "issue", "issue_p75", "issue_p90", "issue_p95", "kernels"};
+    for (std::size_t i = 0; i < points.size(); ++i) curve.points.push_back(point(points.at(i), size, known));
     std::sort(curve.points.begin(), curve.points.end(), [](const auto& a, const auto& b) { return a.size < b.size; });
     for (std::size_t i = 1; i < curve.points.size(); ++i) {
       if (curve.points[i].size == curve.points[i - 1].size) {
@@ -249,9 +253,8 @@ class ProfileReader {
     return to_picoseconds(place.number(0, kLongestTime_ns / ns_per_unit_) * ns_per_unit_);
   }
 
-  CurvePoint point(const JsonPlace& place, const std::string& size) const {
-    place.object_of(Words{size, "time", "median", "p25", "p75", "count", "warmup", "issue", "issue_p75", "issue_p90",
-                          "issue_p95", "kernels"});
+  CurvePoint point(const JsonPlace& place, const std::string& size, const Words& known) const {
+    place.object_of(known);
     CurvePoint point;
     point.size = place.at(size).whole(1, std::int64_t{1} << 60);
     point.time_ns = time(place.at("time"));
@@ -285,7 +288,8 @@ class ProfileReader {
   }
 
   Kernel kernel(const JsonPlace& place) const {
-    place.object_of(Words{"name", "time", "blocks", "blocks_per_multiprocessor", "count"});
+    static const Words known = {"name", "time", "blocks", "blocks_per_multiprocessor", "count"};
+    place.object_of(known);
     return {place.at("name").text(), time(place.at("time")), place.at("blocks").whole(0, kLargestCount),
             place.at("blocks_per_multiprocessor").whole(0, kLargestCount),
             place.at("count").whole(1, kMostKernelLaunches)};
@@ -368,6 +372,29 @@ void check_format(const JsonPlace& format) {
   std::string expected = std::string("\"") + kFormat + "\"";
   if (format.text() == "pdl-samples-1") expected += " (these are samples: pdl-calibrate --from fits them)";
   format.refuse(expected);
+}
+
+/// The first line of a file that has its checksum; null if it has not.
+nlohmann::json checked_head(const std::string& text) {
+  const std::size_t line = text.find('\n');
+  if (line == std::string::npos || line == 0 || text[line - 1] != ',') return nullptr;
+  nlohmann::json head = nlohmann::json::parse(text.substr(0, line - 1) + "}", nullptr, false);
+  if (!head.is_object() || !head.contains(kChecksum)) return nullptr;
+  if (head[kChecksum] != checksum(std::string_view(text).substr(line + 1))) return nullptr;
+  return head;
+}
+
+/// Takes the products out of a file as profile_text() writes it, and gives them as a document of their own. Empty if it
+/// has none.
+std::string cut_products(std::string& text) {
+  constexpr std::string_view kBegin = "\n\"products\":{\n", kBehind[] = {",\n\"layer_errors\":", ",\n\"warnings\":"};
+  const std::size_t begin = text.find(kBegin);
+  if (begin == text.npos) return "";
+  const std::size_t end = std::min(text.find(kBehind[0], begin), text.find(kBehind[1], begin));
+  if (end == text.npos) return "";
+  std::string products = "{" + text.substr(begin, end - begin) + "}";
+  text.erase(begin, end + 1 - begin);  // with the comma behind it
+  return products;
 }
 
 }  // namespace
@@ -453,12 +480,21 @@ std::string profile_text(const CostProfile& profile) {
 }
 
 std::optional<Environment> checked_environment(const std::string& text, const std::string& place) {
-  const std::size_t line = text.find('\n');
-  if (line == std::string::npos || line == 0 || text[line - 1] != ',') return std::nullopt;
-  const nlohmann::json head = nlohmann::json::parse(text.substr(0, line - 1) + "}", nullptr, false);
-  if (!head.is_object() || !head.contains(kChecksum) || !head.contains("environment")) return std::nullopt;
-  if (head[kChecksum] != checksum(std::string_view(text).substr(line + 1))) return std::nullopt;
+  const nlohmann::json head = checked_head(text);
+  if (!head.contains("environment")) return std::nullopt;
   return read_environment(JsonPlace(head, place).at("environment"));
+}
+
+CostProfile profile_from_text(std::string text, const std::string& place) {
+  std::string products = checked_head(text).is_null() ? "" : cut_products(text);
+  CostProfile profile = profile_from_json(parse_json(text, place), place);
+  if (!products.empty()) {
+    profile.products = ProductsOfProfile([products = std::move(products), place] {
+      const nlohmann::json document = parse_json(products, place);
+      return product_model_from_json(JsonPlace(document, place).at("products"));
+    });
+  }
+  return profile;
 }
 
 void save_profile(const CostProfile& profile, const std::string& path) {

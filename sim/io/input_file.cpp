@@ -59,10 +59,12 @@ std::string read_input_file(const std::string& path, std::uintmax_t most_bytes, 
     if (bytes > most_bytes)
       throw InputError(path, "more than " + std::to_string(most_bytes) + " bytes", expected + " of at most that");
   };
-  if (type == fs::file_type::regular) refuse_larger(fs::file_size(path, unknown));
+  const std::uintmax_t expected_bytes = type == fs::file_type::regular ? fs::file_size(path, unknown) : 0;
+  refuse_larger(expected_bytes);
   std::ifstream file(path, std::ios::binary);
   if (!file) throw InputError(path, "a file that cannot be read", expected);
   std::string text;
+  text.reserve(static_cast<std::size_t>(expected_bytes));
   std::array<char, 1 << 16> part;
   while (file.read(part.data(), part.size()) || file.gcount() > 0) {
     text.append(part.data(), static_cast<std::size_t>(file.gcount()));

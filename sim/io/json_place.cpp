@@ -9,13 +9,13 @@
 
 #include "sim/io/error.hpp"
 #include "sim/io/input_file.hpp"
+#include "sim/io/plain_json.hpp"
 #include "sim/io/words.hpp"
 
 namespace pdl {
 namespace {
 
 constexpr std::uintmax_t kLargestFileBytes = std::uintmax_t{1} << 30;
-constexpr std::size_t kDeepest = 100;  // values within values; what writes a document again walks down it
 
 /// A value as a message shows it: whole if short.
 std::string shown(const nlohmann::json& value) {
@@ -142,10 +142,10 @@ class DocumentBuilder : public nlohmann::json_sax<nlohmann::json> {
   }
 
   bool open(nlohmann::json container) {
-    if (open_.size() + skipped_levels_ >= kDeepest) {
-      return stop(
-          "values nested deeper than " + std::to_string(kDeepest) + " (" + line_and_column(text_, read_bytes()) + ")",
-          "a JSON document of at most that");
+    if (open_.size() + skipped_levels_ >= kDeepestJson) {
+      return stop("values nested deeper than " + std::to_string(kDeepestJson) + " (" +
+                      line_and_column(text_, read_bytes()) + ")",
+                  "a JSON document of at most that");
     }
     if (skipped_levels_ > 0 || std::exchange(skips_next_, false)) {
       ++skipped_levels_;
@@ -183,6 +183,9 @@ std::string read_json_text(const std::string& path) {
 }
 
 nlohmann::json parse_json(const std::string& text, const std::string& file, std::span<const std::string> kept) {
+  if (kept.empty()) {
+    if (std::optional<nlohmann::json> plain = plain_json(text)) return std::move(*plain);
+  }
   DocumentBuilder builder(text, kept);
   builder.file = file;
   builder.farthest = text.data();
@@ -191,14 +194,27 @@ nlohmann::json parse_json(const std::string& text, const std::string& file, std:
   return std::move(builder.document);
 }
 
+std::string JsonPlace::name() const {
+  std::string path;
+  for (const Step& step : steps_) {
+    if (step.key) {
+      path += (path.empty() ? "" : ".") + *step.key;
+    } else {
+      path += "[" + std::to_string(step.index) + "]";
+    }
+  }
+  return path.empty() ? *file_ : *file_ + ": " + path;
+}
+
 JsonPlace JsonPlace::at(const std::string& key) const {
   object();
-  if (!has(key)) throw InputError(name(), "no key \"" + key + "\"", "one");
-  return {(*value_)[key], file_, path_.empty() ? key : path_ + "." + key};
+  const auto found = value_->find(key);
+  if (found == value_->end()) throw InputError(name(), "no key \"" + key + "\"", "one");
+  return {*this, *found, {&found.key(), 0}};
 }
 
 JsonPlace JsonPlace::at(std::size_t index) const {
-  return {array().json()[index], file_, path_ + "[" + std::to_string(index) + "]"};
+  return {*this, array().json()[index], {nullptr, index}};
 }
 
 const JsonPlace& JsonPlace::object() const {

@@ -5,7 +5,10 @@
 //   -> InputError "a.json: gpus[1].layers: found \"x\", expected a whole number from 1 to 100"
 #pragma once
 
+#include <boost/container/small_vector.hpp>
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <span>
 #include <string>
@@ -24,11 +27,12 @@ nlohmann::json parse_json(const std::string& text, const std::string& file, std:
 class JsonPlace {
  public:
   /// `file` is what messages start with. The document must outlive this.
-  JsonPlace(const nlohmann::json& document, std::string file) : value_(&document), file_(std::move(file)) {}
+  JsonPlace(const nlohmann::json& document, std::string file)
+      : value_(&document), file_(std::make_shared<const std::string>(std::move(file))) {}
 
   const nlohmann::json& json() const { return *value_; }
   /// "a.json: gpus[1].layers"
-  std::string name() const { return path_.empty() ? file_ : file_ + ": " + path_; }
+  std::string name() const;
 
   bool has(const std::string& key) const { return value_->contains(key); }
   /// Throws InputError if this is no object or has no such key.
@@ -50,12 +54,20 @@ class JsonPlace {
   [[noreturn]] void refuse(const std::string& expected) const;
 
  private:
-  JsonPlace(const nlohmann::json& value, std::string file, std::string path)
-      : value_(&value), file_(std::move(file)), path_(std::move(path)) {}
+  /// Into an object, by the key that is in the document; into a list where there is none.
+  struct Step {
+    const std::string* key = nullptr;
+    std::size_t index = 0;
+  };
+
+  JsonPlace(const JsonPlace& outer, const nlohmann::json& value, Step step)
+      : value_(&value), file_(outer.file_), steps_(outer.steps_) {
+    steps_.push_back(step);
+  }
 
   const nlohmann::json* value_;
-  std::string file_;
-  std::string path_;
+  std::shared_ptr<const std::string> file_;
+  boost::container::small_vector<Step, 6> steps_;  // from the document to the value; text only in name()
 };
 
 }  // namespace pdl

@@ -18,6 +18,7 @@ class JsonPlace;
 
 struct Model {
   std::vector<Layer> layers;
+  bool operator==(const Model&) const = default;
 };
 
 /// `depth` equal blocks of width `dim`. depth >= 1, dim >= 1.

@@ -22,21 +22,62 @@ bool is_last_backward(OperationKind kind) {
   return kind == OperationKind::backward || kind == OperationKind::backward_weight;
 }
 
-class Buffers {
+class LiveCount {
  public:
-  explicit Buffers(Plan& plan)
+  explicit LiveCount(Plan& plan)
       : plan_(plan),
         number_bytes_(activation_number_bytes(plan.spec.model, plan.spec.dtype)),
-        states_(plan.stages.size()),
-        live_(plan.stages.size(), 0) {
+        stages_(plan.stages.size()) {}
+
+  void count(const std::vector<Operation>& order, std::int32_t worker) {
+    std::int64_t bytes = 0;
+    std::int32_t count = 0;
+    LiveActivations& most = plan_.live[static_cast<std::size_t>(worker)];
+    for (const Operation& operation : order) {
+      const auto s = static_cast<std::size_t>(operation.stage);
+      if (operation.kind == OperationKind::forward) {
+        Stage& stage = plan_.stages[s];
+        stage.live_microbatches = std::max(stage.live_microbatches, ++stages_[s].live);
+        bytes += bytes_of(operation);
+        most = {std::max(most.count, ++count), std::max(most.bytes, bytes)};
+      } else if (is_last_backward(operation.kind)) {
+        --stages_[s].live;
+        --count;
+        bytes -= bytes_of(operation);
+      }
+    }
+  }
+
+ private:
+  struct OfStage {
+    std::int32_t live = 0;  // micro-batches whose activations are kept
+    // Of the micro-batch that was asked for last: most have as many samples as the one before.
+    std::int64_t rows = -1, bytes = 0;
+  };
+
+  std::int64_t bytes_of(const Operation& operation) {
+    OfStage& of = stages_[static_cast<std::size_t>(operation.stage)];
+    const std::int64_t rows = plan_.microbatch_rows[static_cast<std::size_t>(operation.microbatch)];
+    if (of.rows != rows) of.bytes = activation_bytes(plan_, operation, number_bytes_);
+    of.rows = rows;
+    return of.bytes;
+  }
+
+  Plan& plan_;
+  std::vector<std::int64_t> number_bytes_;  // of what goes between two layers
+  std::vector<OfStage> stages_;
+};
+
+class Buffers {
+ public:
+  explicit Buffers(Plan& plan) : plan_(plan), states_(plan.stages.size()) {
     for (std::size_t s = 0; s < plan.stages.size(); ++s) local_boundary_.push_back(is_local_boundary(plan.stages, s));
     local_boundary_.push_back(false);
     plan_.slots.assign(plan.stages.size(), std::vector<std::int32_t>(plan.microbatch_rows.size(), 0));
   }
 
   /// `own`: the stages of the worker.
-  void assign(const std::vector<Operation>& order, std::int32_t worker, const std::vector<std::int32_t>& own) {
-    count_live(order, worker);
+  void assign(const std::vector<Operation>& order, const std::vector<std::int32_t>& own) {
     walk(order);  // how many are held at once
     for (const std::int32_t s : own) {
       Stage& stage = plan_.stages[static_cast<std::size_t>(s)];
@@ -55,38 +96,9 @@ class Buffers {
     std::deque<std::int32_t> free;
     std::vector<std::int32_t> readers;  // by micro-batch: stages whose backward is still to come
     std::int32_t held = 0, most_held = 0;
-    // Of the micro-batch that was asked for last: most have as many samples as the one before.
-    std::int64_t rows = -1, bytes = 0;
   };
 
   State& state(std::int32_t stage) { return states_[static_cast<std::size_t>(stage)]; }
-
-  void count_live(const std::vector<Operation>& order, std::int32_t worker) {
-    std::int64_t bytes = 0;
-    std::int32_t count = 0;
-    LiveActivations& most = plan_.live[static_cast<std::size_t>(worker)];
-    for (const Operation& operation : order) {
-      const auto s = static_cast<std::size_t>(operation.stage);
-      if (operation.kind == OperationKind::forward) {
-        Stage& stage = plan_.stages[s];
-        stage.live_microbatches = std::max(stage.live_microbatches, ++live_[s]);
-        bytes += bytes_of(operation);
-        most = {std::max(most.count, ++count), std::max(most.bytes, bytes)};
-      } else if (is_last_backward(operation.kind)) {
-        --live_[s];
-        --count;
-        bytes -= bytes_of(operation);
-      }
-    }
-  }
-
-  std::int64_t bytes_of(const Operation& operation) {
-    State& of = state(operation.stage);
-    const std::int64_t rows = plan_.microbatch_rows[static_cast<std::size_t>(operation.microbatch)];
-    if (of.rows != rows) of.bytes = activation_bytes(plan_, operation, number_bytes_);
-    of.rows = rows;
-    return of.bytes;
-  }
 
   void walk(const std::vector<Operation>& order) {
     for (const Operation& operation : order) {
@@ -120,10 +132,8 @@ class Buffers {
   }
 
   Plan& plan_;
-  std::vector<std::int64_t> number_bytes_;  // of what goes between two layers
-  std::vector<bool> local_boundary_;        // by stage, below it; and a last one
+  std::vector<bool> local_boundary_;  // by stage, below it; and a last one
   std::vector<State> states_;
-  std::vector<std::int32_t> live_;  // by stage: micro-batches whose activations are kept
 };
 
 }  // namespace
@@ -131,9 +141,17 @@ class Buffers {
 void assign_buffers(Plan& plan, const StepOrder& order) {
   const std::vector<std::vector<std::int32_t>> stages_of = stages_by_worker(plan.stages, plan.parallel.mesh.gpus());
   Buffers buffers(plan);
+  LiveCount live(plan);
   for (std::int32_t worker = 0; worker < order.workers(); ++worker) {
-    buffers.assign(order.of_worker(worker), worker, stages_of[static_cast<std::size_t>(worker)]);
+    const std::vector<Operation> operations = order.of_worker(worker);
+    live.count(operations, worker);
+    buffers.assign(operations, stages_of[static_cast<std::size_t>(worker)]);
   }
+}
+
+void count_live_activations(Plan& plan, const StepOrder& order) {
+  LiveCount live(plan);
+  for (std::int32_t worker = 0; worker < order.workers(); ++worker) live.count(order.of_worker(worker), worker);
 }
 
 LiveActivations live_of_whole_model(const RunSpec& spec, std::int64_t rows) {

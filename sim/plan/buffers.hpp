@@ -17,6 +17,9 @@ namespace pdl {
 /// Fills in Plan::slots, Plan::live, and Stage::slots and live_microbatches of a plan with stages and rows.
 void assign_buffers(Plan& plan, const StepOrder& order);
 
+/// Plan::live and Stage::live_microbatches alone, of a plan that has the rest.
+void count_live_activations(Plan& plan, const StepOrder& order);
+
 /// Of a GPU with the whole model and so many samples: it keeps the activations of one forward at a time.
 LiveActivations live_of_whole_model(const RunSpec& spec, std::int64_t rows);
 

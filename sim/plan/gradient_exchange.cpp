@@ -50,7 +50,7 @@ void GradientExchange::add(const Operation& operation, std::uint32_t host) {
   work.kind = TaskKind::all_reduce;
   work.implementation = implementation_of(plan_.parallel.program);
   work.worker_group = worker_group_of(of_replica, worker);
-  work.bytes = parameters(plan_.spec.model, stage.first_layer, stage.layer_count) * kBytesPerNumber;
+  tasks_.sizes().set(operation.stage, operation.microbatch, work);
   const TaskId task =
       builder_.add_task({builder_.add_work(work), stream_of(worker, StreamRole::collective, 0), host, group, worker,
                          operation.stage, operation.microbatch, work.kind, static_cast<std::uint32_t>(of_replica)});

@@ -2,6 +2,7 @@
 
 #include "sim/io/error.hpp"
 #include "sim/io/words.hpp"
+#include "sim/plan/begin_plan.hpp"
 #include "sim/plan/buffers.hpp"
 #include "sim/plan/data_parallel_step.hpp"
 #include "sim/plan/ddp_step.hpp"
@@ -14,29 +15,10 @@ namespace {
 /// Whose tasks are planned.
 enum class Replicas : std::uint8_t { first, all };
 
-/// Everything that does not depend on the program.
-Plan begin_plan(const RunSpec& spec) {
-  Plan plan;
-  plan.spec = spec;
-  plan.parallel = resolve(spec);
-  plan.replica_rows = replica_rows(spec, plan.parallel);
-  const std::vector<std::int64_t> rows = cut_into_microbatches(spec, plan.replica_rows.front(), plan.warnings);
-  for (std::int64_t round = 0; round < spec.accum; ++round) {
-    plan.microbatch_rows.insert(plan.microbatch_rows.end(), rows.begin(), rows.end());
-  }
-  plan.live.resize(static_cast<std::size_t>(plan.parallel.mesh.gpus()));
-  return plan;
-}
-
 void plan_stages(Plan& plan, Replicas replicas) {
-  const RunSpec& spec = plan.spec;
-  const auto in_round = plan.microbatch_rows.begin() + microbatches_of_a_round(plan);
-  const StepOrder order(spec, plan.parallel.mesh, {plan.microbatch_rows.begin(), in_round});
-  plan.stages = make_stages(spec, plan.parallel.mesh, order.placement());
-  if (spec.schedule_file) {
-    const std::vector<std::string>& of_file = spec.schedule_file->warnings;
-    plan.warnings.insert(plan.warnings.end(), of_file.begin(), of_file.end());
-  }
+  const StepOrder order = order_of(plan);
+  plan.stages = make_stages(plan.spec, plan.parallel.mesh, order.placement());
+  say_warnings_of_schedule(plan);
   const bool all = replicas == Replicas::all;
   if (all) assign_buffers(plan, order);
   plan.graph =
@@ -83,8 +65,8 @@ void plan_whole_models(Plan& plan, Replicas which) {
   }
 }
 
-Plan plan_of(const RunSpec& spec, Replicas replicas) {
-  Plan plan = begin_plan(spec);
+/// What begin_plan() has begun.
+Plan planned(Plan plan, Replicas replicas) {
   is_data_parallel(plan.parallel.program) ? plan_whole_models(plan, replicas) : plan_stages(plan, replicas);
   return plan;
 }
@@ -100,12 +82,41 @@ std::int64_t rows_of(const Plan& plan, std::int32_t replica, std::int32_t microb
   return plan.microbatch_rows[static_cast<std::size_t>(microbatch)];
 }
 
+Plan begin_plan(RunSpec asked) {
+  Plan plan;
+  plan.spec = std::move(asked);
+  const RunSpec& spec = plan.spec;
+  plan.parallel = resolve(spec);
+  plan.replica_rows = replica_rows(spec, plan.parallel);
+  const std::vector<std::int64_t> rows = cut_into_microbatches(spec, plan.replica_rows.front(), plan.warnings);
+  for (std::int64_t round = 0; round < spec.accum; ++round) {
+    plan.microbatch_rows.insert(plan.microbatch_rows.end(), rows.begin(), rows.end());
+  }
+  plan.live.resize(static_cast<std::size_t>(plan.parallel.mesh.gpus()));
+  return plan;
+}
+
+StepOrder order_of(const Plan& plan) {
+  const auto in_round = plan.microbatch_rows.begin() + microbatches_of_a_round(plan);
+  return {plan.spec, plan.parallel.mesh, {plan.microbatch_rows.begin(), in_round}};
+}
+
+void say_warnings_of_schedule(Plan& plan) {
+  if (!plan.spec.schedule_file) return;
+  const std::vector<std::string>& of_file = plan.spec.schedule_file->warnings;
+  plan.warnings.insert(plan.warnings.end(), of_file.begin(), of_file.end());
+}
+
 Plan make_plan(const RunSpec& spec) {
-  return plan_of(spec, Replicas::all);
+  return finish_plan(begin_plan(spec));
+}
+
+Plan finish_plan(Plan plan) {
+  return planned(std::move(plan), Replicas::all);
 }
 
 Plan make_plan_of_first_replica(const RunSpec& spec) {
-  return plan_of(spec, Replicas::first);
+  return planned(begin_plan(spec), Replicas::first);
 }
 
 }  // namespace pdl

@@ -22,7 +22,7 @@ TaskKind task_kind(OperationKind kind) {
 StageTasks::StageTasks(const Plan& plan, TaskGraphBuilder& builder)
     : plan_(plan),
       builder_(builder),
-      number_bytes_(activation_number_bytes(plan.spec.model, plan.spec.dtype)),
+      sizes_(plan),
       last_gradient_(plan.stages.size(), kNone),
       last_works_(plan.stages.size() * kKindsOfMicrobatch) {
   for (std::size_t s = 0; s < plan.stages.size(); ++s)
@@ -92,16 +92,15 @@ void StageTasks::add_straggler(std::int32_t worker, std::uint32_t host) {
 std::uint32_t StageTasks::transfer_work(TaskKind kind, std::int32_t from_stage, std::int32_t to_stage,
                                         std::int32_t microbatch) {
   const std::int64_t rows = plan_.microbatch_rows[static_cast<std::size_t>(microbatch)];
-  LastWork& last = last_work(kind, is_send(kind) ? from_stage : to_stage);
+  const std::int32_t own_stage = is_send(kind) ? from_stage : to_stage;
+  LastWork& last = last_work(kind, own_stage);
   if (last.rows == rows) return last.index;
-  const auto layer = static_cast<std::size_t>(stage(std::max(from_stage, to_stage)).first_layer);
   Work work;
   work.kind = kind;
   work.implementation = implementation_of(plan_.parallel.program);
   work.from_worker = worker_of(from_stage);
   work.to_worker = worker_of(to_stage);
-  work.rows = rows;
-  work.bytes = rows * input_numbers(plan_.spec.model.layers[layer]) * number_bytes_[layer];
+  sizes_.set(own_stage, microbatch, work);
   last = {rows, builder_.add_work(work), false};
   return last.index;
 }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "sim/plan/plan.hpp"
+#include "sim/plan/work_sizes.hpp"
 
 namespace pdl {
 
@@ -23,6 +24,7 @@ class StageTasks {
   std::int32_t worker_of(std::int32_t stage) const { return places_[static_cast<std::size_t>(stage)].worker; }
   bool is_first(std::int32_t stage) const { return places_[static_cast<std::size_t>(stage)].first; }
   bool is_last(std::int32_t stage) const { return places_[static_cast<std::size_t>(stage)].last; }
+  const WorkSizes& sizes() const { return sizes_; }
 
   TaskId add_compute(TaskKind kind, std::int32_t stage, std::int32_t microbatch, std::uint32_t host);
   TaskId add_optimizer(std::int32_t stage, std::uint32_t host);
@@ -64,10 +66,10 @@ class StageTasks {
 
   const Plan& plan_;
   TaskGraphBuilder& builder_;
-  std::vector<Place> places_;               // by stage
-  std::vector<std::int64_t> number_bytes_;  // of what goes between two layers
-  std::vector<TaskId> last_gradient_;       // by stage
-  std::vector<LastWork> last_works_;        // by stage and kind
+  WorkSizes sizes_;
+  std::vector<Place> places_;          // by stage
+  std::vector<TaskId> last_gradient_;  // by stage
+  std::vector<LastWork> last_works_;   // by stage and kind
 };
 
 }  // namespace pdl

@@ -8,8 +8,13 @@
 namespace pdl {
 namespace {
 
-double step_of(const Plan& plan, const PricedWork& priced) {
-  return static_cast<double>(step_ns(run_plan(plan, priced), steps_overlap(plan.spec)));
+double step_of(const Plan& plan, const PricedWork& priced, LengthOfRun* second = nullptr,
+               const RepeatedRuns* runs = nullptr) {
+  if (runs && can_repeat(priced) && !steps_overlap(plan.spec)) {  // of which only the last end is asked
+    std::vector<Span> times(plan.graph.tasks.size());
+    return static_cast<double>(runs->run(plan.graph, priced.costs, times, second) + priced.step_overhead_ns);
+  }
+  return static_cast<double>(step_ns(run_plan(plan, priced, second, runs), steps_overlap(plan.spec)));
 }
 
 }  // namespace
@@ -27,7 +32,7 @@ PricedWork without_host(const Plan& plan, PricedWork priced) {
   return priced;
 }
 
-SlowHost slow_host(const Plan& plan, const PricedWork& priced) {
+SlowHost slow_host(const Plan& plan, const PricedWork& priced, const RepeatedRuns* runs) {
   PricedWork awake = priced;
   bool sleeps = false;
   for (std::size_t w = 0; w < awake.costs.size(); ++w) {
@@ -39,10 +44,10 @@ SlowHost slow_host(const Plan& plan, const PricedWork& priced) {
   LengthOfRun alone;  // where nothing is shared, the step without its host runs beside the one with it
   alone.by_worker = overlap;
   for (const TaskCost& cost : awake.costs) alone.device_ns.push_back(cost.device_ns);
-  const auto awake_ns = static_cast<double>(step_ns(run_plan(plan, awake, shares ? nullptr : &alone), overlap));
+  const double awake_ns = step_of(plan, awake, shares ? nullptr : &alone, runs);
   const double alone_ns = shares ? step_of(plan, without_host(plan, awake))
                                  : static_cast<double>(overlap ? alone.longest_worker_ns : alone.last_end_ns);
-  return {std::max(0.0, 1 - alone_ns / awake_ns), sleeps ? step_of(plan, priced) : awake_ns};
+  return {std::max(0.0, 1 - alone_ns / awake_ns), sleeps ? step_of(plan, priced, nullptr, runs) : awake_ns};
 }
 
 std::string host_bound_warning() {

@@ -17,6 +17,7 @@
 
 #include "sim/cost/cost_profile.hpp"
 #include "sim/cost/price.hpp"
+#include "sim/engine/repeated_runs.hpp"
 #include "sim/plan/plan.hpp"
 
 namespace pdl {
@@ -34,8 +35,9 @@ struct SlowHost {
   double step_ns = 0;  // with its sleeps
 };
 
-/// `priced`: what the plan costs with HostSpeed::slow, on GPUs. Throws CannotRun for a deadlock.
-SlowHost slow_host(const Plan& plan, const PricedWork& priced);
+/// `priced`: what the plan costs with HostSpeed::slow, on GPUs. `runs`: of the plan's graph, where there are several.
+/// Throws CannotRun for a deadlock.
+SlowHost slow_host(const Plan& plan, const PricedWork& priced, const RepeatedRuns* runs = nullptr);
 
 /// Of a prediction whose share is above kHostBoundShare; begins with kHostBoundWarning.
 std::string host_bound_warning();

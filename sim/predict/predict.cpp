@@ -22,27 +22,32 @@ std::string loss_scale_warning(double loss_scale) {
          "the same for every scale";
 }
 
+const RepeatedRuns* repeated(const MadePlan& made) {
+  return made.runs ? &*made.runs : nullptr;
+}
+
 /// What the host has to do with the step, and how far off the step may be. `slow`: with its slow host; none where the
 /// host itself computes.
-void judge(const Plan& plan, const PricedWork& priced, const PricedWork* slow, const PredictOptions& options,
+void judge(const MadePlan& made, const PricedWork& priced, const PricedWork* slow, const PredictOptions& options,
            RunResult& result) {
-  const SlowHost host = slow ? slow_host(plan, *slow) : SlowHost();
+  const SlowHost host = slow ? slow_host(made.plan, *slow, repeated(made)) : SlowHost();
   const double usual_ns = 1e6 * result.step_time.median_ms;
   result.host_share = host.share;
-  result.error_bar = error_bar(priced.errors, plan.graph, priced.costs, std::max(0.0, host.step_ns / usual_ns - 1));
+  result.error_bar =
+      error_bar(priced.errors, made.plan.graph, priced.costs, std::max(0.0, host.step_ns / usual_ns - 1));
   if (options.warn_where_host_bound && *result.host_share > kHostBoundShare) {
     result.warnings.push_back(host_bound_warning());
   }
 }
 
 /// How the step varies: drawn steps, if asked for, and what the host has to do with it.
-void add_spread(const Plan& plan, LayerFamilies& families, const PricedWork& priced, const PredictOptions& options,
+void add_spread(const MadePlan& made, LayerFamilies& families, const PricedWork& priced, const PredictOptions& options,
                 RunResult& result) {
   const bool host_issues = families.profile().host_description.device != "cpu";
   std::optional<PricedWork> slow;
-  if (options.noise || host_issues) slow = price_by_profile(plan, families, HostSpeed::slow);
-  if (options.noise) result.noise = draw_steps(plan, priced, *slow, *options.noise);
-  judge(plan, priced, host_issues ? &*slow : nullptr, options, result);
+  if (options.noise || host_issues) slow = price_by_profile(made.plan, families, HostSpeed::slow);
+  if (options.noise) result.noise = draw_steps(made.plan, priced, *slow, *options.noise);
+  judge(made, priced, host_issues ? &*slow : nullptr, options, result);
 }
 
 }  // namespace
@@ -52,10 +57,12 @@ RunResult predict(const RunSpec& asked, const CostProfile* profile, const Predic
   std::optional<LayerFamilies> own;
   LayerFamilies* families = asked.synthetic ? nullptr : options.families;
   if (!asked.synthetic && !families) families = &own.emplace(*profile);
-  const Plan plan = make_plan(planned_spec(asked, families, options.memory_limit_bytes));
-  const RunSpec& spec = plan.spec;
-  RunResult result = begin_result(plan);
-  StepOfPlan step = step_of_plan(plan, families, /*with_ideal=*/true);
+  std::optional<PlanMaker> own_plans;
+  PlanMaker& plans = options.plans ? *options.plans : own_plans.emplace();
+  const MadePlan& made = plans.plan(planned_spec(asked, families, options.memory_limit_bytes));
+  const RunSpec& spec = made.plan.spec;
+  RunResult result = begin_result(made.plan);
+  StepOfPlan step = step_of_plan(made.plan, families, /*with_ideal=*/true, repeated(made));
   result.warnings.insert(result.warnings.end(), step.priced.warnings.begin(), step.priced.warnings.end());
   result.warning_shares = std::move(step.priced.warning_shares);
   if (spec.loss_scale != RunSpec().loss_scale) result.warnings.push_back(loss_scale_warning(spec.loss_scale));
@@ -68,7 +75,7 @@ RunResult predict(const RunSpec& asked, const CostProfile* profile, const Predic
   if (!spec.synthetic) result.environment = environment_of(*profile);
   check_memory(result, profile, options.memory_limit_bytes);
   if (options.noise && spec.synthetic) throw InputError("--noise", "costs without a spread", "costs of a profile");
-  if (!spec.synthetic) add_spread(plan, *families, step.priced, options, result);
+  if (!spec.synthetic) add_spread(made, *families, step.priced, options, result);
   if (result.error_bar && !result.error_bar->probed()) result.probe_command = probe_command(asked, options.samples);
   return result;
 }

@@ -21,6 +21,7 @@
 #include "sim/cost/cost_profile.hpp"
 #include "sim/cost/layer_families.hpp"
 #include "sim/predict/noise.hpp"
+#include "sim/predict/plan_maker.hpp"
 #include "sim/predict/planned_spec.hpp"
 #include "sim/run/run_result.hpp"
 
@@ -42,6 +43,8 @@ struct PredictOptions {
   /// Those of the profile, where many specs are predicted by it: what one prediction has worked out of layers, the next
   /// ones and other threads have at once. Default: its own.
   LayerFamilies* families = nullptr;
+  /// Of this thread, where many specs are predicted that may share a graph. Default: the plan is made for this one.
+  PlanMaker* plans = nullptr;
 };
 
 /// `profile` is not used (and may be nullptr) if the spec has synthetic costs. The result's spec is the one that was

@@ -42,10 +42,20 @@ PricedWork price_plan(const Plan& plan, LayerFamilies* families) {
                         : price_by_profile(plan, *families);
 }
 
-Timeline run_plan(const Plan& plan, const PricedWork& priced, LengthOfRun* second) {
+bool can_repeat(const PricedWork& priced) {
+  return priced.shared.count == 0 && priced.pauses.empty();
+}
+
+Timeline run_plan(const Plan& plan, const PricedWork& priced, LengthOfRun* second, const RepeatedRuns* runs) {
   Timeline timeline;
   timeline.workers = static_cast<std::int32_t>(plan.graph.workers);
   timeline.stages = static_cast<std::int32_t>(plan.stages.size());
+  if (runs && can_repeat(priced)) {
+    timeline.spans.reserve(plan.graph.tasks.size());
+    for (const Task& task : plan.graph.tasks) timeline.spans.push_back(span_of(task, {}));
+    timeline.step_ns = runs->run(plan.graph, priced.costs, timeline.spans, second) + priced.step_overhead_ns;
+    return timeline;
+  }
   const auto run = [&](std::span<const std::int64_t> delays_ns, LengthOfRun* beside) {
     timeline.step_ns = run_graph(plan.graph, priced.costs, {&priced.shared, delays_ns}, timeline.spans, beside) +
                        priced.step_overhead_ns;
@@ -60,11 +70,11 @@ Timeline run_plan(const Plan& plan, const PricedWork& priced, LengthOfRun* secon
   return timeline;
 }
 
-StepOfPlan step_of_plan(const Plan& plan, LayerFamilies* families, bool with_ideal) {
+StepOfPlan step_of_plan(const Plan& plan, LayerFamilies* families, bool with_ideal, const RepeatedRuns* runs) {
   StepOfPlan step;
   step.priced = price_plan(plan, families);
   if (with_ideal) step.ideal = {compute_alone_ns(plan, step.priced), steps_overlap(plan.spec)};
-  step.timeline = run_plan(plan, step.priced, with_ideal ? &step.ideal : nullptr);
+  step.timeline = run_plan(plan, step.priced, with_ideal ? &step.ideal : nullptr, runs);
   step.workspaces = workspaces_of(plan, plan.spec.synthetic ? nullptr : &families->profile());
   step.peak_memory_bytes = predict_memory_bytes(plan, step.workspaces);
   return step;

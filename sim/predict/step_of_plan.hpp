@@ -13,6 +13,7 @@
 
 #include "sim/cost/cost_profile.hpp"
 #include "sim/cost/price.hpp"
+#include "sim/engine/repeated_runs.hpp"
 #include "sim/engine/run.hpp"
 #include "sim/memory/memory.hpp"
 #include "sim/plan/plan.hpp"
@@ -29,17 +30,20 @@ struct StepOfPlan {
 };
 
 /// By the spec's synthetic costs, or else by the profile of the families, which then must be there.
-/// Throws InputError as price_by_profile(); CannotRun for a deadlock.
-StepOfPlan step_of_plan(const Plan& plan, LayerFamilies* families, bool with_ideal = false);
-
-/// What its libraries hold on a GPU; nothing where costs are synthetic.
-WorkspaceBytes workspaces_of(const Plan& plan, const CostProfile* profile);
+/// `runs`: of the plan's graph, where there are several; nullptr: there are none. Throws InputError as
+/// price_by_profile(); CannotRun for a deadlock.
+StepOfPlan step_of_plan(const Plan& plan, LayerFamilies* families, bool with_ideal = false,
+                        const RepeatedRuns* runs = nullptr);
 
 /// The first part of it: what the plan's work costs.
 PricedWork price_plan(const Plan& plan, LayerFamilies* families);
 
+/// Do RepeatedRuns give the times? Not where multiprocessors are shared or hosts pause.
+bool can_repeat(const PricedWork& priced);
+
 /// The second: when the plan's tasks run at those costs, and the overhead of the step after them.
 /// `second` (may be null): sim/engine/run.hpp.
-Timeline run_plan(const Plan& plan, const PricedWork& priced, LengthOfRun* second = nullptr);
+Timeline run_plan(const Plan& plan, const PricedWork& priced, LengthOfRun* second = nullptr,
+                  const RepeatedRuns* runs = nullptr);
 
 }  // namespace pdl

@@ -1,5 +1,6 @@
 // From the user's words to a spec: the rows of the table of settings, the defaults and the cross-checks, in the order
 // in which they need each other, which is the order in which a user is told of mistakes.
+#include <utility>
 #include <vector>
 
 #include "sim/io/error.hpp"
@@ -25,21 +26,23 @@ void refuse_without_meaning(const SettingRow& row, const SettingValue& value, co
 /// Reads what belongs to this turn.
 class Reading {
  public:
-  Reading(const Given& given, RunSpec& spec) : given_(given), spec_(spec) {}
+  Reading(const Given& given, RunSpec& spec) : spec_(spec) {
+    for (const SettingRow& row : all_settings()) {
+      if (const SettingValue* value = find(given, row.name)) given_.emplace_back(&row, value);
+    }
+  }
 
   void take(Turn turn) {
-    for (const SettingRow& row : all_settings()) {
-      const SettingValue* value = row.no_meaning && row.asked == turn ? find(given_, row.name) : nullptr;
-      if (value) refuse_without_meaning(row, *value, spec_);
+    for (const auto& [row, value] : given_) {
+      if (row->no_meaning && row->asked == turn) refuse_without_meaning(*row, *value, spec_);
     }
-    for (const SettingRow& row : all_settings()) {
-      const SettingValue* value = row.turn == turn ? find(given_, row.name) : nullptr;
-      if (value) row.read(*value, row.range, spec_);
+    for (const auto& [row, value] : given_) {
+      if (row->turn == turn) row->read(*value, row->range, spec_);
     }
   }
 
  private:
-  const Given& given_;
+  std::vector<std::pair<const SettingRow*, const SettingValue*>> given_;  // in the order of the table
   RunSpec& spec_;
 };
 

@@ -47,6 +47,7 @@ struct SyntheticCosts {
   /// One message between two GPUs. A link carries the messages of one GPU to another one after the other; it occupies
   /// no GPU.
   double tcomm_ms = 0.0;
+  bool operator==(const SyntheticCosts&) const = default;
 };
 
 inline constexpr double kLargestSyntheticCostMs = 1e9;
@@ -60,6 +61,7 @@ inline double of_stage(const std::vector<double>& by_stage, std::size_t stage) {
 struct Straggler {
   std::int64_t rank = 0;
   double ms = 0;
+  bool operator==(const Straggler&) const = default;
 };
 
 struct RunSpec {
@@ -109,6 +111,7 @@ struct RunSpec {
   std::optional<SyntheticCosts> synthetic;
   /// Names of the settings that were given: what they are is not for the simulator to choose.
   std::set<std::string> given;
+  bool operator==(const RunSpec&) const = default;
 };
 
 /// One word of the user: `--gpus 5`, or "gpus": 5 in a scenario. `place` is what an error message names.

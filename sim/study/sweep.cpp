@@ -37,7 +37,8 @@ SweepResult result_of(const RunResult& run) {
   result.step_time_ms = run.step_time.median_ms;
   result.error_bar = run.error_bar;
   if (result.error_bar) result.error_bar->carriers.clear();  // of no row shown
-  const RunMetrics metrics = compute_metrics(run);
+  const SpansOfGpus spans(run.timeline, static_cast<std::size_t>(run.spec.gpus));
+  const RunMetrics metrics = compute_metrics(run, spans, Operations::left_out);
   result.throughput_samples_per_s = metrics.throughput_samples_per_s;
   result.bubble_fraction = metrics.bubble_fraction;
   result.idle_fraction = metrics.idle_fraction;
@@ -63,29 +64,34 @@ class RowPredictor {
     if (profile) families_.emplace(*profile);
   }
 
-  SweepRecord predict(std::size_t row, const RowSettings& given) {
+  /// `plans`: of the calling thread.
+  SweepRecord predict(std::size_t row, const RowSettings& given, PlanMaker& plans) {
     SweepRecord record;
     record.row = row;
+    std::optional<RunSpec> spec;
+    const auto refuse = [&](const std::string& reason, int exit_code) {
+      record.refusal = reason;
+      record.exit_code = exit_code;
+      if (spec)
+        record.settings = RowSettings(to_settings(profile_ ? on_device_of(*spec, profile_->host_description) : *spec));
+    };
     try {
-      const RunSpec spec = parse_run_spec(given.list());
-      record.settings = RowSettings(to_settings(profile_ ? on_device_of(spec, profile_->host_description) : spec));
+      spec = parse_run_spec(given.list());
       // Named schedules above the limit are shown; the search for one is told of it.
-      const bool searched = spec.schedule == kAutoSchedule;
-      const RunResult run = pdl::predict(spec, profile_,
+      const bool searched = spec->schedule == kAutoSchedule;
+      const RunResult run = pdl::predict(*spec, profile_,
                                          {.memory_limit_bytes = searched ? memory_limit_bytes_ : std::nullopt,
-                                          .families = families_ ? &*families_ : nullptr});
+                                          .families = families_ ? &*families_ : nullptr,
+                                          .plans = &plans});
       record.settings = RowSettings(to_settings(run.spec));  // a search decides chunks and overlap
       record.result = result_of(run);
       record.source = describe_source(run);
     } catch (const InputError& error) {
-      record.refusal = error.what();
-      record.exit_code = kExitInput;
+      refuse(error.what(), kExitInput);
     } catch (const CannotRun& error) {
-      record.refusal = error.what();
-      record.exit_code = kExitCannotRun;
+      refuse(error.what(), kExitCannotRun);
     } catch (const std::bad_alloc&) {
-      record.refusal = "not enough memory on this machine for a plan of this size";
-      record.exit_code = kExitCannotRun;
+      refuse("not enough memory on this machine for a plan of this size", kExitCannotRun);
     }
     return record;
   }
@@ -157,13 +163,16 @@ class PredictedRows {
   Sources sources_;
 };
 
+using RowWork = std::function<void(std::size_t row, PlanMaker& plans_of_thread, bool calling)>;
+
 /// Of `threads` threads, of which the calling one is the first. What one throws ends the others' work, and is thrown.
-void on_threads(std::int64_t threads, RowQueue& queue, const std::function<void(std::size_t row, bool calling)>& work) {
+void on_threads(std::int64_t threads, RowQueue& queue, const RowWork& work) {
   std::mutex mutex;
   std::exception_ptr problem;
   const auto take_rows = [&](bool calling) {
     try {
-      for (std::vector<std::size_t> rows; !(rows = queue.take(1)).empty();) work(rows.front(), calling);
+      PlanMaker plans;
+      for (std::vector<std::size_t> rows; !(rows = queue.take(1)).empty();) work(rows.front(), plans, calling);
     } catch (...) {
       queue.stop();
       const std::lock_guard lock(mutex);
@@ -290,23 +299,24 @@ std::vector<std::size_t> Sweep::tied_with_fastest() const {
   return tied;
 }
 
-std::vector<RunSpec> specs_of_sweep(std::span<const SettingValue> given, const SweepOptions& options) {
-  std::vector<RunSpec> specs;
+KindsOfSpecs kinds_of_sweep(std::span<const SettingValue> given, const SweepOptions& options) {
+  KindsOfSpecs kinds;
   for (const SweepRow& row : rows_to_predict(given, options).rows) {
     try {
-      specs.push_back(parse_run_spec(row.given.list()));
+      kinds.add(parse_run_spec(row.given.list()));
     } catch (const InputError&) {  // told when the row is predicted
     } catch (const CannotRun&) {
     }
   }
-  return specs;
+  return kinds;
 }
 
 std::optional<CostProfile> costs_of_sweep(std::span<const SettingValue> given, const SweepOptions& options,
                                           const std::optional<std::string>& profile) {
   const bool synthetic =
       std::any_of(given.begin(), given.end(), [](const SettingValue& s) { return is_synthetic_cost(s.name); });
-  return choose_costs(synthetic, profile, [&] { return specs_of_sweep(given, options); });
+  if (!synthetic && !profile) return load_default_profile(kinds_of_sweep(given, options));
+  return choose_costs(synthetic, profile, [] { return std::vector<RunSpec>(); });
 }
 
 Sweep run_sweep(std::span<const SettingValue> given, const CostProfile* profile, const SweepOptions& options) {
@@ -334,8 +344,8 @@ Sweep run_sweep(std::span<const SettingValue> given, const CostProfile* profile,
     });
   }
   RowPredictor predictor(profile, options.memory_limit_bytes);
-  on_threads(options.threads, queue, [&](std::size_t row, bool calling) {
-    add(predictor.predict(row, sweep.rows[row].given));
+  on_threads(options.threads, queue, [&](std::size_t row, PlanMaker& plans, bool calling) {
+    add(predictor.predict(row, sweep.rows[row].given, plans));
     if (calling) show_progress();
   });
   for (; others && !others->done(); show_progress()) std::this_thread::sleep_for(std::chrono::milliseconds(20));
@@ -355,8 +365,8 @@ void join_sweep(std::span<const SettingValue> given, const CostProfile* profile,
                    std::vector<std::size_t> places(asked.size());
                    std::iota(places.begin(), places.end(), std::size_t{0});
                    RowQueue queue(std::move(places));
-                   on_threads(options.threads, queue, [&](std::size_t i, bool) {
-                     records[i] = to_line(predictor.predict(asked[i], sweep.rows[asked[i]].given));
+                   on_threads(options.threads, queue, [&](std::size_t i, PlanMaker& plans, bool) {
+                     records[i] = to_line(predictor.predict(asked[i], sweep.rows[asked[i]].given, plans));
                    });
                    return records;
                  });

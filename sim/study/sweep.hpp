@@ -35,6 +35,7 @@
 
 #include "sim/cost/cost_profile.hpp"
 #include "sim/cost/error_bar.hpp"
+#include "sim/cost/kinds_of_specs.hpp"
 #include "sim/spec/run_spec.hpp"
 #include "sim/study/ranks.hpp"
 #include "sim/study/row_settings.hpp"
@@ -119,7 +120,7 @@ struct SweepOptions {
 
 /// What run_sweep() will predict, for the choice of a profile: without the rows that are refused whatever it is. Throws
 /// as run_sweep().
-std::vector<RunSpec> specs_of_sweep(std::span<const SettingValue> given, const SweepOptions& options);
+KindsOfSpecs kinds_of_sweep(std::span<const SettingValue> given, const SweepOptions& options);
 
 /// The costs of all rows, as choose_costs() has it; nothing where the user gives them. Throws as that and as
 /// run_sweep().

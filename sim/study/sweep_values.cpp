@@ -68,27 +68,22 @@ void check_alone(const SettingRow& setting, const SettingValue& value) {
   parse_run_spec(values);
 }
 
-/// The refusal, if it is that of a word without which the row may stand.
-std::optional<WithoutMeaning> without_meaning(const std::vector<SettingValue>& row) {
+/// What of a row has no meaning.
+struct Meaning {
+  std::optional<WithoutMeaning> refusal;  // of a word without which the row may stand
+  bool schedule_says_nothing = false;     // beside a strategy without schedules "naive" may be said
+};
+
+Meaning meaning_of(const std::vector<SettingValue>& row) {
   try {
-    parse_run_spec(row);
+    const RunSpec spec = parse_run_spec(row);
+    return {std::nullopt, spec.strategy != Strategy::pp && find_setting(row, "schedule")};
   } catch (const WithoutMeaning& refusal) {
-    return refusal;
+    return {refusal, false};
   } catch (const InputError&) {  // a refusal of the row, told when it is predicted
   } catch (const CannotRun&) {
   }
-  return std::nullopt;
-}
-
-/// Beside a strategy without schedules "naive" may be said, and says nothing.
-bool says_nothing(const std::vector<SettingValue>& row) {
-  if (!find_setting(row, "schedule")) return false;
-  try {
-    return parse_run_spec(row).strategy != Strategy::pp;
-  } catch (const InputError&) {
-  } catch (const CannotRun&) {
-  }
-  return false;
+  return {};
 }
 
 /// A word that means nothing in some rows (a network where there is one host) is left out of them; rows that are then
@@ -100,12 +95,14 @@ void leave_out_words_without_meaning(std::vector<RowSettings>& rows) {
   for (RowSettings& of_row : rows) {
     std::vector<SettingValue> row = of_row.list();
     const std::size_t words = row.size();
-    while (const auto refusal = without_meaning(row)) {
-      refusals.try_emplace(refusal->name, refusal->what());
-      std::erase_if(row, [&](const SettingValue& s) { return s.name == refusal->name; });
+    Meaning meaning = meaning_of(row);
+    for (; meaning.refusal; meaning = meaning_of(row)) {
+      const WithoutMeaning& refusal = *meaning.refusal;
+      refusals.try_emplace(refusal.name, refusal.what());
+      std::erase_if(row, [&](const SettingValue& s) { return s.name == refusal.name; });
     }
     for (const SettingValue& setting : row) kept.insert(setting.name);
-    if (says_nothing(row)) {
+    if (meaning.schedule_says_nothing) {
       left_out = true;
       std::erase_if(row, [](const SettingValue& s) { return s.name == "schedule"; });
     }

@@ -131,8 +131,8 @@ TEST_CASE("rows that have no plan count for no profile") {
                                     {"batch", "384"}}) {
     given.push_back({name, value, std::string("--") + name});
   }
-  const std::vector<RunSpec> specs = specs_of_sweep(given, {});
-  const CostProfile taken = load_default_profile(specs);
+  const KindsOfSpecs kinds = kinds_of_sweep(given, {});
+  const CostProfile taken = load_default_profile(kinds);
   CHECK(taken.name == "zz-exchange");
   CHECK(taken.chosen_as == "the largest host in data/ with collectives");
 }

@@ -40,6 +40,26 @@ TEST_CASE("profiles are found by the name of their folder, and listed", "[profil
   CHECK(names == std::vector<std::string>{"zz-broken", "zz-one", "zz-two"});
 }
 
+TEST_CASE("products of a file that is as it was written are read when they are asked for") {
+  ProfileBuilder b;
+  b.layer("forward", 64, {{16, 10}, {32, 20}});
+  CostProfile profile = b.done();
+  profile.products = ProductModel{.library = "cuBLAS 1", .asked_by = "hand", .card = "c", .multiprocessors = 1};
+  const std::string text = profile_text(profile);
+  for (const bool with_checksum : {true, false}) {
+    const std::string file = with_checksum ? text : nlohmann::json::parse(text).dump();
+    const CostProfile read = profile_from_text(file, "p.json");
+    CHECK(read.curves.size() == 1);
+    REQUIRE(read.products);
+    CHECK(read.products->library == "cuBLAS 1");
+    CHECK(profile_text(read) == text);
+  }
+  // Broken ones are noticed at once where there is no checksum that holds.
+  std::string broken = text;
+  broken.replace(broken.find("cuBLAS 1"), 10, "\":1,\"x\":\"");
+  CHECK_THROWS_AS(profile_from_text(broken, "p.json"), InputError);
+}
+
 TEST_CASE("a profile that is broken below its head is noticed when profiles are listed", "[profile_folders]") {
   ProfileBuilder b;
   b.layer("forward", 64, {{16, 10}, {32, 20}});

@@ -1,4 +1,5 @@
 #include "sim/engine/run.hpp"
+#include "sim/engine/repeated_runs.hpp"
 
 #include <map>
 #include <random>
@@ -257,6 +258,43 @@ TEST_CASE("a second run in the same pass is as long as that run alone") {
     const Timeline alone = make_timeline(graph, 1, longest_path_times(graph, second_costs));
     CHECK(second.last_end_ns == alone.step_ns);
     CHECK(second.longest_worker_ns == longest_worker_ns(alone));
+  }
+}
+
+TEST_CASE("repeated runs of random graphs: the times, the second run and the deadlocks of single ones") {
+  std::mt19937_64 random(13);
+  for (int i = 0; i < 1000; ++i) {
+    const TaskGraph graph = random_graph(random);
+    std::optional<RepeatedRuns> runs;
+    try {
+      runs.emplace(graph);
+    } catch (const CannotRun&) {
+    }
+    for (const bool with_host : {false, true}) {
+      std::vector<TaskCost> costs;
+      LengthOfRun second, repeated;
+      for (std::size_t w = 0; w < graph.works.size(); ++w) {
+        costs.push_back(random_cost(random, with_host));
+        second.device_ns.push_back(random_cost(random, false).device_ns);
+      }
+      repeated.device_ns = second.device_ns;
+      second.by_worker = repeated.by_worker = i % 3 > 0;
+      const std::vector<TaskTimes> none(graph.tasks.size());
+      Timeline expected = make_timeline(graph, 1, none), timeline = expected;
+      CAPTURE(i, with_host);
+      try {
+        expected.step_ns = run_graph(graph, costs, {}, expected.spans, &second);
+      } catch (const CannotRun& deadlock) {
+        if (runs) CHECK_THROWS_WITH(runs->run(graph, costs, timeline.spans, &repeated), deadlock.what());
+        continue;
+      }
+      REQUIRE(runs);
+      CHECK(runs->run(graph, costs, timeline.spans, &repeated) == expected.step_ns);
+      CHECK(timeline.spans == expected.spans);
+      CHECK(repeated.last_end_ns == second.last_end_ns);
+      CHECK(repeated.longest_worker_ns == second.longest_worker_ns);
+      CHECK(runs->run(graph, costs, timeline.spans) == expected.step_ns);
+    }
   }
 }
 
