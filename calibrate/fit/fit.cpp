@@ -12,11 +12,11 @@
 #include "calibrate/fit/nccl_tests.hpp"
 #include "calibrate/fit/product_fit.hpp"
 #include "calibrate/fit/robust_curve.hpp"
-#include "calibrate/fit/statistics.hpp"
 #include "calibrate/fit/suspicion.hpp"
 #include "sim/cost/time_unit.hpp"
 #include "sim/io/error.hpp"
 #include "sim/io/json_place.hpp"
+#include "sim/io/statistics.hpp"
 
 namespace pdl {
 namespace {

@@ -5,9 +5,9 @@
 #include <map>
 #include <tuple>
 
-#include "calibrate/fit/statistics.hpp"
 #include "sim/cost/layer_time.hpp"
 #include "sim/cost/notices.hpp"
+#include "sim/io/statistics.hpp"
 
 namespace pdl {
 namespace {

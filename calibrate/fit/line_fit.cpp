@@ -5,7 +5,7 @@
 #include <cmath>
 #include <vector>
 
-#include "calibrate/fit/statistics.hpp"
+#include "sim/io/statistics.hpp"
 
 namespace pdl {
 namespace {

@@ -3,12 +3,12 @@
 #include <map>
 
 #include "calibrate/fit/nccl_tests.hpp"
-#include "calibrate/fit/statistics.hpp"
 #include "sim/cost/environment.hpp"
 #include "sim/cost/time_unit.hpp"
 #include "sim/io/error.hpp"
 #include "sim/io/json_place.hpp"
 #include "sim/io/printable_text.hpp"
+#include "sim/io/statistics.hpp"
 #include "sim/io/words.hpp"
 
 namespace pdl {

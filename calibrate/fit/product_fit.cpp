@@ -8,7 +8,7 @@
 #include <regex>
 #include <tuple>
 
-#include "calibrate/fit/statistics.hpp"
+#include "sim/io/statistics.hpp"
 
 namespace pdl {
 namespace {

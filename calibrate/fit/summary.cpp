@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 
-#include "calibrate/fit/statistics.hpp"
+#include "sim/io/statistics.hpp"
 
 namespace pdl {
 namespace {

@@ -7,7 +7,6 @@
 #include <memory>
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 
-#include "calibrate/fit/statistics.hpp"
 #include "calibrate/probe/device_timer.hpp"
 #include "calibrate/probe/kernel_trace.hpp"
 #include "calibrate/probe/nccl_workers.hpp"
@@ -15,6 +14,7 @@
 #include "runtime/comm/rank_threads.hpp"
 #include "runtime/comm/waiting.hpp"
 #include "runtime/trace/span_recorder.hpp"
+#include "sim/io/statistics.hpp"
 
 #if PDL_CUDA
 #include <ATen/cuda/CUDAEvent.h>

@@ -8,7 +8,6 @@
 #include <chrono>
 #include <thread>
 
-#include "calibrate/fit/statistics.hpp"
 #include "calibrate/probe/device_timer.hpp"
 #include "calibrate/probe/on_device.hpp"
 #include "calibrate/probe/small_step.hpp"
@@ -16,6 +15,7 @@
 #include "runtime/comm/rank_threads.hpp"
 #include "runtime/device/devices.hpp"
 #include "runtime/trace/span_recorder.hpp"
+#include "sim/io/statistics.hpp"
 
 #if PDL_CUDA
 #include <ATen/cuda/CUDAEvent.h>

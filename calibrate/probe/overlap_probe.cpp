@@ -8,11 +8,11 @@
 #include <memory>
 #include <set>
 
-#include "calibrate/fit/statistics.hpp"
 #include "calibrate/probe/compute_operations.hpp"
 #include "calibrate/probe/device_timer.hpp"
 #include "calibrate/probe/nccl_workers.hpp"
 #include "runtime/trace/span_recorder.hpp"
+#include "sim/io/statistics.hpp"
 
 #if PDL_CUDA
 #include <ATen/cuda/CUDAEvent.h>

@@ -9,12 +9,12 @@
 #include <thread>
 #include <utility>
 
-#include "calibrate/fit/statistics.hpp"
 #include "calibrate/probe/device_timer.hpp"
 #include "calibrate/probe/on_device.hpp"
 #include "calibrate/probe/small_step.hpp"
 #include "runtime/comm/waiting.hpp"
 #include "runtime/device/devices.hpp"
+#include "sim/io/statistics.hpp"
 
 namespace pdl {
 namespace {

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "sim/io/error.hpp"
+#include "sim/io/statistics.hpp"
 #include "sim/predict/host_bound.hpp"
 #include "sim/predict/predict.hpp"
 #include "sim/run/measured_facts.hpp"
@@ -114,12 +115,6 @@ double largest_by_size(const std::vector<double>& values) {
   return *std::max_element(values.begin(), values.end(), [](double a, double b) { return std::abs(a) < std::abs(b); });
 }
 
-/// Of an ascending list that is not empty.
-double median_of(const std::vector<double>& ascending) {
-  const std::size_t middle = ascending.size() / 2;
-  return ascending.size() % 2 == 1 ? ascending[middle] : (ascending[middle - 1] + ascending[middle]) / 2;
-}
-
 template <typename Counts>
 ErrorSummary summarize_where(const Validation& validation, const Counts& counts) {
   std::vector<double> errors, half_widths;
@@ -138,7 +133,7 @@ ErrorSummary summarize_where(const Validation& validation, const Counts& counts)
   if (half_widths.empty()) return summary;
   std::sort(half_widths.begin(), half_widths.end());
   summary.inside_share = static_cast<double>(inside) / static_cast<double>(half_widths.size());
-  summary.median_half_width_percent = median_of(half_widths);
+  summary.median_half_width_percent = quantile(half_widths, 0.5);
   return summary;
 }
 
@@ -181,7 +176,7 @@ ErrorSummary summarize_errors(std::vector<double> errors_percent) {
   for (double& error : errors_percent) error = std::abs(error);
   std::sort(errors_percent.begin(), errors_percent.end());
   summary.mean = std::accumulate(errors_percent.begin(), errors_percent.end(), 0.0) / static_cast<double>(summary.runs);
-  summary.median = median_of(errors_percent);
+  summary.median = quantile(errors_percent, 0.5);
   summary.max = errors_percent.back();
   return summary;
 }

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <random>
 
-#include "calibrate/fit/statistics.hpp"
+#include "sim/io/statistics.hpp"
 #include "tests/calibrate/fit/sample_builder.hpp"
 #include "tests/support/catch.hpp"
 

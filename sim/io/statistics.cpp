@@ -1,4 +1,4 @@
-#include "calibrate/fit/statistics.hpp"
+#include "sim/io/statistics.hpp"
 
 #include <algorithm>
 #include <cmath>
