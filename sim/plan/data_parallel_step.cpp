@@ -1,5 +1,6 @@
 #include "sim/plan/data_parallel_step.hpp"
 
+#include <algorithm>
 #include <map>
 
 #include "sim/plan/replica_tasks.hpp"
@@ -9,10 +10,11 @@ namespace {
 
 class DataParallelStep : ReplicaTasks {
  public:
-  explicit DataParallelStep(const Plan& plan) : ReplicaTasks(plan), main_(static_cast<std::uint32_t>(used_)) {}
+  DataParallelStep(const Plan& plan, std::int32_t replicas)
+      : ReplicaTasks(plan), planned_(std::min(replicas, used_)), main_(static_cast<std::uint32_t>(used_)) {}
 
   TaskGraph build() && {
-    for (std::int32_t replica = 0; replica < used_; ++replica)
+    for (std::int32_t replica = 0; replica < planned_; ++replica)
       add_straggler(replica, static_cast<std::uint32_t>(replica));
     for (std::int32_t m = 0; m < microbatches(); ++m) add_microbatch(m);
     join(add_layers(TaskKind::optimizer, 0, main_, -1, 0, layers()));
@@ -40,7 +42,7 @@ class DataParallelStep : ReplicaTasks {
   /// The whole model on every GPU, by the thread of the GPU; they have ended before the main thread goes on.
   void add_on_all(TaskKind kind, std::int32_t microbatch, TaskId after) {
     next_waits_for_.clear();
-    for (std::int32_t r = 0; r < used_; ++r) {
+    for (std::int32_t r = 0; r < planned_; ++r) {
       const TaskId task = add_layers(kind, r, static_cast<std::uint32_t>(r), microbatch, 0, layers());
       if (after != kNone) builder_.add_edge(after, task);
       for (const TaskId before : on_gpu_[r]) builder_.add_edge(before, task);
@@ -71,7 +73,7 @@ class DataParallelStep : ReplicaTasks {
 
   /// One copy after another between GPU 0 and the others; each joins both compute streams.
   void add_slices(TaskKind kind, std::int32_t microbatch, std::int64_t row_bytes) {
-    for (std::int32_t r = 1; r < used_; ++r) {
+    for (std::int32_t r = 1; r < planned_; ++r) {
       Work work = moved(kind, rows(r, microbatch) * row_bytes);
       work.rows = rows(r, microbatch);
       work.from_worker = kind == TaskKind::scatter ? 0 : r;
@@ -90,7 +92,7 @@ class DataParallelStep : ReplicaTasks {
     if (used_ == 1) return;
     for (std::size_t c = 0; c < chunks.size(); ++c) {
       const std::uint32_t group = builder_.add_group();
-      for (std::int32_t r = 0; r < used_; ++r) {
+      for (std::int32_t r = 0; r < planned_; ++r) {
         const TaskId task = add(moved(kind, chunks[c]), compute_stream(r), main_, group, r, microbatch, c);
         join(task);
         on_gpu_[r] = {task};  // the stream has the rest in order
@@ -104,6 +106,7 @@ class DataParallelStep : ReplicaTasks {
     next_waits_for_.clear();
   }
 
+  std::int32_t planned_;  // replicas that have their tasks
   std::uint32_t main_;
   std::map<std::int32_t, std::vector<TaskId>> on_gpu_;  // by GPU: what the main thread has put on its stream
   std::vector<TaskId> next_waits_for_;
@@ -111,8 +114,8 @@ class DataParallelStep : ReplicaTasks {
 
 }  // namespace
 
-TaskGraph data_parallel_step(const Plan& plan) {
-  return DataParallelStep(plan).build();
+TaskGraph data_parallel_step(const Plan& plan, std::int32_t replicas) {
+  return DataParallelStep(plan, replicas).build();
 }
 
 }  // namespace pdl

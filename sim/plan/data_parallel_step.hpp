@@ -15,6 +15,7 @@
 namespace pdl {
 
 /// `plan`: all but its graph.
-TaskGraph data_parallel_step(const Plan& plan);
+/// Of the first `replicas` alone.
+TaskGraph data_parallel_step(const Plan& plan, std::int32_t replicas);
 
 }  // namespace pdl

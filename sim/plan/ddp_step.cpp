@@ -1,5 +1,7 @@
 #include "sim/plan/ddp_step.hpp"
 
+#include <algorithm>
+
 #include "sim/plan/replica_tasks.hpp"
 
 namespace pdl {
@@ -9,9 +11,9 @@ class DdpStep : ReplicaTasks {
  public:
   explicit DdpStep(const Plan& plan) : ReplicaTasks(plan) {}
 
-  TaskGraph build() && {
+  TaskGraph build(std::int32_t replicas) && {
     groups_.assign(plan_.buckets.size() * plan_.microbatch_rows.size(), kNone);
-    for (std::int32_t replica = 0; replica < used_; ++replica) {
+    for (std::int32_t replica = 0; replica < std::min(replicas, used_); ++replica) {
       add_straggler(replica, host_of(replica));
       for (std::int32_t m = 0; m < microbatches(); ++m) add_microbatch(replica, m);
       add_layers(TaskKind::optimizer, replica, host_of(replica), -1, 0, layers());
@@ -88,8 +90,8 @@ class DdpStep : ReplicaTasks {
 
 }  // namespace
 
-TaskGraph ddp_step(const Plan& plan) {
-  return DdpStep(plan).build();
+TaskGraph ddp_step(const Plan& plan, std::int32_t replicas) {
+  return DdpStep(plan).build(replicas);
 }
 
 }  // namespace pdl

@@ -20,6 +20,7 @@
 namespace pdl {
 
 /// `plan`: all but its graph.
-TaskGraph ddp_step(const Plan& plan);
+/// Of the first `replicas` alone.
+TaskGraph ddp_step(const Plan& plan, std::int32_t replicas);
 
 }  // namespace pdl

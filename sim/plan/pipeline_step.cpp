@@ -24,13 +24,12 @@ class PipelineStep {
         microbatches_(static_cast<std::int32_t>(plan.microbatch_rows.size())),
         stages_(static_cast<std::int32_t>(plan.stages.size())) {}
 
-  TaskGraph build() && {
+  TaskGraph build(std::int32_t workers) && {
     const std::size_t cells = static_cast<std::size_t>(stages_) * static_cast<std::size_t>(microbatches_);
     for (std::vector<TaskId>* by_cell : {&feeds_forward_, &feeds_backward_, &needs_forward_, &needs_backward_})
       by_cell->assign(cells, kNone);
     builder_.reserve((spec_.p2p == PointToPoint::rendezvous ? 6 : 4) * cells);
-    const auto workers = order_.workers();
-    const std::vector<std::vector<std::int32_t>> stages_of = stages_by_worker(plan_.stages, workers);
+    const std::vector<std::vector<std::int32_t>> stages_of = stages_by_worker(plan_.stages, order_.workers());
     for (std::int32_t worker = 0; worker < workers; ++worker) {
       add_worker(worker, stages_of[static_cast<std::size_t>(worker)]);
     }
@@ -194,8 +193,8 @@ class PipelineStep {
 
 }  // namespace
 
-TaskGraph pipeline_step(const Plan& plan, const StepOrder& order) {
-  return PipelineStep(plan, order).build();
+TaskGraph pipeline_step(const Plan& plan, const StepOrder& order, std::int32_t workers) {
+  return PipelineStep(plan, order).build(workers);
 }
 
 }  // namespace pdl

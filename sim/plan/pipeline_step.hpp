@@ -17,6 +17,7 @@
 namespace pdl {
 
 /// `plan`: all but its graph. `order`: of all replicas and rounds.
-TaskGraph pipeline_step(const Plan& plan, const StepOrder& order);
+/// Of the first `workers` alone.
+TaskGraph pipeline_step(const Plan& plan, const StepOrder& order, std::int32_t workers);
 
 }  // namespace pdl

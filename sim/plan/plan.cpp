@@ -11,6 +11,9 @@
 namespace pdl {
 namespace {
 
+/// Whose tasks are planned.
+enum class Replicas : std::uint8_t { first, all };
+
 /// Everything that does not depend on the program.
 Plan begin_plan(const RunSpec& spec) {
   Plan plan;
@@ -25,7 +28,7 @@ Plan begin_plan(const RunSpec& spec) {
   return plan;
 }
 
-void plan_stages(Plan& plan) {
+void plan_stages(Plan& plan, Replicas replicas) {
   const RunSpec& spec = plan.spec;
   const auto in_round = plan.microbatch_rows.begin() + microbatches_of_a_round(plan);
   const StepOrder order(spec, plan.parallel.mesh, {plan.microbatch_rows.begin(), in_round});
@@ -34,22 +37,28 @@ void plan_stages(Plan& plan) {
     const std::vector<std::string>& of_file = spec.schedule_file->warnings;
     plan.warnings.insert(plan.warnings.end(), of_file.begin(), of_file.end());
   }
-  assign_buffers(plan, order);
-  plan.graph = plan.parallel.program == Program::one_thread ? one_thread_step(plan, order) : pipeline_step(plan, order);
+  const bool all = replicas == Replicas::all;
+  if (all) assign_buffers(plan, order);
+  plan.graph =
+      plan.parallel.program == Program::one_thread
+          ? one_thread_step(plan, order)
+          : pipeline_step(plan, order,
+                          static_cast<std::int32_t>(plan.parallel.mesh.pp * (all ? plan.parallel.mesh.dp : 1)));
 }
 
 /// Before anything is made of that size.
-void check_size(const Plan& plan, std::size_t parts) {
+void check_size(const Plan& plan, std::size_t parts, std::int32_t replicas) {
   constexpr double kMostTasks = 6e7;
   const double tasks = 3.0 * static_cast<double>(parts + 1) * static_cast<double>(plan.microbatch_rows.size()) *
-                       static_cast<double>(plan.replica_rows.size());
+                       static_cast<double>(replicas);
   if (tasks <= kMostTasks) return;
   throw InputError("gpus, depth, accum and microbatches", "a step of about " + to_text(tasks) + " tasks",
                    "at most " + to_text(kMostTasks) + ", with fewer of them or with larger buckets");
 }
 
-void plan_whole_models(Plan& plan) {
+void plan_whole_models(Plan& plan, Replicas which) {
   const RunSpec& spec = plan.spec;
+  const auto replicas = which == Replicas::first ? 1 : static_cast<std::int32_t>(plan.replica_rows.size());
   plan.stages = make_stages(spec, plan.parallel.mesh, Placement::loop);
   for (std::size_t r = 0; r < plan.replica_rows.size(); ++r) {
     // The first micro-batch is the largest.
@@ -60,18 +69,24 @@ void plan_whole_models(Plan& plan) {
   }
   if (plan.parallel.program == Program::ddp) {
     plan.buckets = gradient_buckets(spec.model, spec.first_bucket_bytes, spec.bucket_bytes);
-    check_size(plan, plan.buckets.size());
-    plan.graph = ddp_step(plan);
+    check_size(plan, plan.buckets.size(), replicas);
+    plan.graph = ddp_step(plan, replicas);
   } else {
     plan.parameter_chunks = parameter_chunks(spec.model);
     plan.gradient_chunks = reduce_chunks(spec.model);
-    check_size(plan, plan.parameter_chunks.size() + plan.gradient_chunks.size());
-    plan.graph = data_parallel_step(plan);
+    check_size(plan, plan.parameter_chunks.size() + plan.gradient_chunks.size(), replicas);
+    plan.graph = data_parallel_step(plan, replicas);
   }
   if (plan.replica_rows.front() != plan.replica_rows.back() && plan.replica_rows.back() > 0) {
     plan.warnings.push_back("GPUs have unequal parts of the batch: " + std::to_string(plan.replica_rows.front()) +
                             " samples, the last one " + std::to_string(plan.replica_rows.back()));
   }
+}
+
+Plan plan_of(const RunSpec& spec, Replicas replicas) {
+  Plan plan = begin_plan(spec);
+  is_data_parallel(plan.parallel.program) ? plan_whole_models(plan, replicas) : plan_stages(plan, replicas);
+  return plan;
 }
 
 }  // namespace
@@ -86,9 +101,11 @@ std::int64_t rows_of(const Plan& plan, std::int32_t replica, std::int32_t microb
 }
 
 Plan make_plan(const RunSpec& spec) {
-  Plan plan = begin_plan(spec);
-  is_data_parallel(plan.parallel.program) ? plan_whole_models(plan) : plan_stages(plan);
-  return plan;
+  return plan_of(spec, Replicas::all);
+}
+
+Plan make_plan_of_first_replica(const RunSpec& spec) {
+  return plan_of(spec, Replicas::first);
 }
 
 }  // namespace pdl

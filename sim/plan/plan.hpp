@@ -65,4 +65,8 @@ std::int32_t microbatches_of_a_round(const Plan& plan);
 /// layer whose result is half under autocast.
 Plan make_plan(const RunSpec& spec);
 
+/// The tasks of the first replica alone, without its buffers: each as in the whole plan, collectives among all of them.
+/// At fixed rates the whole step takes at least what these do. Throws as make_plan().
+Plan make_plan_of_first_replica(const RunSpec& spec);
+
 }  // namespace pdl
