@@ -27,9 +27,7 @@ PricedWork without_host(const Plan& plan, PricedWork priced) {
   return priced;
 }
 
-SlowHost slow_host(const Plan& plan, LayerFamilies& families) {
-  if (families.profile().host_description.device == "cpu") return {};
-  const PricedWork priced = price_by_profile(plan, families, HostSpeed::slow);
+SlowHost slow_host(const Plan& plan, const PricedWork& priced) {
   PricedWork awake = priced;
   bool sleeps = false;
   for (std::size_t w = 0; w < awake.costs.size(); ++w) {
@@ -45,14 +43,6 @@ SlowHost slow_host(const Plan& plan, LayerFamilies& families) {
   const double alone_ns = shares ? step_of(plan, without_host(plan, awake))
                                  : static_cast<double>(overlap ? alone.longest_worker_ns : alone.last_end_ns);
   return {std::max(0.0, 1 - alone_ns / awake_ns), sleeps ? step_of(plan, priced) : awake_ns};
-}
-
-double usual_host_share(const Plan& plan, const PricedWork& priced, std::int64_t step_ns) {
-  return std::max(0.0, 1 - step_of(plan, without_host(plan, priced)) / static_cast<double>(step_ns));
-}
-
-double host_share(const Plan& plan, LayerFamilies& families) {
-  return slow_host(plan, families).share;
 }
 
 std::string host_bound_warning() {

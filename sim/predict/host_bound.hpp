@@ -34,18 +34,8 @@ struct SlowHost {
   double step_ns = 0;  // with its sleeps
 };
 
-/// Of a plan by the profile of the families. Zeros on a profile of device "cpu": there the host computes. Throws
-/// as step_of_plan().
-SlowHost slow_host(const Plan& plan, LayerFamilies& families);
-
-/// Of the usual host, whose step is known, sleeps in it: the share that a host which took no time would save.
-double usual_host_share(const Plan& plan, const PricedWork& priced, std::int64_t step_ns);
-
-/// Of the usual host, whose step is known, sleeps in it: the share that a host which took no time would save.
-double usual_host_share(const Plan& plan, const PricedWork& priced, std::int64_t step_ns);
-
-/// Its share alone.
-double host_share(const Plan& plan, LayerFamilies& families);
+/// `priced`: what the plan costs with HostSpeed::slow, on GPUs. Throws CannotRun for a deadlock.
+SlowHost slow_host(const Plan& plan, const PricedWork& priced);
 
 /// Of a prediction whose share is above kHostBoundShare; begins with kHostBoundWarning.
 std::string host_bound_warning();

@@ -1,15 +1,14 @@
 #include "sim/predict/noise.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
-#include <exception>
 #include <numbers>
 #include <stdexcept>
-#include <thread>
 #include <vector>
 
 #include "sim/cost/error_bar.hpp"
+#include "sim/io/by_threads.hpp"
+#include "sim/io/statistics.hpp"
 #include "sim/predict/step_of_plan.hpp"
 
 namespace pdl {
@@ -49,11 +48,8 @@ std::int64_t at_host(std::int64_t usual_ns, std::int64_t slow_ns, double deviati
 /// What all draws of a plan share.
 class Draws {
  public:
-  Draws(const Plan& plan, LayerFamilies& families)
-      : plan_(plan),
-        seed_(static_cast<std::uint64_t>(plan.spec.seed)),
-        usual_(price_by_profile(plan, families)),
-        slow_(price_by_profile(plan, families, HostSpeed::slow)) {}
+  Draws(const Plan& plan, const PricedWork& usual, const PricedWork& slow)
+      : plan_(plan), seed_(static_cast<std::uint64_t>(plan.spec.seed)), usual_(usual), slow_(slow) {}
 
   double step_ms(std::uint64_t draw) const {
     PricedWork drawn = usual_;
@@ -109,16 +105,8 @@ class Draws {
 
   const Plan& plan_;
   std::uint64_t seed_;
-  PricedWork usual_, slow_;
+  const PricedWork &usual_, &slow_;
 };
-
-/// Of an ascending list.
-double quantile(const std::vector<double>& ascending, double share) {
-  const double place = share * static_cast<double>(ascending.size() - 1);
-  const auto below = static_cast<std::size_t>(place);
-  const std::size_t above = std::min(below + 1, ascending.size() - 1);
-  return ascending[below] + (place - static_cast<double>(below)) * (ascending[above] - ascending[below]);
-}
 
 }  // namespace
 
@@ -128,29 +116,12 @@ double standard_normal(std::uint64_t seed, std::uint64_t draw, std::uint64_t pla
   return radius * std::cos(2 * std::numbers::pi * uniform(mixed(counter + 2 * kGolden)));
 }
 
-StepDistribution draw_steps(const Plan& plan, LayerFamilies& families, const NoiseOptions& options) {
+StepDistribution draw_steps(const Plan& plan, const PricedWork& usual, const PricedWork& slow,
+                            const NoiseOptions& options) {
   if (options.draws < 1) throw std::logic_error("a distribution of no draw");
-  const Draws draws(plan, families);
+  const Draws draws(plan, usual, slow);
   std::vector<double> steps_ms(static_cast<std::size_t>(options.draws));
-  std::vector<std::exception_ptr> bugs(steps_ms.size());
-  std::atomic<std::size_t> next = 0;
-  const auto work = [&] {
-    for (std::size_t d = next++; d < steps_ms.size(); d = next++) {
-      try {
-        steps_ms[d] = draws.step_ms(d);
-      } catch (...) {
-        bugs[d] = std::current_exception();
-      }
-    }
-  };
-  {
-    std::vector<std::jthread> threads;
-    for (std::int64_t t = 1; t < std::min(options.threads, options.draws); ++t) threads.emplace_back(work);
-    work();
-  }
-  for (const std::exception_ptr& bug : bugs) {
-    if (bug) std::rethrow_exception(bug);
-  }
+  by_threads(steps_ms.size(), options.threads, [&](std::size_t draw) { steps_ms[draw] = draws.step_ms(draw); });
   std::sort(steps_ms.begin(), steps_ms.end());
   return {options.draws, plan.spec.seed, quantile(steps_ms, 0.1), quantile(steps_ms, 0.5), quantile(steps_ms, 0.9)};
 }

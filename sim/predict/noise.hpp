@@ -1,6 +1,6 @@
 // What a step takes on another day: its time drawn many times, from what is known of the spread of its parts.
 //
-//   StepDistribution drawn = draw_steps(plan, families, {.draws = 200});
+//   StepDistribution drawn = draw_steps(plan, usual, slow, {.draws = 200});
 //   drawn.p10_ms, drawn.p50_ms, drawn.p90_ms               // 80 % of measured medians should lie between the outer two
 //
 // A draw is one run of the plan on one machine of the kind. What is drawn:
@@ -18,7 +18,7 @@
 
 #include <cstdint>
 
-#include "sim/cost/layer_families.hpp"
+#include "sim/cost/price.hpp"
 #include "sim/plan/plan.hpp"
 #include "sim/run/run_result.hpp"
 
@@ -31,9 +31,11 @@ struct NoiseOptions {
 
 inline constexpr std::int64_t kMostDraws = 100'000;
 
-/// Quantiles of the drawn step times: those at ranks of 10, 50 and 90 %, straight between draws. Throws as
-/// step_of_plan(); std::logic_error for no draw.
-StepDistribution draw_steps(const Plan& plan, LayerFamilies& families, const NoiseOptions& options);
+/// Quantiles of the drawn step times: those at ranks of 10, 50 and 90 %, straight between draws. `usual`, `slow`:
+/// what the plan costs with each host (price_by_profile). Throws CannotRun for a deadlock, std::logic_error for no
+/// draw.
+StepDistribution draw_steps(const Plan& plan, const PricedWork& usual, const PricedWork& slow,
+                            const NoiseOptions& options);
 
 /// A number of the standard normal distribution that depends on its arguments alone.
 double standard_normal(std::uint64_t seed, std::uint64_t draw, std::uint64_t place);

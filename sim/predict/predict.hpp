@@ -6,8 +6,9 @@
 //   RunResult run = predict(spec, costs ? &*costs : nullptr);            // what pdl-sim prints, to the byte
 //   run.step_time.median_ms, run.peak_memory_bytes, run.host_share, run.warnings
 //
-// Command line, sweep, scenario, validate and the library (sim/library) predict by this function alone. Below it:
-// find_order.hpp and host_bound.hpp, both over step_of_plan.hpp. Step time: the last end of a task, and the overhead of
+// Command line, sweep, scenario, validate and the library (sim/library) predict by this function alone; a search that
+// compares many has the same step without its error bar (step_alone.hpp). Below both: planned_spec.hpp, find_order.hpp
+// and host_bound.hpp, over step_of_plan.hpp. Step time: the last end of a task, and the overhead of
 // a step as a whole that the profile has.
 #pragma once
 
@@ -19,29 +20,17 @@
 
 #include "sim/cost/cost_profile.hpp"
 #include "sim/cost/layer_families.hpp"
-#include "sim/io/error.hpp"
 #include "sim/predict/noise.hpp"
+#include "sim/predict/planned_spec.hpp"
 #include "sim/run/run_result.hpp"
 
 namespace pdl {
-
-/// A GPU needs more than it may.
-struct OutOfMemory : CannotRun {
-  OutOfMemory(const std::string& message, std::int64_t needed) : CannotRun(message), needed_bytes(needed) {}
-  std::int64_t needed_bytes;  // of the GPU that needs most
-};
 
 struct PredictOptions {
   /// The most that a GPU may need, in bytes. A run that needs more is refused, and schedule "auto" is searched among
   /// the orders that need no more. Default: what the profile's card has; no limit if that is not known, or if costs are
   /// synthetic.
   std::optional<std::int64_t> memory_limit_bytes = std::nullopt;
-  /// The memory is looked at before anything is priced: sooner done where the run is refused for it. Default: of a run
-  /// with several faults the price that is not there is named.
-  bool memory_before_prices = false;
-  /// For searches that compare many: the step, its memory, and RunResult::host_share of the usual host. Neither bound
-  /// nor error bar, which take as long again.
-  bool step_alone = false;
   /// Default: a step whose host share is above kHostBoundShare has a warning that says so. false: only
   /// RunResult::host_share tells, for tables that keep such runs apart.
   bool warn_where_host_bound = true;

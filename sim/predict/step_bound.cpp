@@ -44,10 +44,9 @@ Placement placement_of(const RunSpec& spec) {
 
 /// Of the first replica; all are alike.
 std::vector<Stage> stages_of(const RunSpec& spec) {
-  const Mesh mesh = resolve(spec).mesh;
-  std::vector<Stage> stages = make_stages(spec, mesh, placement_of(spec));
-  stages.resize(static_cast<std::size_t>(mesh.pp * spec.chunks));
-  return stages;
+  Mesh mesh = resolve(spec).mesh;
+  mesh.dp = 1;
+  return make_stages(spec, mesh, is_data_parallel(spec) ? Placement::loop : placement_of(spec));
 }
 
 /// Samples of a micro-batch -> how many there are of them in a step.
@@ -78,8 +77,9 @@ std::vector<Work> pieces_of(const RunSpec& spec) {
   std::vector<Work> pieces;
   const std::vector<Stage> stages = stages_of(spec);
   const bool split = backwards_of(spec) == Backwards::split_or_whole;
+  const std::map<std::int64_t, std::int64_t> counts = microbatches_by_rows(spec);
   for (std::size_t s = 0; s < stages.size(); ++s) {
-    for (const auto& by_rows : microbatches_by_rows(spec)) {
+    for (const auto& by_rows : counts) {
       const std::int64_t rows = by_rows.first;  // clang 14 captures no structured binding
       const auto add = [&](TaskKind kind, bool accumulate) {
         pieces.push_back(piece(spec, stages, s, kind, rows, accumulate));
@@ -106,6 +106,45 @@ Plan plan_of_works(const RunSpec& spec, std::vector<Work> works) {
   plan.graph.workers = static_cast<std::uint32_t>(spec.gpus);
   plan.graph.hosts = plan.graph.workers;
   return plan;
+}
+
+/// Beside a collective a kernel may lose the nanoseconds that its blocks do not share evenly: less than one for each
+/// block of a multiprocessor, which takes at least 100 ns.
+StepBound beside_collectives(StepBound bound) {
+  for (std::int64_t* ns : {&bound.compute_ns, &bound.step_ns}) *ns -= *ns / 100;
+  return bound;
+}
+
+/// The same, of a work whose kernels are known, to the nanosecond.
+std::int64_t lost_beside_collectives_ns(const std::vector<KernelCost>& kernels, std::int64_t multiprocessors) {
+  std::int64_t lost_ns = 0;
+  for (const KernelCost& kernel : kernels)
+    lost_ns += kernel.blocks / multiprocessors + std::max<std::int64_t>(kernel.blocks_per_multiprocessor, 1);
+  return lost_ns;
+}
+
+/// As short as the works can be, with nothing beside them, and by hosts that do not pause.
+PricedWork at_fixed_rates(const Plan& plan, PricedWork priced) {
+  if (priced.shared.count > 0) {
+    for (std::size_t w = 0; w < plan.graph.works.size(); ++w) {
+      const std::int64_t lost_ns = lost_beside_collectives_ns(priced.shared.kernels[w], priced.shared.count);
+      for (std::int64_t* ns : {&priced.costs[w].device_ns, &priced.costs[w].span_ns})
+        *ns = std::max<std::int64_t>(0, *ns - lost_ns);
+    }
+  }
+  priced.shared = {};
+  priced.pauses = {};
+  return priced;
+}
+
+/// Of the GPU with most.
+std::int64_t most_compute_ns(const Plan& plan, const PricedWork& priced) {
+  std::vector<std::int64_t> compute_ns(plan.graph.workers, 0);
+  for (const Task& task : plan.graph.tasks) {
+    if (is_compute(task.kind) || task.kind == TaskKind::optimizer)
+      compute_ns[static_cast<std::size_t>(task.worker)] += priced.costs[task.work].device_ns;
+  }
+  return *std::max_element(compute_ns.begin(), compute_ns.end());
 }
 
 }  // namespace
@@ -145,7 +184,7 @@ void StepBounds::price_what_was_asked(Prices& prices) {
 void StepBounds::price_kind(Prices& prices, std::vector<Work> works) {
   const Plan plan = plan_of_works(prices.spec, std::move(works));
   try {
-    const PricedWork priced = price_plan(plan, families_ ? &*families_ : nullptr);
+    const PricedWork priced = price_plan(plan, families_);
     for (std::size_t w = 0; w < plan.graph.works.size(); ++w)
       prices.ns.at(plan.graph.works[w]) = priced.costs[w].device_ns;
     priced_pieces_ += std::ssize(plan.graph.works);
@@ -217,6 +256,26 @@ StepBound StepBounds::of(const RunSpec& spec) {
   }
   if (spec.schedule == "naive" && drains(spec)) bound.step_ns = std::max(bound.step_ns, in_turn_ns);
   bound.step_ns = std::max(bound.step_ns, bound.compute_ns);
+  return spec.dp > 1 ? beside_collectives(bound) : bound;
+}
+
+double ReplicaBound::host_share() const {
+  return step_ns > 0 ? 1 - static_cast<double>(without_host_ns) / static_cast<double>(step_ns) : 0;
+}
+
+ReplicaBound bound_of_first_replica(const RunSpec& planned, LayerFamilies* families) {
+  const Plan plan = make_plan_of_first_replica(planned);
+  const PricedWork priced = at_fixed_rates(plan, price_plan(plan, families));
+  ReplicaBound bound;
+  bound.compute_ns = most_compute_ns(plan, priced);
+  if (steps_overlap(planned)) {
+    bound.step_ns = bound.without_host_ns = bound.compute_ns;
+    return bound;
+  }
+  LengthOfRun without_host;
+  for (const TaskCost& cost : priced.costs) without_host.device_ns.push_back(cost.device_ns);
+  bound.step_ns = run_plan(plan, priced, &without_host).step_ns;
+  bound.without_host_ns = without_host.last_end_ns;
   return bound;
 }
 
@@ -225,7 +284,7 @@ std::int64_t least_memory_bytes(const RunSpec& spec) {
   Plan plan;
   plan.spec = spec;
   plan.parallel = resolve(spec);
-  plan.stages = make_stages(spec, plan.parallel.mesh, is_data_parallel(spec) ? Placement::loop : placement_of(spec));
+  plan.stages = stages_of(spec);
   std::vector<std::int64_t> bytes(static_cast<std::size_t>(spec.gpus), 0);
   for (const Stage& stage : plan.stages)
     bytes[static_cast<std::size_t>(only_worker(stage))] +=

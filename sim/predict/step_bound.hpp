@@ -1,8 +1,9 @@
 // What a step takes at least, before its plan is made: the time that no order, link or host can make shorter, and the
 // memory that no order can do without.
 //
-//   StepBounds bounds(&profile);
-//   bounds.will_ask(a); bounds.will_ask(b);       // their pieces are priced together, each once
+//   LayerFamilies families(profile);
+//   StepBounds bounds(&families);                  // what it has priced of layers, later predictions have at once
+//   bounds.will_ask(a); bounds.will_ask(b);        // their pieces are priced together, each once
 //   bounds.of(a).compute_ns                        // of the GPU with most: its forwards, backwards, optimizer
 //   bounds.of(a).step_ns                           // with the fill and drain that every order of its kind has
 //
@@ -14,13 +15,20 @@
 // Where an operation may be done in two ways (a backward whole or split), the shorter one counts.
 //
 // Split backwards may end with weight gradients, below which nothing drains: these orders count the fill alone.
-// No bound of time (zeros): ddp and dp, whose plans are few; schedule "auto" before its search. Of orders from files,
-// and where steps overlap, the compute alone. Units: nanoseconds, bytes. Not here: transfers, collectives, hosts.
+// No bound of time (zeros): ddp and dp; schedule "auto" before its search. Of orders from files, and where steps
+// overlap, the compute alone. Transfers, collectives and hosts count nothing.
+//
+// Where there are replicas, they count in the second bound, of the first replica: its tasks alone, at fixed rates.
+//
+//   bound_of_first_replica(b, &families).step_ns   // ddp on 64 GPUs: the tasks of one of them, all-reduces among 64
+//
+// What the other replicas do, and what runs beside a task, can make the step longer, never shorter; but for the
+// nanoseconds that the blocks of a kernel do not share evenly, which this bound leaves out (sim/engine/
+// multiprocessors.hpp). It costs a plan of one replica. Units: nanoseconds, bytes.
 #pragma once
 
 #include <cstdint>
 #include <map>
-#include <optional>
 #include <string>
 #include <tuple>
 #include <unordered_map>
@@ -39,11 +47,9 @@ struct StepBound {
 
 class StepBounds {
  public:
-  /// `profile`: not used (and may be nullptr) for specs with synthetic costs; else must outlive this. All specs that
+  /// `families`: not used (and may be nullptr) for specs with synthetic costs; else must outlive this. All specs that
   /// are asked for have one model and one optimizer.
-  explicit StepBounds(const CostProfile* profile) {
-    if (profile) families_.emplace(*profile);
-  }
+  explicit StepBounds(LayerFamilies* families) : families_(families) {}
 
   /// of(spec) will be asked: what it needs is priced with what others need.
   void will_ask(const RunSpec& spec);
@@ -71,12 +77,26 @@ class StepBounds {
   StageTimes times_of_stage(const RunSpec& spec, const std::vector<Stage>& stages, std::size_t stage,
                             const std::map<std::int64_t, std::int64_t>& counts, Prices& prices) const;
 
-  std::optional<LayerFamilies> families_;  // of the profile
+  LayerFamilies* families_;
   static constexpr std::int64_t kNoPrice = -1;
 
   std::map<Context, Prices> prices_;
   std::int64_t priced_pieces_ = 0;
 };
+
+/// Of a step with replicas, from the tasks of the first one.
+struct ReplicaBound {
+  std::int64_t compute_ns = 0;       // of the GPU with most: forwards, backwards, optimizer
+  std::int64_t without_host_ns = 0;  // the step of the replica, if its hosts took no time
+  std::int64_t step_ns = 0;          // and with its hosts: at least both
+
+  /// What a host that takes no time would save, of the step of the replica.
+  double host_share() const;
+};
+
+/// `planned`: on the device and hosts of the profile (planned_spec.hpp). Where steps overlap, the compute alone: a GPU
+/// that begins later has a shorter step. Throws as make_plan() and price_by_profile().
+ReplicaBound bound_of_first_replica(const RunSpec& planned, LayerFamilies* families);
 
 /// Parameters, gradients and optimizer state of the GPU with most of them; 0 for "auto" before its search.
 std::int64_t least_memory_bytes(const RunSpec& spec);

@@ -35,9 +35,6 @@ StepOfPlan step_of_plan(const Plan& plan, LayerFamilies* families, bool with_ide
 /// What its libraries hold on a GPU; nothing where costs are synthetic.
 WorkspaceBytes workspaces_of(const Plan& plan, const CostProfile* profile);
 
-/// What its libraries hold on a GPU; nothing where costs are synthetic.
-WorkspaceBytes workspaces_of(const Plan& plan, const CostProfile* profile);
-
 /// The first part of it: what the plan's work costs.
 PricedWork price_plan(const Plan& plan, LayerFamilies* families);
 

@@ -27,9 +27,13 @@ CostProfile with_overhead(double step_overhead_ns) {
   return profile;
 }
 
+SlowHost slow(const std::string& flags, const CostProfile& profile) {
+  const Plan plan = make_plan(spec(flags));
+  return slow_host(plan, price_by_profile(plan, profile, HostSpeed::slow));
+}
+
 double share(const std::string& flags, const CostProfile& profile) {
-  LayerFamilies families(profile);
-  return host_share(make_plan(spec(flags)), families);
+  return slow(flags, profile).share;
 }
 
 /// Every point of every curve is issued in `issue_ns`.
@@ -68,13 +72,12 @@ TEST_CASE("the step with a slow host has its 95th percentile, and its sleeps") {
     if (host.key.name == "step_overhead") host.time_ns = HostSpread(7'000, 7'000, 7'000, 107'000);
   }
   const CostProfile always_slow = with_overhead(107'000);
-  LayerFamilies families(profile);
-  CHECK(slow_host(make_plan(spec(kSmall)), families).step_ns == Approx(547e3 + 107e3).epsilon(1e-5));
+  CHECK(slow(kSmall, profile).step_ns == Approx(547e3 + 107e3).epsilon(1e-5));
   for (const char* sleeps : {"", " --delay-ms 10", " --straggler 0:10"}) {
     INFO(sleeps);
     const RunSpec small = spec(kSmall + sleeps);
     CHECK(predict(small, &profile).step_time.median_ms < predict(small, &always_slow).step_time.median_ms - 0.09);
-    CHECK(slow_host(make_plan(small), families).step_ns ==
+    CHECK(slow(kSmall + sleeps, profile).step_ns ==
           Approx(1e6 * predict(small, &always_slow).step_time.median_ms).epsilon(1e-5));
   }
 }
@@ -82,7 +85,7 @@ TEST_CASE("the step with a slow host has its 95th percentile, and its sleeps") {
 TEST_CASE("A processor that computes itself is not what holds it up") {
   CostProfile profile = with_overhead(200'000);
   profile.host_description.device = "cpu";
-  CHECK(share(kSmall, profile) == 0);
+  CHECK(predict(spec(kSmall), &profile).host_share == 0.0);
 }
 
 TEST_CASE("a step that the host bounds is bound by it with a sleep in it, too") {

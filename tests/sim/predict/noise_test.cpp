@@ -28,8 +28,8 @@ CostProfile with_slow_overhead(double p95_ns) {
 }
 
 StepDistribution drawn(const std::string& flags, const CostProfile& profile, const NoiseOptions& options) {
-  LayerFamilies families(profile);
-  return draw_steps(make_plan(spec(flags)), families, options);
+  const Plan plan = make_plan(spec(flags));
+  return draw_steps(plan, price_by_profile(plan, profile), price_by_profile(plan, profile, HostSpeed::slow), options);
 }
 
 }  // namespace
