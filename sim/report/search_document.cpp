@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "sim/io/number_text.hpp"
-#include "sim/io/shell_word.hpp"
 #include "sim/report/explain_document.hpp"
 #include "sim/report/run_document.hpp"
 #include "sim/report/warnings.hpp"
@@ -128,13 +127,13 @@ std::string counts_text(const ConfigurationSearch& search) {
   std::size_t memory = 0, by_bounds = 0;
   for (const SearchRow& row : search.rows) {
     if (row.loss == Loss::memory && !row.step) ++memory;
-    if ((row.loss == Loss::compute || row.loss == Loss::bubble) && !row.step) ++by_bounds;
+    if (row.loss != Loss::refused && row.loss != Loss::memory && !row.step) ++by_bounds;
   }
   const auto amount = [](std::size_t number) { return grouped(static_cast<std::int64_t>(number)); };
   std::string text = amount(search.rows.size()) + " configurations: " + amount(predicted) + " predicted";
   if (by_bounds > 0)
     text += ", " + amount(by_bounds) +
-            " left out unpredicted, as their compute alone, with fill and drain, takes "
+            " left out unpredicted, as their compute with fill and drain, or the first of their replicas alone, takes "
             "longer than the steps of the best";
   if (memory > 0) text += ", " + amount(memory) + " left out by the memory that they need, before prices";
   if (refused > 0) text += ", " + amount(refused) + " refused";
@@ -146,17 +145,14 @@ std::string counts_text(const ConfigurationSearch& search) {
 
 std::string limit_text(const ConfigurationSearch& search) {
   if (!search.memory_limit_bytes) return "No limit of memory.";
-  return "Memory of a GPU: at most " + binary_bytes(*search.memory_limit_bytes) +
+  const std::int64_t bytes = *search.memory_limit_bytes;
+  return "Memory of a GPU: at most " + (bytes < 10 << 20 ? grouped(bytes) + " bytes" : binary_bytes(bytes)) +
          (search.limit_is_capacity ? ", what the profile's GPU has." : ".");
 }
 
 bool memory_in_mib(const ConfigurationSearch& search) {
   return std::all_of(search.best.begin(), search.best.end(),
                      [&](std::size_t row) { return search.rows[row].step->peak_memory_bytes < std::int64_t{1} << 30; });
-}
-
-bool is_tied(const std::vector<std::size_t>& tied, std::size_t row) {
-  return std::find(tied.begin(), tied.end(), row) != tied.end();
 }
 
 TableCell setting_cell(const SearchRow& row, const std::string& name) {
@@ -193,12 +189,10 @@ Table best_table(const ConfigurationSearch& search, const std::vector<std::strin
   table.columns.push_back({mib ? "peak_memory_mib" : "peak_memory_gib", "peak memory", mib ? "MiB" : "GiB"});
   if (measured) table.columns.push_back({"measured_ms", "measured", "ms"});
   table.columns.push_back({"behind_by", "behind by", "", "", Align::left});
-  const std::vector<std::size_t> tied = search.tied_with_first();
   for (std::size_t i = 0; i < search.best.size(); ++i) {
     const SearchRow& row = search.rows[search.best[i]];
     const SearchedStep& step = *row.step;
-    const char* verdict = is_tied(tied, search.best[i]) || (i == 0 && !tied.empty()) ? "tie" : i == 0 ? "fastest" : "";
-    std::vector<TableCell> cells = {{std::to_string(i + 1), static_cast<double>(i + 1)}, verdict};
+    std::vector<TableCell> cells = {{std::to_string(i + 1), static_cast<double>(i + 1)}, search.verdict(i)};
     for (const std::string& name : names) cells.push_back(setting_cell(row, name));
     cells.emplace_back(fixed(step.step_time_ms, 3), step.step_time_ms);
     if (bars) cells.push_back(half_width_cell(step.error_bar));
@@ -301,24 +295,18 @@ Table refused_table(const ConfigurationSearch& search) {
   return table;
 }
 
-std::string command_of(const std::string& program, const std::vector<SettingValue>& words) {
-  std::string command = program;
-  for (const SettingValue& word : words) command += " --" + word.name + " " + shell_word(word.value);
-  return command;
-}
-
 /// The best one as the programs take it. What a search for an order finds goes from one to the other by a file.
 std::string commands_text(const ConfigurationSearch& search, const std::string& flags) {
   const SearchRow& first = search.rows[search.best.front()];
   const SettingValue* schedule = find_setting(first.words, "schedule");
   const bool searched = schedule && schedule->value == kAutoSchedule;
-  std::string text = command_of("pdl-sim", first.words) + flags + (searched ? " --schedule-csv order.csv" : "");
+  std::string text = command_line("pdl-sim", first.words) + flags + (searched ? " --schedule-csv order.csv" : "");
   if (search.synthetic) return text + "\n";
   std::vector<SettingValue> words = first.words;
   for (SettingValue& word : words) {
     if (searched && word.name == "schedule") word.value = "order.csv";
   }
-  return text + "\n" + command_of("pdl-run", words) + (search.on_cpu ? " --device cpu" : "") + "\n";
+  return text + "\n" + command_line("pdl-run", words) + (search.on_cpu ? " --device cpu" : "") + "\n";
 }
 
 std::string first_text(const ConfigurationSearch& search, const std::vector<std::string>& names) {
@@ -443,20 +431,6 @@ void add_best(const ConfigurationSearch& search, const std::string& flags, Docum
 }
 
 }  // namespace
-
-std::string nothing_fits_text(const ConfigurationSearch& search) {
-  if (!search.best.empty()) return "";
-  const std::vector<std::string> names = varying(search);
-  if (search.least_memory) {
-    const SearchRow& row = search.rows[*search.least_memory];
-    return "out of memory: none of the " + grouped(std::ssize(search.rows)) + " configurations needs " +
-           binary_bytes(*search.memory_limit_bytes) + " or less on every GPU; the least is " +
-           binary_bytes(*row.needed_memory_bytes) + ", by " + command_of("pdl-sim", row.words);
-  }
-  const SearchRow& first = search.rows.front();
-  if (search.rows.size() == 1) return first.refusal;
-  return "none of the " + grouped(std::ssize(search.rows)) + " configurations can run; the first: " + first.refusal;
-}
 
 Document search_document(const ConfigurationSearch& search, const std::string& flags) {
   Document document{.title = "plan"};

@@ -20,7 +20,4 @@ namespace pdl {
 /// `flags`: what the command lines of pdl-sim have beside the words of the best: " --profile h200", or nothing.
 Document search_document(const ConfigurationSearch& search, const std::string& flags = "");
 
-/// Why nothing can be planned, with the row that comes nearest; "" where there is a best one. For the error message.
-std::string nothing_fits_text(const ConfigurationSearch& search);
-
 }  // namespace pdl

@@ -4,28 +4,34 @@
 #include <array>
 #include <atomic>
 #include <cmath>
-#include <exception>
 #include <limits>
 #include <new>
 #include <numeric>
-#include <thread>
+#include <set>
 #include <utility>
 
 #include "sim/cost/hosts_of_profile.hpp"
+#include "sim/io/by_threads.hpp"
 #include "sim/io/error.hpp"
+#include "sim/io/number_text.hpp"
+#include "sim/io/shell_word.hpp"
+#include "sim/predict/find_order.hpp"
 #include "sim/predict/host_bound.hpp"
+#include "sim/predict/planned_spec.hpp"
 #include "sim/predict/predict.hpp"
+#include "sim/predict/step_alone.hpp"
 #include "sim/predict/what_if.hpp"
 #include "sim/run/communication.hpp"
 #include "sim/run/describe_run.hpp"
 #include "sim/run/metrics.hpp"
+#include "sim/spec/settings.hpp"
 #include "sim/study/measured_runs.hpp"
 
 namespace pdl {
 namespace {
 
 /// Whatever the number of threads: so that they all find the same best so far.
-constexpr std::size_t kDecidedTogether = 32;
+constexpr std::size_t kDecidedTogether = 8;
 constexpr std::int64_t kNoLimit = std::numeric_limits<std::int64_t>::max();
 
 SearchedStep step_of(const RunResult& run) {
@@ -46,6 +52,11 @@ SearchedStep step_of(const RunResult& run) {
   return step;
 }
 
+/// Below 10 MiB to the byte: a limit that the user gave is found again.
+std::string exact_bytes(std::int64_t bytes) {
+  return bytes < 10 << 20 ? grouped(bytes) + " bytes" : binary_bytes(bytes);
+}
+
 /// What has grown most from the best step to this one.
 Loss loss_against(const SearchedStep& step, const SearchedStep& best) {
   const auto grown = [&](double (*ms)(const SearchedStep&)) { return ms(step) - ms(best); };
@@ -59,6 +70,13 @@ Loss loss_against(const SearchedStep& step, const SearchedStep& best) {
   const double host_ms = grown([](const SearchedStep& s) { return s.host_share * s.step_time_ms; });
   return step.host_share > kHostBoundShare && host_ms >= most->first ? Loss::host : most->second;
 }
+
+/// The best of some rows, the least step time first.
+struct Ranking {
+  std::size_t most = 1;
+  double below_ms = std::numeric_limits<double>::infinity();  // what takes as long or longer is none of them
+  std::vector<std::size_t> rows = {};
+};
 
 class Search {
  public:
@@ -102,7 +120,7 @@ class Search {
   }
 
   void know_bounds() {
-    StepBounds bounds(profile_);
+    StepBounds bounds(families());
     for (SearchRow& row : found_.rows) {
       if (row.refusal.empty()) bounds.will_ask(spec_of(row));
     }
@@ -114,6 +132,8 @@ class Search {
       }
       const RunSpec spec = spec_of(row);
       row.settings = to_settings(spec);
+      row.has_replicas = resolve(spec).mesh.dp > 1;
+      row.has_order = !needs_search(spec);
       row.bound = bounds.of(spec);
       row.least_memory_bytes = least_memory_bytes(spec);
     }
@@ -123,15 +143,17 @@ class Search {
   std::int64_t limit() const { return found_.memory_limit_bytes.value_or(kNoLimit); }
 
   /// Predicts the row, or says why not. `limit`: bytes.
-  void predict_row(SearchRow& row, std::int64_t limit, std::string& source) {
+  void predict_row(SearchRow& row, std::int64_t limit) {
     try {
-      const RunResult run = predict(
-          spec_of(row), profile_,
-          {.memory_limit_bytes = limit, .memory_before_prices = true, .step_alone = true, .families = families()});
+      RunResult run = predict_step_alone(spec_of(row), families(), limit);
+      if (!run.host_share) {
+        if (!row.replica) row.replica = bound_of_first_replica(run.spec, families());
+        run.host_share = row.replica->host_share();
+      }
       row.settings = to_settings(run.spec);
       row.step = step_of(run);
       row.needed_memory_bytes = row.step->peak_memory_bytes;
-      source = describe_source(run);
+      row.source = describe_source(run);
     } catch (const OutOfMemory& error) {
       row.needed_memory_bytes = error.needed_bytes;
       row.loss = Loss::memory;
@@ -150,37 +172,30 @@ class Search {
     row.exit_code = exit_code;
   }
 
-  /// Does `work` for 0, 1, ... count - 1, by some threads; it must not matter which does what.
-  void by_threads(std::size_t count, const std::function<void(std::size_t)>& work) {
-    std::vector<std::exception_ptr> bugs(count);
-    std::atomic<std::size_t> next = 0;
-    const auto take_turns = [&](bool shows) {
-      for (std::size_t i = next++; i < count; i = next++) {
-        try {
-          work(i);
-        } catch (...) {
-          bugs[i] = std::current_exception();
-        }
-        const std::size_t all = found_.rows.size(), decided = std::min<std::size_t>(++decided_, all);
-        if (shows && options_.progress) options_.progress(decided, all);
-      }
-    };
-    {
-      std::vector<std::jthread> threads;
-      for (std::int64_t t = 1; t < std::min(options_.threads, static_cast<std::int64_t>(count)); ++t)
-        threads.emplace_back(take_turns, false);
-      take_turns(true);
-    }
-    for (const std::exception_ptr& bug : bugs) {
-      if (bug) std::rethrow_exception(bug);
+  /// The bound of its first replica; none where there is no such plan or no price: the prediction says why.
+  void bound_row(SearchRow& row) {
+    try {
+      row.replica = bound_of_first_replica(planned_spec(spec_of(row), families(), limit()), families());
+    } catch (const InputError&) {
+      row.replica = ReplicaBound();
+    } catch (const CannotRun&) {
+      row.replica = ReplicaBound();
+    } catch (const std::bad_alloc&) {
+      row.replica = ReplicaBound();
     }
   }
 
-  void predict_rows(const std::vector<std::size_t>& rows, std::int64_t limit) {
-    std::vector<std::string> sources(rows.size());
-    by_threads(rows.size(), [&](std::size_t i) { predict_row(found_.rows[rows[i]], limit, sources[i]); });
-    for (const std::string& source : sources) {
-      if (found_.source.empty()) found_.source = source;
+  void show_progress() const {
+    const std::size_t all = found_.rows.size();
+    if (options_.progress) options_.progress(std::min<std::size_t>(decided_, all), all);
+  }
+
+  /// `work` of each of the rows, by some threads; it must not matter which does what.
+  void for_rows(const std::vector<std::size_t>& rows, const std::function<void(SearchRow&)>& work) {
+    by_threads(
+        rows.size(), options_.threads, [&](std::size_t i) { work(found_.rows[rows[i]]); }, [&] { show_progress(); });
+    for (const std::size_t row : rows) {
+      if (found_.source.empty()) found_.source = found_.rows[row].source;
     }
   }
 
@@ -188,17 +203,53 @@ class Search {
 
   static double bound_ms(std::int64_t ns) { return static_cast<double>(ns) / 1e6; }
 
+  /// What is known of its step before it is predicted.
+  static std::int64_t least_step_ns(const SearchRow& row) {
+    return std::max(row.bound.step_ns, row.replica ? row.replica->step_ns : 0);
+  }
+
+  /// A bound that is cheaper than the prediction is still to come.
+  static bool can_be_bounded(const SearchRow& row) { return row.has_replicas && row.has_order && !row.replica; }
+
   /// Puts a predicted row among the best.
-  void take(std::size_t row) {
-    if (!found_.rows[row].step) return;
+  void take(std::size_t row, Ranking& ranking) const {
+    if (!found_.rows[row].step || step_ms(row) >= ranking.below_ms) return;
     const auto better = [&](std::size_t a, std::size_t b) {
       return step_ms(a) != step_ms(b) ? step_ms(a) < step_ms(b) : a < b;
     };
-    found_.best.insert(std::upper_bound(found_.best.begin(), found_.best.end(), row, better), row);
-    if (found_.best.size() > options_.best) found_.best.pop_back();
+    ranking.rows.insert(std::upper_bound(ranking.rows.begin(), ranking.rows.end(), row, better), row);
+    if (ranking.rows.size() > ranking.most) ranking.rows.pop_back();
   }
 
-  /// The rows that are not decided, those that could be fastest first.
+  bool cannot_be_best(std::int64_t least_ns, const Ranking& ranking) const {
+    if (options_.exhaustive) return false;
+    const bool full = ranking.rows.size() == ranking.most;
+    return bound_ms(least_ns) >= ranking.below_ms || (full && bound_ms(least_ns) > step_ms(ranking.rows.back()));
+  }
+
+  /// Predicts what could be among the best, those that could be fastest first. Returns the rows that could not.
+  std::vector<std::size_t> rank(const std::vector<std::size_t>& rows, std::int64_t limit, Ranking& ranking) {
+    std::set<std::pair<std::int64_t, std::size_t>> open;  // at least so long, row
+    for (const std::size_t row : rows) open.emplace(least_step_ns(found_.rows[row]), row);
+    while (!open.empty() && !cannot_be_best(open.begin()->first, ranking)) {
+      std::vector<std::size_t> together, bounded, predicted;
+      while (!open.empty() && together.size() < kDecidedTogether && !cannot_be_best(open.begin()->first, ranking))
+        together.push_back(open.extract(open.begin()).value().second);
+      for (const std::size_t row : together) (can_be_bounded(found_.rows[row]) ? bounded : predicted).push_back(row);
+      for_rows(bounded, [&](SearchRow& row) { bound_row(row); });
+      for_rows(predicted, [&](SearchRow& row) {
+        predict_row(row, limit);
+        ++decided_;
+      });
+      for (const std::size_t row : bounded) open.emplace(least_step_ns(found_.rows[row]), row);
+      for (const std::size_t row : predicted) take(row, ranking);
+    }
+    std::vector<std::size_t> left;
+    for (const auto& [least_ns, row] : open) left.push_back(row);
+    return left;
+  }
+
+  /// Those that are not decided, without those that are by their memory.
   std::vector<std::size_t> candidates() {
     std::vector<std::size_t> rows;
     for (std::size_t r = 0; r < found_.rows.size(); ++r) {
@@ -209,38 +260,23 @@ class Search {
       }
       if (row.loss == Loss::none) rows.push_back(r);
     }
-    std::stable_sort(rows.begin(), rows.end(), [&](std::size_t a, std::size_t b) {
-      return found_.rows[a].bound.step_ns < found_.rows[b].bound.step_ns;
-    });
     return rows;
   }
 
   void predict_until_none_can_be_better() {
-    const std::vector<std::size_t> rows = candidates();
-    for (std::size_t begin = 0; begin < rows.size();) {
-      std::vector<std::size_t> together;
-      for (; begin < rows.size() && together.size() < kDecidedTogether; ++begin) {
-        if (cannot_be_best(found_.rows[rows[begin]])) break;
-        together.push_back(rows[begin]);
-      }
-      if (together.empty()) return lose_by_bounds(rows, begin);
-      predict_rows(together, limit());
-      for (const std::size_t row : together) take(row);
-    }
+    Ranking ranking{options_.best};
+    const std::vector<std::size_t> left = rank(candidates(), limit(), ranking);
+    found_.best = ranking.rows;
+    for (const std::size_t row : left)
+      found_.rows[row].loss = loss_by_bounds(found_.rows[row], step_ms(found_.best.back()));
   }
 
-  bool cannot_be_best(const SearchRow& row) const {
-    const bool full = found_.best.size() == options_.best && !options_.exhaustive;
-    return full && bound_ms(row.bound.step_ns) > step_ms(found_.best.back());
-  }
-
-  /// From here on none can be among the best.
-  void lose_by_bounds(const std::vector<std::size_t>& rows, std::size_t begin) {
-    const double worst_ms = step_ms(found_.best.back());
-    for (std::size_t i = begin; i < rows.size(); ++i) {
-      SearchRow& row = found_.rows[rows[i]];
-      row.loss = bound_ms(row.bound.compute_ns) > worst_ms ? Loss::compute : Loss::bubble;
-    }
+  /// What alone takes longer than the worst of the best.
+  static Loss loss_by_bounds(const SearchRow& row, double worst_ms) {
+    const ReplicaBound replica = row.replica.value_or(ReplicaBound());
+    if (bound_ms(std::max(row.bound.compute_ns, replica.compute_ns)) > worst_ms) return Loss::compute;
+    if (bound_ms(row.bound.step_ns) > worst_ms) return Loss::bubble;
+    return bound_ms(replica.without_host_ns) > worst_ms ? Loss::communication : Loss::host;
   }
 
   void say_why_others_lost() {
@@ -274,7 +310,7 @@ class Search {
       const std::size_t end = std::min(begin + kDecidedTogether, unknown.size());
       const std::vector<std::size_t> together(unknown.begin() + static_cast<std::ptrdiff_t>(begin),
                                               unknown.begin() + static_cast<std::ptrdiff_t>(end));
-      predict_rows(together, limit());
+      for_rows(together, [&](SearchRow& row) { predict_row(row, limit()); });
       for (const std::size_t row : together) take_least(row);
     }
   }
@@ -285,30 +321,15 @@ class Search {
     for (std::size_t r = 0; r < found_.rows.size(); ++r) {
       if (found_.rows[r].loss == Loss::memory) rows.push_back(r);
     }
-    std::stable_sort(rows.begin(), rows.end(), [&](std::size_t a, std::size_t b) {
-      return found_.rows[a].bound.step_ns < found_.rows[b].bound.step_ns;
-    });
-    double best_ms = step_ms(found_.best.front());
-    for (std::size_t begin = 0; begin < rows.size();) {
-      std::vector<std::size_t> together;
-      for (; begin < rows.size() && together.size() < kDecidedTogether; ++begin) {
-        if (bound_ms(found_.rows[rows[begin]].bound.step_ns) >= best_ms) break;
-        together.push_back(rows[begin]);
-      }
-      if (together.empty()) return;
-      predict_rows(together, kNoLimit);
-      for (const std::size_t row : together) {
-        if (!found_.rows[row].step || step_ms(row) >= best_ms) continue;
-        best_ms = step_ms(row);
-        found_.faster_with_more_memory = row;
-      }
-    }
+    Ranking ranking{.most = 1, .below_ms = step_ms(found_.best.front())};
+    rank(rows, kNoLimit, ranking);
+    if (!ranking.rows.empty()) found_.faster_with_more_memory = ranking.rows.front();
   }
 
   /// With their error bars and warnings; of the first two also where their steps go.
   void predict_best_again() {
     std::vector<ExplainedStep> explained(2);
-    by_threads(found_.best.size(), [&](std::size_t i) {
+    by_threads(found_.best.size(), options_.threads, [&](std::size_t i) {
       SearchRow& row = found_.rows[found_.best[i]];
       auto run = std::make_shared<const RunResult>(
           predict(spec_of(row), profile_, {.memory_limit_bytes = limit(), .families = families()}));
@@ -367,6 +388,12 @@ class Search {
 
 }  // namespace
 
+std::string command_line(const std::string& program, const std::vector<SettingValue>& words) {
+  std::string command = program;
+  for (const SettingValue& word : words) command += " --" + word.name + " " + shell_word(word.value);
+  return command;
+}
+
 const char* to_string(Loss loss) {
   constexpr std::array<const char*, kLosses> kWords = {"none",   "refused",       "memory", "compute",
                                                        "bubble", "communication", "host"};
@@ -385,6 +412,36 @@ std::vector<std::size_t> ConfigurationSearch::tied_with_first() const {
     if (apart_ms < std::hypot(half_width_ms(first), half_width_ms(other))) tied.push_back(best[i]);
   }
   return tied;
+}
+
+const char* ConfigurationSearch::verdict(std::size_t rank) const {
+  const std::vector<std::size_t> tied = tied_with_first();
+  const bool is_tied = rank == 0 ? !tied.empty() : std::find(tied.begin(), tied.end(), best[rank]) != tied.end();
+  return is_tied ? "tie" : rank == 0 ? "fastest" : "";
+}
+
+std::string ConfigurationSearch::nothing_fits() const {
+  if (!best.empty()) return "";
+  if (least_memory) {
+    const SearchRow& row = rows[*least_memory];
+    return "out of memory: none of the " + grouped(std::ssize(rows)) + " configurations needs " +
+           exact_bytes(*memory_limit_bytes) + " or less on every GPU; the least is " +
+           exact_bytes(*row.needed_memory_bytes) + ", by " + command_line("pdl-sim", row.words);
+  }
+  if (rows.size() == 1) return rows.front().refusal;
+  return "none of the " + grouped(std::ssize(rows)) + " configurations can run; the first: " + rows.front().refusal;
+}
+
+bool ConfigurationSearch::is_input_error() const {
+  return best.empty() && !least_memory && rows.front().exit_code == kExitInput;
+}
+
+std::optional<CostProfile> costs_of_space(ConfigurationSpace& space, const std::optional<std::string>& profile) {
+  const bool synthetic = std::any_of(space.given.begin(), space.given.end(),
+                                     [](const SettingValue& word) { return is_synthetic_cost(word.name); });
+  std::optional<CostProfile> costs = choose_costs(synthetic, profile, [&] { return kinds_of_configurations(space); });
+  if (costs && costs->host_description.device == "cpu") space = configuration_space(space.given, /*on_cpu=*/true);
+  return costs;
 }
 
 std::size_t ConfigurationSearch::count(Loss loss) const {

@@ -9,11 +9,12 @@
 //   1. every configuration is parsed: what is refused there has lost;
 //   2. of each the least memory and the least step time are known before its plan is made (sim/predict/step_bound.hpp);
 //      their pieces are priced once for all;
-//   3. the rest is predicted in the order of that least step time, 32 at a time, the memory of each before its prices,
-//      until the next one could not be among the best even if nothing but its compute took time;
+//   3. the rest is taken in the order of that least step time, 8 at a time. Where there are replicas the step of the
+//      first one alone is looked at (bound_of_first_replica), which may put the configuration further back; else it is
+//      predicted, the memory before the prices. This ends when the next one could not be among the best;
 //   4. the best are predicted again, with their error bars and warnings.
 //
-//   least step time   31 33 33 34 | 35 40 52 ...      ten best so far: up to 34.8 ms: the rest has lost by its compute
+//   least step time   31 33 33 34 | 35 40 52 ...      ten best so far: up to 34.8 ms: the rest has lost
 //                     predicted   | not predicted
 //
 // So the best are those of an exhaustive search (a property test), and the same for any number of threads, as what is
@@ -53,6 +54,9 @@ enum class Loss : std::uint8_t { none, refused, memory, compute, bubble, communi
 inline constexpr std::size_t kLosses = 7;
 const char* to_string(Loss loss);
 
+/// "pdl-sim --gpus 4 --schedule 1f1b"
+std::string command_line(const std::string& program, const std::vector<SettingValue>& words);
+
 /// What is kept of a prediction. Means are over the GPUs.
 struct SearchedStep {
   double step_time_ms = 0;
@@ -63,7 +67,7 @@ struct SearchedStep {
   double exposed_communication_fraction = 0;
   double busy_ms = 0;  // mean
   double idle_ms = 0;
-  double host_share = 0;  // of the usual host: what one that took no time would save
+  double host_share = 0;  // of the usual host, at fixed rates: what one that took no time would save
   std::int64_t peak_memory_bytes = 0;
   bool steps_overlap = false;
   std::vector<std::string> warnings;  // of the best alone
@@ -73,10 +77,14 @@ struct SearchedStep {
 struct SearchRow {
   std::vector<SettingValue> words;     // of the command line
   std::vector<SettingValue> settings;  // all of them, defaults filled in; empty if they are refused
+  bool has_replicas = false;
+  bool has_order = false;  // schedule "auto" finds it in the prediction
   StepBound bound;
+  std::optional<ReplicaBound> replica;              // where there are replicas, and it was needed
   std::int64_t least_memory_bytes = 0;              // at least so much; 0: not known
   std::optional<std::int64_t> needed_memory_bytes;  // of the GPU that needs most, where it was reckoned
   std::optional<SearchedStep> step;                 // where it was predicted
+  std::string source;                               // of its costs, in a line, where it was predicted
   std::string refusal;
   int exit_code = 0;
   Loss loss = Loss::none;    // none: it is one of the best
@@ -117,6 +125,12 @@ struct ConfigurationSearch {
   /// Of the best, those that the error bars do not tell from the first: they differ by less than the root of the sum of
   /// the squares of both half widths, as in a sweep.
   std::vector<std::size_t> tied_with_first() const;
+  /// Of the best with that rank, from 0: "fastest", "tie" (of the first and of those that are tied with it), or "".
+  const char* verdict(std::size_t rank) const;
+  /// Why there is no best one, with the row that comes nearest; "" where there is one. For an error message, which is
+  /// an InputError where is_input_error().
+  std::string nothing_fits() const;
+  bool is_input_error() const;
   std::size_t count(Loss loss) const;
   std::size_t predicted() const;
 };
@@ -131,6 +145,10 @@ struct SearchOptions {
   /// Called by the calling thread: so many are decided.
   std::function<void(std::size_t decided, std::size_t of)> progress;
 };
+
+/// What all of a space are predicted by, as choose_costs() says it; nothing where costs are synthetic. By a profile of
+/// a machine without GPUs the space is made anew: it has other transports. Throws as choose_costs().
+std::optional<CostProfile> costs_of_space(ConfigurationSpace& space, const std::optional<std::string>& profile);
 
 /// `profile`: nullptr if costs are synthetic. Throws InputError if a file of measured runs holds another run than its
 /// name says.

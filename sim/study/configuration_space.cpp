@@ -24,6 +24,18 @@ constexpr std::int64_t kMicrobatchesPerStage = 8;
 /// Where nothing takes turns, smaller slices only save memory.
 constexpr std::int64_t kMostSlices = 16;
 
+/// GPUs and layers: the model is made anew for every configuration, and some hundred of them are predicted GPU by GPU.
+constexpr std::int64_t kMostSearched = 20'000;
+
+/// Throws InputError for a whole number above that; what else is wrong with it is found where it is read.
+void check_size(const SettingValue& word) {
+  const bool whole = !word.value.empty() && word.value.find_first_not_of("0123456789") == std::string::npos;
+  if (!whole || (word.value.size() < 10 && std::stol(word.value) <= kMostSearched)) return;
+  throw InputError(word.place, word.value,
+                   "at most " + std::to_string(kMostSearched) +
+                       " in a plan, which tries hundreds of configurations (one of them alone may have more)");
+}
+
 using TriedValues = std::vector<std::string>;
 const TriedValues kLeftOut = {""};
 
@@ -244,6 +256,7 @@ class Enumeration {
       if (!find_dimension(name)) words_.push_back(values.front());
       if (find_dimension(name) && values.size() == 1) chosen_.fixed[name] = values.front().value;
     }
+    check_sizes();
     read_model();
     if (given_.contains("strategy")) return;
     for (const char* name : {"schedule", "pp", "dp", "chunks"})
@@ -262,6 +275,14 @@ class Enumeration {
   }
 
  private:
+  void check_sizes() const {
+    for (const char* name : {"gpus", "pp", "dp", "depth"}) {
+      const auto given = given_.find(name);
+      if (given == given_.end()) continue;
+      for (const SettingValue& value : given->second) check_size(value);
+    }
+  }
+
   void read_model() {
     std::vector<SettingValue> of_model;
     for (const SettingValue& word : words_) {

@@ -60,12 +60,6 @@ SearchOptions options_of(const PlanFlags& flags) {
   return options;
 }
 
-std::optional<CostProfile> costs_of(const PlanFlags& flags, const ConfigurationSpace& space) {
-  const bool synthetic = std::any_of(space.given.begin(), space.given.end(),
-                                     [](const SettingValue& word) { return is_synthetic_cost(word.name); });
-  return choose_costs(synthetic, flags.profile.value(), [&] { return kinds_of_configurations(space); });
-}
-
 ConfigurationSearch search_with_progress(const ConfigurationSpace& space, const CostProfile* profile,
                                          SearchOptions options) {
   ProgressBar bar;
@@ -90,14 +84,12 @@ void plan_as_asked(const PlanFlags& flags) {
   const std::vector<SettingValue> given = flags.given();
   const SearchOptions options = options_of(flags);
   ConfigurationSpace space = configuration_space(given);
-  const std::optional<CostProfile> costs = costs_of(flags, space);
-  if (costs && costs->host_description.device == "cpu") space = configuration_space(given, /*on_cpu=*/true);
+  const std::optional<CostProfile> costs = costs_of_space(space, flags.profile.value());
   const ConfigurationSearch search = search_with_progress(space, costs ? &*costs : nullptr, options);
   flags.outputs.show(search_document(search, flags_of_prediction(flags)));
   if (!search.best.empty()) return;
-  const bool input = !search.least_memory && search.rows.front().exit_code == kExitInput;
-  if (input) throw InputError(nothing_fits_text(search));
-  throw CannotRun(nothing_fits_text(search));
+  if (search.is_input_error()) throw InputError(search.nothing_fits());
+  throw CannotRun(search.nothing_fits());
 }
 
 }  // namespace

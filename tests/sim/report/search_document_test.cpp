@@ -69,6 +69,6 @@ TEST_CASE("nothing fits: no best table, and an error message with the least memo
   const std::string text = shown(found);
   CHECK_THAT(text, !ContainsSubstring("The best\n"));
   CHECK_THAT(text, ContainsSubstring("Why the others lost"));
-  CHECK_THAT(nothing_fits_text(found), ContainsSubstring("out of memory: none of the "));
-  CHECK(nothing_fits_text(search("gpus 2 microbatches 4 tf 1 tb 1", nullptr)).empty());
+  CHECK_THAT(found.nothing_fits(), ContainsSubstring("out of memory: none of the "));
+  CHECK(search("gpus 2 microbatches 4 tf 1 tb 1", nullptr).nothing_fits().empty());
 }

@@ -93,6 +93,31 @@ TEST_CASE("the best are those of an exhaustive search: a bundled profile, and li
   }
 }
 
+TEST_CASE("the best are those of an exhaustive search: data parallel programs, replicas of pipelines, number formats") {
+  const CostProfile profile = load_profile(PDL_SOURCE_DIR "/data/h200x4/profile.json");
+  for (const char* text :
+       {"gpus 4 depth 4 dim 2048 batch 256 strategy ddp,dp,mp",
+        "gpus 6 depth 4 dim 1024 batch 96 strategy ddp,dp accum 2", "gpus 8 depth 4 dim 4096 batch 64 dp 2,4",
+        "gpus 4 depth 3 dim 512 batch 64 dtype any strategy ddp,dp,mp", "gpus 4 depth 2 dim 256 batch 16"}) {
+    for (const std::size_t best : {1, 10}) {
+      SearchOptions options;
+      options.best = best;
+      check_like_exhaustive(text, &profile, options);
+      options.memory_limit_bytes = std::int64_t{200} << 20;
+      check_like_exhaustive(text, &profile, options);
+    }
+  }
+}
+
+TEST_CASE("of many replicas only those are predicted that could be among the best") {
+  const CostProfile profile = load_profile(PDL_SOURCE_DIR "/data/h200x4/profile.json");
+  const ConfigurationSearch found = search("gpus 16 depth 16 dim 8192", &profile);
+  CHECK(found.predicted() < found.rows.size() / 4);
+  for (const SearchRow& row : found.rows) {
+    if (row.step && row.replica) CHECK(static_cast<double>(row.replica->step_ns) / 1e6 <= row.step->step_time_ms);
+  }
+}
+
 TEST_CASE("the same for any number of threads, to the byte of the document") {
   const CostProfile profile = tiny_profile();
   const std::string text = "gpus 4 depth 8 dim 64 batch 256";
@@ -120,7 +145,7 @@ TEST_CASE("where nothing fits: the one that needs least, and what it needs") {
   CHECK(found.best.empty());
   REQUIRE(found.least_memory);
   const std::int64_t least = *found.rows[*found.least_memory].needed_memory_bytes;
-  CHECK_THAT(nothing_fits_text(found), ContainsSubstring("the least is ") && ContainsSubstring("by pdl-sim --"));
+  CHECK_THAT(found.nothing_fits(), ContainsSubstring("the least is ") && ContainsSubstring("by pdl-sim --"));
   // With so much it fits, with a byte less it does not.
   options.memory_limit_bytes = least;
   CHECK_FALSE(search("gpus 4 depth 8 dim 64 batch 256", &profile, options).best.empty());
