@@ -193,6 +193,51 @@ nb::list rows_of(const Words& words, const pdl::TableOptions& options) {
   return rows;
 }
 
+nb::dict numbers_of(const pdl::PlannedConfiguration& row) {
+  nb::dict numbers;
+  numbers["verdict"] = row.verdict;
+  numbers["step_time_ms"] = row.step_time_ms;
+  numbers["half_width_90_ms"] = row.half_width_90_ms;
+  numbers["unprobed_share"] = row.unprobed_share;
+  numbers["bubble_fraction"] = row.bubble_fraction;
+  numbers["idle_fraction"] = row.idle_fraction;
+  numbers["exposed_communication_fraction"] = row.exposed_communication_fraction;
+  numbers["peak_memory_bytes"] = row.peak_memory_bytes;
+  numbers["steps_overlap"] = row.steps_overlap;
+  numbers["measured_ms"] = row.measured_ms;
+  numbers["behind_by"] = row.behind_by == "none" ? nb::none() : nb::cast(row.behind_by);
+  numbers["warnings"] = row.warnings;
+  return numbers;
+}
+
+/// (settings, numbers) of each of the best, and what is of all.
+nb::tuple plan_of(const Words& words, const pdl::PlanOptions& options) {
+  pdl::PlannedTable table;
+  {
+    const nb::gil_scoped_release others_run;
+    table = pdl::plan(settings_of(words), options);
+  }
+  nb::list best;
+  for (const pdl::PlannedConfiguration& row : table.best)
+    best.append(nb::make_tuple(words_of(row.settings), numbers_of(row)));
+  nb::dict of_all;
+  of_all["profile"] = table.profile;
+  of_all["memory_limit_bytes"] = table.memory_limit_bytes;
+  of_all["configurations"] = table.configurations;
+  of_all["predicted"] = table.predicted;
+  nb::dict lost;
+  for (const auto& [loss, count] : table.lost) lost[loss.c_str()] = count;
+  of_all["lost"] = lost;
+  of_all["faster_with_more_memory"] = nb::none();
+  if (const auto& more = table.faster_with_more_memory) {
+    nb::dict faster = dict_of(more->settings);
+    faster["peak_memory_bytes"] = more->peak_memory_bytes;
+    faster["step_time_ms"] = more->step_time_ms;
+    of_all["faster_with_more_memory"] = faster;
+  }
+  return nb::make_tuple(best, of_all);
+}
+
 void add_profile(nb::module_& m) {
   using pdl::KnownProfile;
   nb::class_<KnownProfile>(m, "KnownProfile", "A machine that was measured: predictions can be made for it.")
@@ -243,6 +288,15 @@ NB_MODULE(_pdl, m) {
           "def predict_all(words: collections.abc.Sequence[tuple[str, str]], profile: str, memory: str, scaling: str, "
           "threads: int) -> list[tuple[list[tuple[str, str]], dict[str, typing.Any]]]"),
       "Settings and numbers of every combination.");
+  m.def(
+      "plan",
+      [](const Words& words, const std::string& profile, const std::string& memory, std::int64_t best,
+         std::int64_t threads) { return plan_of(words, {profile, memory, best, threads}); },
+      "words"_a, "profile"_a, "memory"_a, "best"_a, "threads"_a,
+      nb::sig("def plan(words: collections.abc.Sequence[tuple[str, str]], profile: str, memory: str, best: int, "
+              "threads: int) -> tuple[list[tuple[list[tuple[str, str]], dict[str, typing.Any]]], "
+              "dict[str, typing.Any]]"),
+      "Settings and numbers of the best configurations, and what is of all.");
   m.def("profiles", &pdl::known_profiles, "The profiles there are, by name.");
   m.def("settings", &pdl::known_settings, "The settings that pdl knows.");
   m.def("version", &pdl::version, "The version of the simulator.");

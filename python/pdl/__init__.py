@@ -3,6 +3,7 @@
     import pdl
     pdl.predict(gpus=5, depth=20, schedule="gpipe").step_time_ms
     pandas.DataFrame(pdl.sweep(gpus=[1, 2, 4], strategy="ddp", batch=64))
+    pandas.DataFrame(pdl.plan(gpus=4, depth=16, memory="20GiB")["best"])
 
 Settings are the words of pdl-sim's command line with _ for - (`pdl.settings()` lists them). Units are in the names:
 _ms milliseconds, _us microseconds, _bytes bytes, _fraction 0 to 1. What is wrong with the input is an InputError (a
@@ -20,7 +21,7 @@ from . import _pdl
 from ._pdl import CannotRun, GpuPrediction, InputError, KnownProfile, KnownSetting, Prediction, Traffic
 
 __all__ = ["CannotRun", "GpuPrediction", "InputError", "KnownProfile", "KnownSetting", "Prediction", "Traffic",
-           "predict", "profiles", "settings", "sweep"]
+           "plan", "predict", "profiles", "settings", "sweep"]
 
 _pdl.set_files_folder(os.path.dirname(os.path.abspath(__file__)))
 __version__ = _pdl.version()
@@ -63,7 +64,30 @@ def sweep(*, profile: Profile = None, memory: Memory = None, scaling: Optional[s
     run, else None. Numbers of a row that cannot run are None.
     """
     rows = _pdl.predict_all(_words(settings, _values), _path(profile), _bytes(memory), scaling or "", threads)
-    return [{**{name.replace("-", "_"): _number(value) for name, value in words}, **results} for words, results in rows]
+    return [_row(words, results) for words, results in rows]
+
+
+def plan(*, profile: Profile = None, memory: Memory = None, best: int = 10, threads: int = 0, **settings: Any) -> dict[str, Any]:
+    """The configurations with the least step time: strategy, mesh, schedule, micro-batches and so on.
+
+    settings: as of predict(), and fixed; a list or a range of what is searched, such as schedule=["1f1b", "gpipe"], is
+        searched alone. dtype="any" searches the number formats, which is other training.
+    profile: the costs of all configurations; by default the machine in data/ that can predict most of them.
+    memory: the most that a GPU may need; by default what its card has.
+    best: so many are listed.
+    threads: configurations at a time; 0 is one a core.
+
+    Gives a dict. best: a row each, the fastest first, ready for pandas.DataFrame: all its settings, then verdict ("fastest";
+    "tie": the error bars do not tell it from the fastest; or ""), step_time_ms, half_width_90_ms and unprobed_share (None
+    where they are not known), bubble_fraction, idle_fraction, exposed_communication_fraction, peak_memory_bytes, steps_overlap,
+    measured_ms (None: not measured on GPUs of this kind), behind_by (what has grown most against the fastest) and warnings.
+    profile, memory_limit_bytes, configurations (searched), predicted (of them), lost (how many by what: refused, memory,
+    compute, bubble, communication, host), faster_with_more_memory (None, or one that would win and needs more).
+
+    Raises InputError or CannotRun where no configuration can run or fits, with what comes nearest.
+    """
+    rows, of_all = _pdl.plan(_words(settings, _values), _path(profile), _bytes(memory), best, threads)
+    return {"best": [_row(words, results) for words, results in rows], **of_all}
 
 
 def profiles() -> list[KnownProfile]:
@@ -74,6 +98,10 @@ def profiles() -> list[KnownProfile]:
 def settings() -> list[KnownSetting]:
     """The words that predict() and sweep() take, with what they mean."""
     return _pdl.settings()
+
+
+def _row(words: list[tuple[str, str]], results: dict[str, Any]) -> dict[str, Any]:
+    return {**{name.replace("-", "_"): _number(value) for name, value in words}, **results}
 
 
 def _words(settings: dict[str, Any], text: Any) -> list[tuple[str, str]]:

@@ -11,6 +11,7 @@
 #include "sim/run/run_json.hpp"
 #include "sim/run/span_kinds.hpp"
 #include "sim/spec/settings.hpp"
+#include "sim/study/configuration_search.hpp"
 #include "sim/study/sweep.hpp"
 #include "sim/study/sweep_words.hpp"
 
@@ -75,11 +76,15 @@ Prediction prediction_of(RunResult predicted) {
   return out;
 }
 
+std::int64_t threads_of(std::int64_t asked) {
+  return asked > 0 ? asked : std::max(1U, std::thread::hardware_concurrency());
+}
+
 SweepOptions sweep_options(const TableOptions& options) {
   SweepOptions sweep;
   sweep.memory_limit_bytes = memory_limit(options.memory);
   if (!options.scaling.empty()) sweep.scaling = parse_scaling("scaling", options.scaling);
-  sweep.threads = options.threads > 0 ? options.threads : std::max(1U, std::thread::hardware_concurrency());
+  sweep.threads = threads_of(options.threads);
   return sweep;
 }
 
@@ -116,6 +121,44 @@ PredictedRow predicted_row(const Sweep& sweep, const SweepRow& row) {
   out.within_memory_limit = sweep.can_win(row);
   out.warnings = result.warnings;
   return out;
+}
+
+PlannedConfiguration planned_configuration(const ConfigurationSearch& search, std::size_t rank) {
+  const SearchRow& row = search.rows[search.best[rank]];
+  const SearchedStep& step = *row.step;
+  PlannedConfiguration out;
+  out.settings = plain(row.settings);
+  out.verdict = search.verdict(rank);
+  out.step_time_ms = step.step_time_ms;
+  if (step.error_bar) {
+    out.half_width_90_ms = step.step_time_ms * step.error_bar->half_width_percent / 100;
+    out.unprobed_share = step.error_bar->unprobed_share;
+  }
+  out.bubble_fraction = step.bubble_fraction;
+  out.idle_fraction = step.idle_fraction;
+  out.exposed_communication_fraction = step.exposed_communication_fraction;
+  out.peak_memory_bytes = step.peak_memory_bytes;
+  out.steps_overlap = step.steps_overlap;
+  if (const auto& measured = search.measured[rank]) out.measured_ms = measured->step_time_ms;
+  out.behind_by = to_string(row.behind);
+  out.warnings = step.warnings;
+  return out;
+}
+
+PlannedTable planned_table(const ConfigurationSearch& search) {
+  PlannedTable table;
+  for (std::size_t rank = 0; rank < search.best.size(); ++rank)
+    table.best.push_back(planned_configuration(search, rank));
+  table.memory_limit_bytes = search.memory_limit_bytes;
+  table.configurations = search.rows.size();
+  table.predicted = search.predicted();
+  for (const Loss loss : {Loss::refused, Loss::memory, Loss::compute, Loss::bubble, Loss::communication, Loss::host})
+    table.lost.emplace_back(to_string(loss), search.count(loss));
+  if (search.faster_with_more_memory) {
+    const SearchRow& row = search.rows[*search.faster_with_more_memory];
+    table.faster_with_more_memory = {plain(row.settings), row.step->peak_memory_bytes, row.step->step_time_ms};
+  }
+  return table;
 }
 
 }  // namespace
@@ -157,6 +200,22 @@ PredictedTable predict_all(const Settings& settings, const TableOptions& options
   const Sweep sweep = run_sweep(given, costs ? &*costs : nullptr, how);
   PredictedTable table{sweep.varying, {}, sweep.fastest(), sweep.least_memory()};
   for (const SweepRow& row : sweep.rows) table.rows.push_back(predicted_row(sweep, row));
+  return table;
+}
+
+PlannedTable plan(const Settings& settings, const PlanOptions& options) {
+  if (options.best < 1) throw InputError("best", std::to_string(options.best), "at least 1");
+  ConfigurationSpace space = configuration_space(given_words(settings));
+  const std::optional<CostProfile> costs = costs_of_space(space, unless_empty(options.profile));
+  SearchOptions how;
+  how.memory_limit_bytes = memory_limit(options.memory);
+  how.best = static_cast<std::size_t>(options.best);
+  how.threads = threads_of(options.threads);
+  const ConfigurationSearch search = search_configurations(space, costs ? &*costs : nullptr, how);
+  if (search.is_input_error()) throw InputError(search.nothing_fits());
+  if (search.best.empty()) throw CannotRun(search.nothing_fits());
+  PlannedTable table = planned_table(search);
+  if (costs) table.profile = costs->name;
   return table;
 }
 

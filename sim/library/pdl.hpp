@@ -9,6 +9,8 @@
 //   for (const pdl::PredictedRow& row : pdl::predict_all({{"gpus", "1,2,4"}, {"schedule", "gpipe,1f1b"}}).rows)
 //     row.settings, row.step_time_ms
 //
+//   pdl::plan({{"gpus", "4"}, {"depth", "16"}}, {.memory = "20GiB"}).best[0].settings     // the fastest
+//
 // With CMake, after `cmake --install`:
 //
 //   find_package(pdl REQUIRED)
@@ -26,6 +28,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "sim/io/error.hpp"
@@ -153,6 +156,54 @@ struct PredictedTable {
 /// "1024:8192:x2"); in a list the times of stages are written with slashes ("1/1/2/1,2/2/1/1"). What cannot run is a
 /// row with its reason. Throws InputError for values that no configuration could have, and for more than 100,000 rows.
 PredictedTable predict_all(const Settings& settings, const TableOptions& options = {});
+
+struct PlanOptions {
+  std::string profile = "";  // as PredictionOptions::profile, one for all configurations
+  std::string memory = "";   // "40GiB": the most that a GPU may need. Default, empty: what the profile's card has
+  std::int64_t best = 10;    // so many are listed, at least 1
+  std::int64_t threads = 0;  // configurations at a time; 0, the default: one a core. The result is the same for any
+};
+
+/// One of the best configurations.
+struct PlannedConfiguration {
+  Settings settings;    // as Prediction::settings
+  std::string verdict;  // "fastest"; "tie": the error bars do not tell it from the fastest; "": neither
+  double step_time_ms = 0;
+  std::optional<double> half_width_90_ms, unprobed_share;  // as Prediction has them
+  double bubble_fraction = 0;
+  double idle_fraction = 0;
+  double exposed_communication_fraction = 0;
+  std::int64_t peak_memory_bytes = 0;
+  bool steps_overlap = false;
+  std::optional<double>
+      measured_ms;        // median of a measured run of it, on GPUs of the profile's kind; none: not measured
+  std::string behind_by;  // what has grown most against the fastest: "compute", "bubble", "communication",
+                          // "host"; "none" of the fastest
+  std::vector<std::string> warnings;  // what was not measured and how it was estimated, and other doubts
+};
+
+/// What a configuration needs beyond the limit of memory, and would then take.
+struct WithMoreMemory {
+  Settings settings;
+  std::int64_t peak_memory_bytes = 0;
+  double step_time_ms = 0;
+};
+
+struct PlannedTable {
+  std::vector<PlannedConfiguration> best;  // the least step time first
+  std::string profile;                     // name of the profile; empty: the settings give the costs
+  std::optional<std::int64_t> memory_limit_bytes;
+  std::size_t configurations = 0;  // searched
+  std::size_t predicted = 0;       // the others were decided by what they take, or need, at least
+  /// How many are not among the best, by what they have lost by: refused, memory, compute, bubble, communication, host.
+  std::vector<std::pair<std::string, std::size_t>> lost;
+  std::optional<WithMoreMemory> faster_with_more_memory;  // the fastest that needs more, if it would win
+};
+
+/// The configurations with the least step time (pdl-sim plan): what is given is fixed, of some settings to a list or
+/// range; strategy, mesh, schedule, micro-batches and so on are searched. Throws as predict(); InputError and CannotRun
+/// where no configuration can run or fits, with what comes nearest.
+PlannedTable plan(const Settings& settings, const PlanOptions& options = {});
 
 /// A machine that was measured.
 struct KnownProfile {

@@ -15,4 +15,5 @@ transfer_bytes: int = prediction.transfers.bytes
 spans: dict[str, numpy.typing.NDArray[Any]] = prediction.spans()
 rows: list[dict[str, Any]] = pdl.sweep(gpus=[1, 2], threads=2, scaling="weak")
 names: list[str] = [profile.name for profile in pdl.profiles()] + [setting.name for setting in pdl.settings()]
+plan: dict[str, Any] = pdl.plan(gpus=2, tf=1, tb=2, best=3)
 wrong: int = prediction.json()  # type: ignore[assignment]

@@ -90,6 +90,26 @@ TEST_CASE("a row of a table has what was varied, the default too, and a predicti
   CHECK(Prediction().json().empty());
 }
 
+TEST_CASE("a plan of the library: the best first, and how many lost by what") {
+  const Settings textbook = {{"gpus", "2"}, {"microbatches", "4"}, {"tf", "1"}, {"tb", "1"}, {"tw", "1"}};
+  const PlannedTable table = plan(textbook, {.best = 3, .threads = 2});
+  REQUIRE(table.best.size() == 3);
+  CHECK(table.best[0].verdict == "fastest");
+  CHECK(table.best[0].behind_by == "none");
+  CHECK(table.best[0].step_time_ms <= table.best[1].step_time_ms);
+  CHECK(table.best[1].step_time_ms <= table.best[2].step_time_ms);
+  CHECK_FALSE(table.best[0].half_width_90_ms);  // of given costs
+  CHECK_FALSE(table.memory_limit_bytes);
+  CHECK(table.profile.empty());
+  std::size_t lost = 0;
+  for (const auto& [loss, count] : table.lost) lost += count;
+  CHECK(lost + 3 == table.configurations);
+  CHECK_THROWS_WITH(plan({{"gpus", "2"}, {"depth", "4"}}, {.profile = "h200x2", .memory = "1KiB"}),
+                    ContainsSubstring("needs 1,024 bytes or less on every GPU; the least is "));
+  CHECK_THROWS_WITH(plan({{"gpus", "1000000"}}), ContainsSubstring("gpus: found 1000000, expected at most 20000"));
+  CHECK_THROWS_WITH(plan(textbook, {.best = 0}), ContainsSubstring("best: found 0, expected at least 1"));
+}
+
 TEST_CASE("the library refuses by name") {
   CHECK_THROWS_WITH(pdl::predict({{"gups", "2"}}), ContainsSubstring("gups") && ContainsSubstring("gpus"));
   CHECK_THROWS_WITH(pdl::predict({{"gpus", "0"}}), ContainsSubstring("gpus: found 0, expected"));
