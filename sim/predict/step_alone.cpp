@@ -7,9 +7,10 @@
 namespace pdl {
 namespace {
 
-/// Without hosts, at fixed rates.
-LengthOfRun without_hosts(const PricedWork& priced) {
+/// Without hosts and their sleeps, at fixed rates.
+LengthOfRun without_hosts(const PricedWork& priced, bool by_worker) {
   LengthOfRun alone;
+  alone.by_worker = by_worker;
   for (const TaskCost& cost : priced.costs) alone.device_ns.push_back(cost.device_ns);
   return alone;
 }
@@ -29,7 +30,7 @@ RunResult predict_step_alone(const RunSpec& asked, LayerFamilies* families,
   const PricedWork priced = price_plan(plan, families);
   const bool shares = priced.shared.count > 0, overlap = steps_overlap(plan.spec);
   const bool host_issues = profile && profile->host_description.device != "cpu";
-  LengthOfRun alone = without_hosts(priced);
+  LengthOfRun alone = without_hosts(priced, overlap);
   result.timeline = run_plan(plan, priced, host_issues && !shares ? &alone : nullptr);
   const auto whole_ns = static_cast<double>(step_ns(result.timeline, overlap));
   result.step_time.median_ms = whole_ns / 1e6;
