@@ -28,7 +28,7 @@ ALLOWED = {
     "sim/model": "sim/io",
     "sim/spec": "sim/io sim/model",
     "sim/plan": "sim/io sim/model sim/spec",
-    "sim/timeline": "sim/io sim/plan",
+    "sim/timeline": "sim/plan",
     "sim/cost": "sim/io sim/model sim/spec sim/plan",
     # Of costs the values, not where they come from.
     "sim/engine": "sim/io sim/plan sim/timeline sim/cost/task_cost.hpp sim/cost/host_pauses.hpp",
