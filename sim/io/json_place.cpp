@@ -9,13 +9,13 @@
 
 #include "sim/io/error.hpp"
 #include "sim/io/input_file.hpp"
-#include "sim/io/plain_json.hpp"
 #include "sim/io/words.hpp"
 
 namespace pdl {
 namespace {
 
 constexpr std::uintmax_t kLargestFileBytes = std::uintmax_t{1} << 30;
+constexpr std::size_t kDeepest = 100;  // values within values; what writes a document again walks down it
 
 /// A value as a message shows it: whole if short.
 std::string shown(const nlohmann::json& value) {
@@ -142,8 +142,8 @@ class DocumentBuilder : public nlohmann::json_sax<nlohmann::json> {
   }
 
   bool open(nlohmann::json container) {
-    if (open_.size() + skipped_levels_ >= kDeepestJson) {
-      return stop("values nested deeper than " + std::to_string(kDeepestJson) + " (" +
+    if (open_.size() + skipped_levels_ >= kDeepest) {
+      return stop("values nested deeper than " + std::to_string(kDeepest) + " (" +
                       line_and_column(text_, read_bytes()) + ")",
                   "a JSON document of at most that");
     }
@@ -183,9 +183,12 @@ std::string read_json_text(const std::string& path) {
 }
 
 nlohmann::json parse_json(const std::string& text, const std::string& file, std::span<const std::string> kept) {
-  if (kept.empty()) {
-    if (std::optional<nlohmann::json> plain = plain_json(text)) return std::move(*plain);
-  }
+  // Where a problem is, is counted only where there is one: it takes as long as all the rest.
+  DocumentBuilder uncounted(text, kept);
+  uncounted.file = file;
+  uncounted.farthest = text.data();
+  if (nlohmann::json::sax_parse(text.data(), text.data() + text.size(), &uncounted))
+    return std::move(uncounted.document);
   DocumentBuilder builder(text, kept);
   builder.file = file;
   builder.farthest = text.data();
