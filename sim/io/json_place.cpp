@@ -143,9 +143,9 @@ class DocumentBuilder : public nlohmann::json_sax<nlohmann::json> {
 
   bool open(nlohmann::json container) {
     if (open_.size() + skipped_levels_ >= kDeepest) {
-      return stop("values nested deeper than " + std::to_string(kDeepest) + " (" +
-                      line_and_column(text_, read_bytes()) + ")",
-                  "a JSON document of at most that");
+      return stop(
+          "values nested deeper than " + std::to_string(kDeepest) + " (" + line_and_column(text_, read_bytes()) + ")",
+          "a JSON document of at most that");
     }
     if (skipped_levels_ > 0 || std::exchange(skips_next_, false)) {
       ++skipped_levels_;
