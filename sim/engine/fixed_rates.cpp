@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <memory>
+#include <new>
 #include <stdexcept>
 #include <type_traits>
 #include <utility>
@@ -79,18 +80,20 @@ class Pass {
   }
 
  private:
+  PendingTask& pending_task(TaskId id) { return *std::launder(reinterpret_cast<PendingTask*>(places_ + id)); }
+
   /// Each waits for the one before it on its stream. Those that wait for none are free, if no edge leads to them.
   void make_pending_tasks() {
     spans_.clear();
     reserve_large(spans_, graph_.tasks.size());
-    tasks_ = reinterpret_cast<PendingTask*>(spans_.data());
+    places_ = spans_.data();
     if (graph_.groups > 0) groups_.resize(graph_.groups);
     if (graph_.groups > 0) next_in_group_.assign(graph_.tasks.size(), kNone);
     std::vector<TaskId> last_on_stream(std::size_t{graph_.workers} * kStreamsPerWorker, kNone);
     for (TaskId id = 0; id < graph_.tasks.size(); ++id) {
       const Task& task = graph_.tasks[id];
       spans_.emplace_back();
-      PendingTask& pending = *std::construct_at(&tasks_[id]);
+      PendingTask& pending = *std::construct_at(reinterpret_cast<PendingTask*>(&spans_[id]));
       pending = {0, 0, kNone, 0, task.work, graph_.edges.place_of(id)};
       if (!issue_ns_.empty()) {
         pending.start_ns = issue_ns_[id] + costs_[task.work].first_launch_ns;
@@ -101,7 +104,7 @@ class Pass {
       if (before == kNone) {
         free_.push_back(id);
       } else {
-        tasks_[before].next_on_stream = id;
+        pending_task(before).next_on_stream = id;
         pending.waits_for = 1;
       }
     }
@@ -109,13 +112,13 @@ class Pass {
 
   void count_tasks_before() {
     for (TaskId id = 0; id < graph_.tasks.size(); ++id) {
-      for (const TaskId after : graph_.edges.at(tasks_[id].tasks_after_it)) ++tasks_[after].waits_for;
+      for (const TaskId after : graph_.edges.at(pending_task(id).tasks_after_it)) ++pending_task(after).waits_for;
     }
-    std::erase_if(free_, [&](TaskId id) { return tasks_[id].waits_for > 0; });
+    std::erase_if(free_, [&](TaskId id) { return pending_task(id).waits_for > 0; });
     std::reverse(free_.begin(), free_.end());
   }
 
-  Moment ready(TaskId task) const { return {tasks_[task].start_ns, kTwoRuns ? tasks_[task].end_ns : 0}; }
+  Moment ready(TaskId task) { return {pending_task(task).start_ns, kTwoRuns ? pending_task(task).end_ns : 0}; }
 
   void start(TaskId task) {
     if (groups_.empty()) return end(task, ready(task));
@@ -131,7 +134,7 @@ class Pass {
 
   /// Of a task that has all it needs from `from` on.
   void end(TaskId id, const Moment& from) {
-    PendingTask& task = tasks_[id];
+    PendingTask& task = pending_task(id);
     const Moment& takes = takes_[task.work];
     Moment end{from.ns + takes.ns, 0};
     if constexpr (kTwoRuns) {
@@ -155,7 +158,7 @@ class Pass {
 
   /// One of the tasks that `id` waits for has ended.
   void release(TaskId id, const Moment& at) {
-    PendingTask& task = tasks_[id];
+    PendingTask& task = pending_task(id);
     task.start_ns = std::max(task.start_ns, at.ns);
     if constexpr (kTwoRuns) task.end_ns = std::max(task.end_ns, at.second_ns);
     if (--task.waits_for == 0) free_.push_back(id);
@@ -163,7 +166,7 @@ class Pass {
 
   void make_spans() {
     for (TaskId id = 0; id < graph_.tasks.size(); ++id) {
-      const TaskTimes times{tasks_[id].start_ns, tasks_[id].end_ns};
+      const TaskTimes times{pending_task(id).start_ns, pending_task(id).end_ns};
       std::construct_at(&spans_[id], span_of(graph_.tasks[id], times));
     }
   }
@@ -179,8 +182,8 @@ class Pass {
   std::span<const std::int64_t> issue_ns_;
   std::vector<Span>& spans_;
   LengthOfRun* second_;
-  PendingTask* tasks_ = nullptr;  // in the place of spans_
-  std::vector<Moment> takes_;     // by work
+  Span* places_ = nullptr;     // of spans_, in which the pending tasks stand
+  std::vector<Moment> takes_;  // by work
   std::vector<TaskId> free_;
   std::size_t ended_ = 0;
   Moment last_end_;

@@ -6,6 +6,7 @@
 // What making it throws goes to the caller; the next one tries again.
 #pragma once
 
+#include <atomic>
 #include <mutex>
 #include <optional>
 
@@ -16,12 +17,16 @@ class MadeOnce {
  public:
   template <typename Make>
   Value& get(const Make& make) {
-    std::call_once(made_, [&] { value_.emplace(make()); });
+    if (made_.load(std::memory_order_acquire)) return *value_;
+    const std::lock_guard lock(making_);
+    if (!value_) value_.emplace(make());
+    made_.store(true, std::memory_order_release);
     return *value_;
   }
 
  private:
-  std::once_flag made_;
+  std::mutex making_;
+  std::atomic<bool> made_ = false;
   std::optional<Value> value_;
 };
 

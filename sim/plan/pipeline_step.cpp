@@ -35,7 +35,8 @@ class PipelineStep {
     }
     join(feeds_forward_, needs_forward_);
     join(feeds_backward_, needs_backward_);
-    return std::move(builder_).build(static_cast<std::uint32_t>(workers), static_cast<std::uint32_t>(workers));
+    const auto all = static_cast<std::uint32_t>(order_.workers());  // also where only some of them have tasks
+    return std::move(builder_).build(all, all);
   }
 
  private:

@@ -34,9 +34,14 @@ bool layers_are_alike(const Model& model) {
          std::all_of(model.layers.begin(), model.layers.end(), [&](const Layer& layer) { return layer == first; });
 }
 
+/// Of layers that are alike in each of them.
 bool have_like_layers(const Model& a, const Model& b) {
-  return a.layers.size() == b.layers.size() && a.layers.front().kind == b.layers.front().kind && layers_are_alike(a) &&
-         layers_are_alike(b);
+  return a.layers.size() == b.layers.size() && a.layers.front().kind == b.layers.front().kind;
+}
+
+/// A schedule that is a file is read for each spec, and no two specs have the same one.
+bool may_share(const Plan& begun) {
+  return begun.parallel.program == Program::pipeline && !begun.spec.schedule_file && layers_are_alike(begun.spec.model);
 }
 
 /// Micro-batches that have as many samples as the one before are the same ones: works are equal where rows are. Rows
@@ -53,6 +58,7 @@ bool have_like_rows(const std::vector<std::int64_t>& a, const std::vector<std::i
 
 const MadePlan& PlanMaker::plan(RunSpec spec) {
   Plan begun = begin_plan(std::move(spec));
+  if (!may_share(begun)) return unshared_ = {finish_plan(std::move(begun))};
   const auto shape = std::find_if(shapes_.begin(), shapes_.end(), [&](const Shape& s) { return is_of(s, begun); });
   if (shape != shapes_.end()) {
     shapes_.splice(shapes_.begin(), shapes_, shape);
@@ -60,10 +66,7 @@ const MadePlan& PlanMaker::plan(RunSpec spec) {
     return shapes_.front().made;
   }
   MadePlan made{finish_plan(std::move(begun))};
-  if (made.plan.parallel.program != Program::pipeline || !layers_are_alike(made.plan.spec.model) ||
-      made.plan.graph.tasks.size() > kMostTasksKept) {
-    return unshared_ = std::move(made);
-  }
+  if (made.plan.graph.tasks.size() > kMostTasksKept) return unshared_ = std::move(made);
   keep({std::move(made), {}, {}});
   return shapes_.front().made;
 }

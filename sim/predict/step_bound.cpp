@@ -1,10 +1,13 @@
 #include "sim/predict/step_bound.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
+#include "sim/cost/host_calls.hpp"
 #include "sim/io/error.hpp"
 #include "sim/memory/allocated_tensors.hpp"
+#include "sim/predict/host_bound.hpp"
 #include "sim/predict/step_of_plan.hpp"
 
 namespace pdl {
@@ -208,8 +211,8 @@ StepBounds::StageTimes StepBounds::times_of_stage(const RunSpec& spec, const std
   StageTimes times;
   times.optimizer_ns = ns(TaskKind::optimizer, 0, false);
   times.forward_ns = times.backward_ns = std::numeric_limits<std::int64_t>::max();
-  std::int64_t first_saves_ns =
-      0;  // one micro-batch of the step, which one it is depends on the order, adds to nothing
+  // One micro-batch of the step adds to nothing; which one it is depends on the order.
+  std::int64_t first_saves_ns = 0;
   for (const auto& [rows, count] : counts) {
     const std::int64_t forward_ns = ns(TaskKind::forward, rows, false);
     const std::int64_t adding_ns = backward_ns(rows, true), fresh_ns = backward_ns(rows, false);
@@ -276,6 +279,8 @@ ReplicaBound bound_of_first_replica(const RunSpec& planned, LayerFamilies* famil
   for (const TaskCost& cost : priced.costs) without_host.device_ns.push_back(cost.device_ns);
   bound.step_ns = run_plan(plan, priced, &without_host).step_ns;
   bound.without_host_ns = without_host.last_end_ns;
+  if (has_work(plan, TaskKind::sleep))  // which is no share of a host
+    bound.without_host_ns = std::llround(static_cast<double>(bound.step_ns) * (1 - slow_host(plan, priced).share));
   return bound;
 }
 

@@ -316,7 +316,7 @@ std::optional<CostProfile> costs_of_sweep(std::span<const SettingValue> given, c
   const bool synthetic =
       std::any_of(given.begin(), given.end(), [](const SettingValue& s) { return is_synthetic_cost(s.name); });
   if (!synthetic && !profile) return load_default_profile(kinds_of_sweep(given, options));
-  return choose_costs(synthetic, profile, [] { return std::vector<RunSpec>(); });
+  return choose_costs(synthetic, profile, [] { return std::vector<RunSpec>(); });  // what is given decides
 }
 
 Sweep run_sweep(std::span<const SettingValue> given, const CostProfile* profile, const SweepOptions& options) {

@@ -2,6 +2,7 @@
 
 #include "sim/io/error.hpp"
 #include "sim/run/metrics.hpp"
+#include "sim/run/run_json.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/specs.hpp"
 #include "tests/support/tiny_profile.hpp"
@@ -22,6 +23,26 @@ TEST_CASE("one GPU: forward, loss, backward, optimizer, the overhead of a step")
   CHECK(predict(spec("--depth 1 --dim 64 --batch 256 --microbatches 1"), &profile).step_time.median_ms == 0.554);
   // Four micro-batches: 4 x (64 + 10 + 64) + 25 + 7
   CHECK(predict(spec("--depth 1 --dim 64 --batch 256 --microbatches 4"), &profile).step_time.median_ms == 0.584);
+}
+
+TEST_CASE("what is predicted one after another is what is predicted alone, whatever the plans share") {
+  CostProfile profile = tiny_profile();
+  profile.host_description.device = "cuda";
+  PlanMaker plans;
+  LayerFamilies families(profile);
+  for (const char* flags :
+       {"--schedule 1f1b --gpus 2", "--schedule gpipe --gpus 2 --recompute", "--schedule zb-h1 --gpus 2",
+        "--schedule 1f1b --gpus 2 --delay-ms 1", "--schedule 1f1b --gpus 2 --straggler 1:2",
+        "--schedule 1f1b --pp 2 --dp 2 --accum 2", "--strategy ddp --gpus 2", "--strategy mp --gpus 2"}) {
+    for (const char* sizes :
+         {"--dim 64 --batch 256", "--dim 64 --batch 64", "--dim 64 --batch 250", "--dim 64 --batch 128"}) {
+      const RunSpec asked = spec(std::string("--depth 4 --microbatches 4 ") + flags + " " + sizes);
+      INFO(flags << " " << sizes);
+      const RunResult alone = predict(asked, &profile);
+      const RunResult after = predict(asked, &profile, {.families = &families, .plans = &plans});
+      CHECK(to_json(after).dump() == to_json(alone).dump());
+    }
+  }
 }
 
 TEST_CASE("naive split over two GPUs: everything one after another") {
