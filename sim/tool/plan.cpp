@@ -70,12 +70,13 @@ ConfigurationSearch search_with_progress(const ConfigurationSpace& space, const 
   return search_configurations(space, profile, options);
 }
 
-/// What the command line of one prediction needs beside its words.
-std::string flags_of_prediction(const PlanFlags& flags) {
+/// What the command line of one prediction needs beside its words. Always the profile: the one that prices all
+/// configurations need not be the one that a single prediction takes where none is named.
+std::string flags_of_prediction(const PlanFlags& flags, const CostProfile* costs) {
   std::string text;
-  for (const OnceFlag* flag : {&flags.profile, &flags.memory}) {
-    if (const auto value = flag->value()) text += " " + flag->flag() + " " + shell_word(*value);
-  }
+  const std::optional<std::string> given = flags.profile.value();
+  if (costs) text += " " + flags.profile.flag() + " " + shell_word(given.value_or(costs->name));
+  if (const auto memory = flags.memory.value()) text += " " + flags.memory.flag() + " " + shell_word(*memory);
   return text;
 }
 
@@ -85,8 +86,9 @@ void plan_as_asked(const PlanFlags& flags) {
   const SearchOptions options = options_of(flags);
   ConfigurationSpace space = configuration_space(given);
   const std::optional<CostProfile> costs = costs_of_space(space, flags.profile.value());
-  const ConfigurationSearch search = search_with_progress(space, costs ? &*costs : nullptr, options);
-  flags.outputs.show(search_document(search, flags_of_prediction(flags)));
+  const CostProfile* profile = costs ? &*costs : nullptr;
+  const ConfigurationSearch search = search_with_progress(space, profile, options);
+  flags.outputs.show(search_document(search, flags_of_prediction(flags, profile)));
   if (!search.best.empty()) return;
   if (search.is_input_error()) throw InputError(search.nothing_fits());
   throw CannotRun(search.nothing_fits());
