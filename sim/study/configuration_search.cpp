@@ -52,9 +52,10 @@ SearchedStep step_of(const RunResult& run) {
   return step;
 }
 
-/// Below 10 MiB to the byte: a limit that the user gave is found again.
-std::string exact_bytes(std::int64_t bytes) {
-  return bytes < 10 << 20 ? grouped(bytes) + " bytes" : binary_bytes(bytes);
+/// Below 10 MiB to the byte, where a limit that the user gave is found again; and wherever two would read the same.
+std::string unlike_bytes(std::int64_t bytes, std::int64_t other) {
+  const bool exact = bytes < 10 << 20 || binary_bytes(bytes) == binary_bytes(other);
+  return exact ? grouped(bytes) + " bytes" : binary_bytes(bytes);
 }
 
 /// What has grown most from the best step to this one.
@@ -425,8 +426,8 @@ std::string ConfigurationSearch::nothing_fits() const {
   if (least_memory) {
     const SearchRow& row = rows[*least_memory];
     return "out of memory: none of the " + grouped(std::ssize(rows)) + " configurations needs " +
-           exact_bytes(*memory_limit_bytes) + " or less on every GPU; the least is " +
-           exact_bytes(*row.needed_memory_bytes) + ", by " + command_line("pdl-sim", row.words);
+           unlike_bytes(*memory_limit_bytes, *row.needed_memory_bytes) + " or less on every GPU; the least is " +
+           unlike_bytes(*row.needed_memory_bytes, *memory_limit_bytes) + ", by " + command_line("pdl-sim", row.words);
   }
   if (rows.size() == 1) return rows.front().refusal;
   return "none of the " + grouped(std::ssize(rows)) + " configurations can run; the first: " + rows.front().refusal;

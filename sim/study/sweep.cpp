@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdio>
 #include <exception>
+#include <filesystem>
 #include <mutex>
 #include <new>
 #include <numeric>
@@ -15,6 +16,7 @@
 
 #include "sim/cost/hosts_of_profile.hpp"
 #include "sim/io/error.hpp"
+#include "sim/io/input_file.hpp"
 #include "sim/io/installation.hpp"
 #include "sim/io/words.hpp"
 #include "sim/predict/predict.hpp"
@@ -188,22 +190,37 @@ void on_threads(std::int64_t threads, RowQueue& queue, const RowWork& work) {
   if (problem) std::rethrow_exception(problem);
 }
 
-/// What is in a profile, as a number: rows predicted by another content are other rows.
-std::string fingerprint(const CostProfile& profile) {
+/// What is in a file, as a number: rows predicted by another content are other rows.
+std::string fingerprint(const std::string& content) {
   std::uint64_t hash = 14695981039346656037ULL;  // FNV-1a
-  for (const char c : to_json(profile).dump()) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211ULL;
+  for (const char c : content) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211ULL;
   char text[17];
   std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(hash));
+  return text;
+}
+
+/// " (8d2f...)" for each file among the values of a setting: models, schedules.
+std::string fingerprints_of_files(const SettingValue& setting) {
+  constexpr std::uintmax_t kMostBytes = std::uintmax_t{1} << 30;
+  if (setting.name != "model" && setting.name != "schedule") return "";
+  std::string text;
+  for (const std::string& value : split_at(setting.value, ',')) {
+    std::error_code none;
+    if (std::filesystem::is_regular_file(value, none))
+      text += " (" + fingerprint(read_input_file(value, kMostBytes, "a file")) + ")";
+  }
   return text;
 }
 
 SweepIdentity identity_of(std::span<const SettingValue> given, const CostProfile* profile, const Sweep& sweep) {
   SweepIdentity identity;
   for (const SettingValue& setting : given)
-    identity.sweep += (identity.sweep.empty() ? "" : ", ") + setting.name + " " + setting.value;
+    identity.sweep +=
+        (identity.sweep.empty() ? "" : ", ") + setting.name + " " + setting.value + fingerprints_of_files(setting);
   if (sweep.memory_limit_bytes) identity.sweep += ", memory " + std::to_string(*sweep.memory_limit_bytes);
   if (sweep.scaling) identity.sweep += ", scaling " + to_string(*sweep.scaling);
-  identity.costs = profile ? "profile " + profile->name + " " + fingerprint(*profile) : "synthetic costs";
+  identity.costs =
+      profile ? "profile " + profile->name + " " + fingerprint(to_json(*profile).dump()) : "synthetic costs";
   if (profile && !profile->chosen_as.empty()) identity.costs += " (" + profile->chosen_as + ")";
   identity.costs += ", version " + project_version();
   identity.rows = sweep.rows.size();

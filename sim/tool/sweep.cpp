@@ -91,7 +91,7 @@ SweepOptions options_of(const SweepFlags& flags) {
 void sweep_as_asked(const SweepFlags& flags) {
   const auto json = flags.json.value(), csv = flags.csv.value();
   const std::vector<const OnceFlag*> others = {&flags.json, &flags.csv};
-  flags.outputs.check(others);
+  flags.outputs.check({&flags.json, &flags.csv, &flags.resume});
   const std::vector<SettingValue> given = flags.settings.given();
   SweepOptions options = options_of(flags);
   const std::optional<CostProfile> costs = costs_of_sweep(given, options, flags.profile.value());

@@ -5,6 +5,7 @@
 #include "sim/io/error.hpp"
 #include "sim/report/sweep_document.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/temporary_folder.hpp"
 #include "tests/support/tiny_profile.hpp"
 
 using namespace pdl;
@@ -411,4 +412,20 @@ TEST_CASE("a row without an error bar is tied with nothing") {
   CHECK(sweep.tied_with_fastest().empty());
   CHECK_THAT(shown(textbook("gpus 2 microbatches 2,4"), 400), !ContainsSubstring("±"));
   CHECK_FALSE(sweep_json(sweep)["rows"][0].contains("probed"));
+}
+
+TEST_CASE("rows that were kept are refused once a file that they were predicted from says something else") {
+  const TemporaryFolder folder;
+  const auto model_of = [&](int width) {
+    const std::string layer = R"({"kind": "linear_relu", "in": 64, "out": )" + std::to_string(width) + "}";
+    return folder.write("model.json", R"({"layers": [)" + layer + "]}");
+  };
+  SweepOptions keeping;
+  keeping.resume = folder / "rows.jsonl";
+  const std::string asked = "model " + model_of(64) + " gpus 1 batch 8,16";
+  CHECK(textbook(asked, keeping).rows.size() == 2);
+  CHECK(textbook(asked, keeping).rows.size() == 2);  // all kept
+  model_of(32);
+  CHECK_THROWS_WITH(textbook(asked, keeping),
+                    ContainsSubstring("rows of the sweep") && ContainsSubstring("model.json"));
 }
