@@ -44,7 +44,12 @@ TEST_CASE("products of a file that is as it was written are read when they are a
   ProfileBuilder b;
   b.layer("forward", 64, {{16, 10}, {32, 20}});
   CostProfile profile = b.done();
-  profile.products = ProductModel{.library = "cuBLAS 1", .asked_by = "hand", .card = "c", .multiprocessors = 1};
+  ProductModel products;
+  products.library = "cuBLAS 1";
+  products.asked_by = "hand";
+  products.card = "c";
+  products.multiprocessors = 1;
+  profile.products = products;
   const std::string text = profile_text(profile);
   for (const bool with_checksum : {true, false}) {
     const std::string file = with_checksum ? text : nlohmann::json::parse(text).dump();
