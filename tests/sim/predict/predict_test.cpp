@@ -31,9 +31,9 @@ TEST_CASE("what is predicted one after another is what is predicted alone, whate
   PlanMaker plans;
   LayerFamilies families(profile);
   for (const char* flags :
-       {"--schedule 1f1b --gpus 2", "--schedule gpipe --gpus 2 --recompute", "--schedule zb-h1 --gpus 2",
+       {"--schedule 1f1b --gpus 2", "--schedule gpipe --gpus 2 --recompute 1", "--schedule zb-h1 --gpus 2",
         "--schedule 1f1b --gpus 2 --delay-ms 1", "--schedule 1f1b --gpus 2 --straggler 1:2",
-        "--schedule 1f1b --pp 2 --dp 2 --accum 2", "--strategy ddp --gpus 2", "--strategy mp --gpus 2"}) {
+        "--schedule 1f1b --gpus 2 --accum 2", "--strategy mp --gpus 2"}) {
     for (const char* sizes :
          {"--dim 64 --batch 256", "--dim 64 --batch 64", "--dim 64 --batch 250", "--dim 64 --batch 128"}) {
       const RunSpec asked = spec(std::string("--depth 4 --microbatches 4 ") + flags + " " + sizes);

@@ -11,7 +11,7 @@ TEST_CASE("the step alone is that of a prediction: times, memory") {
   const CostProfile profile = tiny_profile();
   LayerFamilies families(profile);
   for (const char* flags : {"--depth 4 --batch 256 --microbatches 4 --gpus 2 --schedule 1f1b",
-                            "--depth 2 --batch 256 --strategy ddp --gpus 2",
+                            "--depth 2 --batch 256 --strategy mp --gpus 2 --microbatches 1",
                             "--depth 4 --batch 256 --microbatches 4 --gpus 2 --schedule gpipe --delay-ms 1"}) {
     const RunSpec asked = spec(std::string("--dim 64 ") + flags);
     INFO(flags);
