@@ -31,7 +31,7 @@ TEST_CASE("what is predicted one after another is what is predicted alone, whate
   PlanMaker plans;
   LayerFamilies families(profile);
   for (const char* flags :
-       {"--schedule 1f1b --gpus 2", "--schedule gpipe --gpus 2 --recompute 1", "--schedule zb-h1 --gpus 2",
+       {"--schedule 1f1b --gpus 2", "--schedule gpipe --gpus 2 --recompute 1", "--schedule naive --gpus 2",
         "--schedule 1f1b --gpus 2 --delay-ms 1", "--schedule 1f1b --gpus 2 --straggler 1:2",
         "--schedule 1f1b --gpus 2 --accum 2", "--strategy mp --gpus 2"}) {
     for (const char* sizes :
