@@ -153,7 +153,9 @@ Curve make_curve(const MeasuredKey& key, std::vector<CurvePoint> points, const s
     throw InputError(place + ": " + describe(key), std::to_string(points.size()) + " sizes",
                      "at most " + std::to_string(kMostSizes));
   }
-  const bool no_shape = key.probe == Probe::layer || key.probe == Probe::overlap || key.probe == Probe::pause;
+  const Probe probe = key.probe;
+  const bool no_shape =
+      probe == Probe::layer || probe == Probe::overlap || probe == Probe::pause || probe == Probe::sustained;
   if (no_shape) return {std::move(points), {}, std::nullopt};
   RobustCurve robust = robust_curve(std::move(points));
   Curve curve{std::move(robust.points), std::move(robust.left_out), std::nullopt};

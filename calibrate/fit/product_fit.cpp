@@ -494,8 +494,7 @@ ProductModel fit_products(const ProductSamples& samples, std::int64_t multiproce
     }
     if (!choices.shapes.empty()) model.choices.push_back(std::move(choices));
   }
-  std::sort(model.choices.begin(), model.choices.end(),
-            [](const ProductChoices& a, const ProductChoices& b) { return a.kind < b.kind; });
+  std::sort(model.choices.begin(), model.choices.end(), goes_before);
   return model;
 }
 

@@ -149,8 +149,10 @@ void add_efforts(const MeasuredCurve& measured, std::vector<Effort>& efforts) {
 std::vector<std::string> flat_times(const CostProfile& profile) {
   std::map<MeasuredKey, std::vector<Effort>> groups;
   for (const MeasuredCurve& measured : profile.curves) {
-    // Gradients set to none take no time however many they are; a pause is no work.
-    if (measured.key.probe == Probe::zero_grad || measured.key.probe == Probe::pause) continue;
+    // Gradients set to none take no time however many they are; a pause is no work; what is sustained was judged as
+    // a layer.
+    const Probe probe = measured.key.probe;
+    if (probe == Probe::zero_grad || probe == Probe::pause || probe == Probe::sustained) continue;
     add_efforts(measured, groups[comparable(measured.key)]);
   }
   std::vector<std::string> texts;

@@ -49,7 +49,7 @@ Sample collective_sample(const char* operation, const char* transport, int ranks
 void collect_copies(const char* operation, int ranks, std::int64_t bytes, const std::function<void()>& work,
                     const Collect& collect) {
   Sample sample = collective_sample(operation, "copy", ranks, bytes);
-  const Timed timed = DeviceTimer(c10::Device(c10::kCPU)).time(work, 0.003, 1);
+  const Timed timed = DeviceTimer(c10::Device(c10::kCPU)).time(work, {.seconds = 0.003, .kernels = 1});
   sample.warmup = timed.warmup;
   for (const double ns : timed.device_ns) sample.values.push_back(ns / 1e3);
   sample.issue_values = sample.values;  // the host is the device

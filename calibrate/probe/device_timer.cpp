@@ -30,18 +30,16 @@ int repetitions_for(double seconds, double once_ns, int at_least, int at_most) {
 
 }  // namespace
 
-Timed DeviceTimer::time(const std::function<void()>& work, double seconds, int kernels, double sustained_seconds,
-                        int least_repetitions) const {
-  return device_.is_cuda() ? time_cuda(work, seconds, kernels, sustained_seconds, least_repetitions)
-                           : time_cpu(work, seconds, least_repetitions);
+Timed DeviceTimer::time(const std::function<void()>& work, const Series& series) const {
+  return device_.is_cuda() ? time_cuda(work, series) : time_cpu(work, series);
 }
 
-Timed DeviceTimer::time_cpu(const std::function<void()>& work, double seconds, int least_repetitions) const {
+Timed DeviceTimer::time_cpu(const std::function<void()>& work, const Series& series) const {
   const std::int64_t begin = steady_now_ns();
   work();
   const double once_ns = static_cast<double>(steady_now_ns() - begin);
   const int inner = static_cast<int>(std::clamp(kShortestMeasurementNs / std::max(once_ns, 1.0), 1.0, 64.0));
-  const int repetitions = repetitions_for(seconds, once_ns * inner, least_repetitions, 60);
+  const int repetitions = repetitions_for(series.seconds, once_ns * inner, series.least_repetitions, 60);
   Timed timed;
   timed.warmup = kWarmup;
   for (int i = 0; i < kWarmup + repetitions; ++i) {
@@ -78,8 +76,7 @@ void keep_busy(const c10::cuda::CUDAStream& stream, const std::function<void()>&
 
 }  // namespace
 
-Timed DeviceTimer::time_cuda(const std::function<void()>& work, double seconds, int kernels, double sustained_seconds,
-                             int least_repetitions) const {
+Timed DeviceTimer::time_cuda(const std::function<void()>& work, const Series& series) const {
   const c10::cuda::CUDAStream stream = at::cuda::getCurrentCUDAStream(device_.index());
   const auto run_once = [&] {
     const std::int64_t begin = steady_now_ns();
@@ -91,19 +88,21 @@ Timed DeviceTimer::time_cuda(const std::function<void()>& work, double seconds, 
   run_once();  // first launches load their kernels and take workspaces
   const auto [issue_ns, once_ns] = run_once();
   const int inner = static_cast<int>(std::clamp(kShortestMeasurementNs / once_ns, 1.0, 8.0));
-  const int at_most =
-      std::min(kMostRepetitions, std::max(least_repetitions + kWarmup, kLaunchesQueued / (kernels * inner)));
-  const int repetitions = kWarmup + repetitions_for(seconds, once_ns * inner, least_repetitions, at_most);
+  const int at_most = std::min(
+      kMostRepetitions, std::max(series.least_repetitions + kWarmup, kLaunchesQueued / (series.kernels * inner)));
+  const int repetitions = kWarmup + repetitions_for(series.seconds, once_ns * inner, series.least_repetitions, at_most);
 
   std::vector<at::cuda::CUDAEvent> events;
   for (int i = 0; i <= repetitions; ++i) events.emplace_back(cudaEventDefault);
   Timed timed;
   timed.warmup = kWarmup;
   // The host gets ahead of a device that is busy for longer than the host issues: no need to hold it.
-  if (sustained_seconds > 0 && kBusy * issue_ns < once_ns) {
-    keep_busy(stream, work, sustained_seconds, std::max(kLaunchesAhead / kernels, 2));
+  timed.sustained = series.sustained_seconds > 0 && kBusy * issue_ns < once_ns;
+  if (timed.sustained) {
+    keep_busy(stream, work, series.sustained_seconds, std::max(kLaunchesAhead / series.kernels, 2));
   } else {
-    hold_current_stream(static_cast<std::int64_t>(1.5 * issue_ns * repetitions * inner + 200e3));
+    const double works = static_cast<double>(repetitions) * inner;
+    hold_current_stream(std::llround(std::max(1.5 * issue_ns * works + 200e3, series.rested ? once_ns * works : 0.0)));
   }
   events[0].record(stream);
   for (int i = 0; i < repetitions; ++i) {
@@ -125,7 +124,7 @@ void hold_current_stream(std::int64_t) {
   throw CannotRun("this program was built without CUDA");
 }
 
-Timed DeviceTimer::time_cuda(const std::function<void()>&, double, int, double, int) const {
+Timed DeviceTimer::time_cuda(const std::function<void()>&, const Series&) const {
   throw CannotRun("this program was built without CUDA");
 }
 

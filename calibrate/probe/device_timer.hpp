@@ -2,7 +2,7 @@
 // so that what is measured is the device alone, back to back, and what the host took to issue it is measured apart.
 //
 //   DeviceTimer timer(device);
-//   Timed t = timer.time([&] { stage.forward(0); }, 0.06);    // about 60 ms of it
+//   Timed t = timer.time([&] { stage.forward(0); }, {.seconds = 0.06});    // about 60 ms of it
 //
 //   device   [ held ....... ][run][run][run][run]             device_ns: of each run, between events
 //   host     issue issue issue issue                          issue_ns:  of each run
@@ -20,10 +20,24 @@
 
 namespace pdl {
 
+/// How a work is repeated.
+struct Series {
+  double seconds = 0.06;  // of device time, about
+  int kernels = 8;        // about how many launches one work makes; a stream's queue holds 1,024
+  /// Before that, work that keeps the device busy goes on for as long, and the device is not held: a card at its power
+  /// limit slows down only after a while, and recovers in any pause.
+  double sustained_seconds = 0;
+  /// The device is held before for as long as the series takes: it has its full clock, whatever was before. (An H200
+  /// keeps it for 40 ms of the heaviest load after 100 ms of none, and always if it rests half the time; 2026-11-29.)
+  bool rested = false;
+  int least_repetitions = 6;  // measured, after 2 dropped ones
+};
+
 struct Timed {
   std::int64_t warmup = 0;        // leading values that are not measurements
   std::vector<double> device_ns;  // one a repetition
   std::vector<double> issue_ns;
+  bool sustained = false;  // the device was kept busy before, as long as was asked for
 };
 
 class DeviceTimer {
@@ -31,18 +45,12 @@ class DeviceTimer {
   /// The current stream of `device` at each call is the one that is timed.
   explicit DeviceTimer(c10::Device device) : device_(device) {}
 
-  /// Repeats `work` for about `seconds` of device time, at least so many measured repetitions after 2 dropped ones.
-  /// A short `work` is repeated inside one measurement until that takes 0.3 ms, and the time divided. `kernels`: about
-  /// how many launches one `work` makes; a stream's queue holds 1,024.
-  /// `sustained_seconds`: before that, work that keeps the device busy goes on for as long, and the device is not held:
-  /// a card at its power limit slows down only after a while, and recovers in any pause.
-  Timed time(const std::function<void()>& work, double seconds, int kernels, double sustained_seconds = 0,
-             int least_repetitions = 6) const;
+  /// Repeats `work`. A short one is repeated inside one measurement until that takes 0.3 ms, and the time divided.
+  Timed time(const std::function<void()>& work, const Series& series) const;
 
  private:
-  Timed time_cuda(const std::function<void()>& work, double seconds, int kernels, double sustained_seconds,
-                  int least_repetitions) const;
-  Timed time_cpu(const std::function<void()>& work, double seconds, int least_repetitions) const;
+  Timed time_cuda(const std::function<void()>& work, const Series& series) const;
+  Timed time_cpu(const std::function<void()>& work, const Series& series) const;
   c10::Device device_;
 };
 

@@ -8,7 +8,7 @@ namespace pdl {
 namespace {
 
 constexpr int kLaunchesALayerAmp = 14;
-constexpr double kSustainedSeconds = 0.06;
+constexpr double kSustainedSeconds = 0.15;  // an H200 finds its clock within 0.1 s, and keeps it until 0.7 s
 
 /// Repetitions of what is long: in fp32, where a card is not at its power limit, 4 agree to 0.1 %.
 constexpr int kLeastRepetitionsFp32 = 4;
@@ -44,7 +44,7 @@ LayerPass pass_of(const ProbeOptions& options, Dtype dtype, const std::string& n
     pass.least_repetitions = kLeastRepetitionsFp32;
   } else {
     pass.seconds = 0.03;
-    pass.sustained_seconds = kSustainedSeconds;
+    pass.rested = true;
   }
   return pass;
 }
@@ -52,7 +52,7 @@ LayerPass pass_of(const ProbeOptions& options, Dtype dtype, const std::string& n
 /// Memory is not held back by the power limit.
 LayerPass row_wise_pass_of(const ProbeOptions& options, Dtype dtype, const std::string& name) {
   LayerPass pass = pass_of(options, dtype, name);
-  pass.sustained_seconds = 0;
+  pass.rested = false;
   pass.seconds = 0.012;
   return pass;
 }
@@ -88,6 +88,22 @@ std::vector<LayerPass> grid_passes(const ProbeOptions& options, Dtype dtype) {
     passes.push_back(std::move(pass));
   }
   return passes;
+}
+
+/// What the power limit slows, by how many FLOP/s it has: all widths of the grid, with the most rows and a quarter of
+/// them, which are also measured at full clock.
+LayerPass sustained_pass(const ProbeOptions& options, Dtype dtype) {
+  LayerPass pass = pass_of(options, dtype, "sustained " + to_string(dtype));
+  pass.rested = false;
+  pass.sustained_seconds = kSustainedSeconds;
+  pass.seconds = 0.08;
+  for (const std::int64_t width : widths_of(options, dtype)) {
+    for (const std::int64_t rows : options.rows) {
+      if (rows != options.rows.back() && rows != options.rows.back() / 4) continue;
+      pass.layers.push_back({linear_relu(width, width), rows, dtype, /*pipeline=*/false, /*autograd=*/true});
+    }
+  }
+  return pass;
 }
 
 /// Layers between the widths of the grid, and layers that are not square.
@@ -140,7 +156,7 @@ bool fits(const OptimizerShape& shape, std::int64_t memory_bytes) {
 /// They do not depend on the data type. Of the many layers as many as there is memory for.
 LayerPass optimizer_pass(const ProbeOptions& options, std::int64_t memory_bytes) {
   LayerPass pass = pass_of(options, options.dtypes.front(), "compute optimizers");
-  pass.sustained_seconds = 0;
+  pass.rested = false;
   for (const std::int64_t width : options.dims) {
     for (const std::int64_t layers : kOptimizerLayers) add_optimizers(pass, options, width, layers);
   }
@@ -190,7 +206,8 @@ std::vector<LayerPass> plan_passes(const ProbeOptions& options, const PlanShapes
 /// Seconds, about: of all layers, losses, optimizers and buckets.
 double share_of(const LayerPass& pass) {
   double seconds = 0.005 * static_cast<double>(pass.losses.size() + pass.buckets.size());
-  for (const LayerShape& shape : pass.layers) seconds += seconds_of(shape);
+  const double of_layer_s = 2 * (pass.sustained_seconds + 0.1);  // forward and backward
+  for (const LayerShape& shape : pass.layers) seconds += pass.sustained_seconds > 0 ? of_layer_s : seconds_of(shape);
   for (const OptimizerShape& shape : pass.optimizers) seconds += 0.02 + 1e-10 * static_cast<double>(parameters(shape));
   return seconds;
 }
@@ -205,11 +222,12 @@ std::vector<LayerPass> all_passes(const ProbeOptions& options, std::int64_t memo
   for (const Dtype dtype : options.dtypes) {
     for (LayerPass& pass : grid_passes(options, dtype)) add(std::move(pass));
     add(random_pass(options, dtype));
+    if (options.device == "cuda") add(sustained_pass(options, dtype));
   }
   for (const Dtype dtype : options.dtypes) add(row_wise_grid_pass(options, dtype));
   add(optimizer_pass(options, memory_bytes));
   LayerPass buckets = pass_of(options, options.dtypes.front(), "compute buckets");
-  buckets.sustained_seconds = 0;
+  buckets.rested = false;
   buckets.buckets = bucket_sizes(options.device == "cuda");
   add(std::move(buckets));
   return passes;
@@ -218,6 +236,7 @@ std::vector<LayerPass> all_passes(const ProbeOptions& options, std::int64_t memo
 /// Removes what these passes measure.
 void remove_probed(PlanShapes& plan, const std::vector<LayerPass>& passes) {
   for (const LayerPass& pass : passes) {
+    if (pass.sustained_seconds > 0) continue;
     for (LayerShape& shape : plan.layers) {
       for (const LayerShape& probed : pass.layers) {
         if (probed.layer != shape.layer || probed.rows != shape.rows || probed.dtype != shape.dtype) continue;

@@ -7,6 +7,7 @@
 //       compute fp32 2048
 //       compute fp32 between widths   some linear_relu between 512 and 3072, some of them not square
 //       compute amp-bf16 ...          the same
+//       sustained fp32                1024 x 1024, 2048 x 2048, few rows: on and on, to find the power limit
 //       compute fp32 row-wise         layer_norm, gelu, of few widths and rows
 //       compute optimizers            of 1 and 4 layers of each width, of 8 and 20 of the largest
 //       compute buckets
@@ -35,7 +36,8 @@ struct LayerPass {
   std::vector<OptimizerShape> optimizers;
   std::vector<std::int64_t> buckets;  // numbers
   double seconds = 0.06;              // of an operation of several layers; half of it for one of one layer
-  double sustained_seconds = 0;       // tensor cores: kept busy before, until the power limit has its effect
+  double sustained_seconds = 0;       // kept busy before, until the power limit has its effect: samples of that probe
+  bool rested = false;                // tensor cores: the card rests as long before, so that it has its full clock
   int least_repetitions = 6;
   int launches_a_layer = 8;  // at most
   double share = 0;          // seconds, about

@@ -132,6 +132,13 @@ std::vector<KernelSample> kernels_of_a_layer(const std::vector<TracedKernel>& al
   return kernels;
 }
 
+/// In a pass that is sustained: one of each, and with the key of that probe. False: not in it.
+bool as_sustained(MeasuredKey& key) {
+  if (key.accumulate || !key.input_gradient || key.layers > 0) return false;
+  key.probe = Probe::sustained;
+  return true;
+}
+
 std::vector<Sample> time_device(const LayerPass& pass, const RuntimeOptions& runtime, int worker,
                                 const Progress& progress, const Pace& pace) {
   const c10::Device device = device_of(runtime, worker);
@@ -141,12 +148,19 @@ std::vector<Sample> time_device(const LayerPass& pass, const RuntimeOptions& run
   for_each_operation(
       pass, runtime, device,
       [&](const ComputeOperation& operation) {
+        ComputeOperation probed = operation;
+        if (pass.sustained_seconds > 0 && !as_sustained(probed.key)) return;
         const double share = pace();
-        const double seconds = share * (operation.layers > 1 ? pass.seconds : pass.seconds / 2);
-        const int launches = pass.launches_a_layer * static_cast<int>(operation.layers);
-        samples.push_back(timed_sample(operation, timer.time(operation.work, seconds, launches,
-                                                             share * pass.sustained_seconds, pass.least_repetitions)));
+        Series series;
+        series.seconds = share * (operation.layers > 1 ? pass.seconds : pass.seconds / 2);
+        series.kernels = pass.launches_a_layer * static_cast<int>(operation.layers);
+        series.sustained_seconds = pass.sustained_seconds;
+        series.rested = pass.rested;
+        series.least_repetitions = pass.least_repetitions;
+        const Timed timed = timer.time(operation.work, series);
         Waiting::renew();
+        if (pass.sustained_seconds > 0 && !timed.sustained) return;  // its host is too slow for that
+        samples.push_back(timed_sample(probed, timed));
         const CardState state = read_card_state(device);
         samples.back().sm_clock_mhz = state.sm_clock_mhz;
         samples.back().power_w = state.power_w;
@@ -157,22 +171,25 @@ std::vector<Sample> time_device(const LayerPass& pass, const RuntimeOptions& run
 
 /// One sample a key: the values of the first device with their warm-up, then the other devices' without theirs.
 void merge(std::vector<Sample>& all, const std::vector<Sample>& of_device) {
-  if (all.empty()) {
-    all = of_device;
-    return;
-  }
-  for (std::size_t i = 0; i < all.size(); ++i) {
+  std::map<MeasuredKey, std::size_t> known;
+  for (std::size_t i = 0; i < all.size(); ++i) known[all[i].key] = i;
+  for (const Sample& sample : of_device) {
+    const auto same = known.find(sample.key);
+    if (same == known.end()) {
+      all.push_back(sample);
+      continue;
+    }
     const auto append = [&](std::vector<double>& to, const std::vector<double>& from) {
-      to.insert(to.end(), from.begin() + of_device[i].warmup, from.end());
+      to.insert(to.end(), from.begin() + sample.warmup, from.end());
     };
-    append(all[i].values, of_device[i].values);
-    append(all[i].issue_values, of_device[i].issue_values);
+    append(all[same->second].values, sample.values);
+    append(all[same->second].issue_values, sample.issue_values);
   }
 }
 
 void trace_device(const LayerPass& pass, const RuntimeOptions& runtime, std::vector<Sample>& samples,
                   const Progress& progress) {
-  if (runtime.device != DeviceKind::cuda) return;
+  if (runtime.device != DeviceKind::cuda || pass.sustained_seconds > 0) return;
   const c10::Device device = device_of(runtime, 0);
   const OnStreamOfItsOwn on_stream(device);
   std::map<MeasuredKey, Sample*> by_key;

@@ -54,14 +54,15 @@ struct Effort {
   double flops_per_us = 0;  // about, for how often a product is repeated
   double warm_us = 0;       // before the first value
   double value_us = 0;      // of a value
+  bool rests = false;       // as long as it works: a card at its power limit would lower its clock
 };
 
 Effort effort_of(Dtype dtype, const std::string& implementation) {
   const double scale = 1e6;
   if (implementation == "pipeline") return {200, 2.5e11, 45 * scale, 0, 700};
   if (dtype == Dtype::fp32) return {600, 7e11, 45 * scale, 0, 700};
-  if (dtype == Dtype::tf32) return {400, 3e12, 350 * scale, 5000, 3000};
-  return {dtype == Dtype::amp_bf16 ? std::size_t{450} : std::size_t{350}, 3e12, 600 * scale, 5000, 3000};
+  if (dtype == Dtype::tf32) return {400, 3e12, 350 * scale, 1000, 3000, true};
+  return {dtype == Dtype::amp_bf16 ? std::size_t{450} : std::size_t{350}, 3e12, 600 * scale, 1000, 3000, true};
 }
 
 Extent extent_of(const std::string& implementation) {
@@ -85,11 +86,21 @@ Extent extent_of(const std::string& implementation) {
   return extent;
 }
 
+/// Of tensor cores also of odd rows (ProductChoices).
+std::vector<Extent> extents_of(const std::string& implementation, Dtype dtype) {
+  std::vector<Extent> extents = {extent_of(implementation)};
+  if (dtype == Dtype::fp32) return extents;
+  extents.push_back(extents.front());
+  for (std::int64_t& rows : extents.back().rows) rows += 1;
+  return extents;
+}
+
 double flops(const ProductSize& size) {
   return 2.0 * static_cast<double>(size.rows) * static_cast<double>(size.in) * static_cast<double>(size.out);
 }
 
-/// Widths from 512 on and rows from 16 on, both even in their logarithms; the most expensive first.
+/// Widths from 512 on and rows from 16 on, both even in their logarithms; the most expensive first. Half of them have
+/// rows that are a multiple of 8.
 std::vector<ProductSize> drawn_sizes(const Effort& effort, std::uint64_t seed) {
   std::mt19937_64 random(seed);
   const auto uniform = [&] { return static_cast<double>(random() >> 11) / 9007199254740992.0; };
@@ -103,6 +114,7 @@ std::vector<ProductSize> drawn_sizes(const Effort& effort, std::uint64_t seed) {
   while (sizes.size() < effort.sizes) {
     ProductSize size{std::llround(between(16, kMostRows)), width(), 0};
     size.out = uniform() < 0.6 ? size.in : width();
+    if (sizes.size() % 2 == 0) size.rows = (size.rows + 7) / 8 * 8;
     if (flops(size) <= effort.most_flops) sizes.push_back(size);
   }
   std::sort(sizes.begin(), sizes.end(), [](const ProductSize& a, const ProductSize& b) {
@@ -299,8 +311,8 @@ void launch_timed(Probing& probing, const ProductSize& size, const Effort& effor
   const auto calls_in = [&](double us) { return std::clamp(static_cast<int>(us / once_us), 2, kMostCalls); };
   const int warm = effort.warm_us > 0 ? calls_in(effort.warm_us) : 1, calls = calls_in(effort.value_us);
   const auto stream = at::cuda::getCurrentCUDAStream();
-  if (once_us < 3 * kIssue_us)
-    hold_current_stream(static_cast<std::int64_t>((warm + kValues * calls) * kIssue_us * 1e3));
+  const double us_a_call = std::max(once_us < 3 * kIssue_us ? kIssue_us : 0, effort.rests ? once_us : 0);
+  if (us_a_call > 0) hold_current_stream(std::llround((warm + kValues * calls) * us_a_call * 1e3));
   for (int call = 0; call < warm; ++call) probing.calls.run(way, call);
   Pending& series = pending.emplace_back();
   series.timing = probing.samples.timings.size();
@@ -350,10 +362,12 @@ ProductSamples probe_dtype(Dtype dtype, const RuntimeOptions& runtime, const Pro
         for (std::size_t way = 0, ways = calls.ways(operation, warm); way < ways; ++way) calls.run(way, 0);
       }
       Probing probing{calls, kernels, samples, {implementation, operation, dtype}};
-      ask_lattice(probing, extent_of(implementation), [&](double fraction) {
-        progress(0.3 * fraction,
-                 "which kernels " + implementation + " " + operation + " " + to_string(dtype) + " takes");
-      });
+      for (const Extent& extent : extents_of(implementation, dtype)) {
+        ask_lattice(probing, extent, [&](double fraction) {
+          progress(0.3 * fraction,
+                   "which kernels " + implementation + " " + operation + " " + to_string(dtype) + " takes");
+        });
+      }
     }
     const Effort effort = effort_of(dtype, implementation);
     std::vector<Pending> pending;

@@ -52,7 +52,8 @@ void probe_cpu(const ProbeOptions& options, const Collect& collect) {
         const at::Tensor source = at::ones({bytes}, at::kByte);
         at::Tensor target = at::zeros({bytes}, at::kByte);
         Sample sample = transfer_sample("copy", from, to, bytes);
-        const Timed timed = DeviceTimer(c10::Device(c10::kCPU)).time([&] { target.copy_(source); }, 0.003, 1);
+        const Timed timed =
+            DeviceTimer(c10::Device(c10::kCPU)).time([&] { target.copy_(source); }, {.seconds = 0.003, .kernels = 1});
         sample.warmup = timed.warmup;
         for (const double ns : timed.device_ns) sample.values.push_back(ns / 1e3);
         sample.issue_values = sample.values;  // the host is the device

@@ -321,6 +321,13 @@ bool LayerFamilies::has(const MeasuredKey& layer) {
   return family(layer) != nullptr;
 }
 
+PowerLimit LayerFamilies::power_limit(Dtype dtype) {
+  const std::lock_guard lock(families_mutex_);
+  const auto known = power_limits_.find(dtype);
+  return known != power_limits_.end() ? known->second
+                                      : power_limits_.emplace(dtype, PowerLimit(profile_, dtype)).first->second;
+}
+
 std::shared_ptr<const LayerPrice> LayerFamilies::at(const MeasuredKey& asked) {
   const MeasuredKey layer = as_measured(asked);
   {

@@ -24,6 +24,7 @@
 #include "sim/cost/cost_profile.hpp"
 #include "sim/cost/layer_model.hpp"
 #include "sim/cost/notices.hpp"
+#include "sim/cost/power_limit.hpp"
 #include "sim/io/made_once.hpp"
 
 namespace pdl {
@@ -62,6 +63,9 @@ class LayerFamilies {
 
   /// True if this operation was measured, of whatever shape.
   bool has(const MeasuredKey& layer);
+
+  /// Of the card, for layers of that data type.
+  PowerLimit power_limit(Dtype dtype);
 
  private:
   /// A measured size of a family, and by how much it differs from its model.
@@ -127,6 +131,7 @@ class LayerFamilies {
   std::map<Dtype, OfDtype> dtypes_;
   std::map<MeasuredKey, Family> families_;
   std::map<MeasuredKey, Substitute> substitutes_;
+  std::map<Dtype, PowerLimit> power_limits_;
   std::shared_mutex known_mutex_;
   std::unordered_map<MeasuredKey, std::shared_ptr<const LayerPrice>, HashOfLayer> known_;
 };

@@ -82,15 +82,16 @@ std::array<Description, kProbes> make_descriptions() {
   const std::vector<std::string> implementations = {"pipeline", "autograd"};
   const std::vector<std::string> transports = {"copy", "nccl", "gloo"};
   const Field implementation = text_field("implementation", &Key::implementation, implementations);
+  const Field operation =
+      text_field("operation", &Key::operation, {"forward", "backward", "backward_input", "backward_weight"});
   const Field dtype = dtype_field();
   const Field transport = text_field("transport", &Key::transport, transports);
   return {{
       {"layer",
        "rows",
-       {implementation,
-        text_field("operation", &Key::operation, {"forward", "backward", "backward_input", "backward_weight"}),
-        flag_field("accumulate", &Key::accumulate), flag_field("input_gradient", &Key::input_gradient), dtype,
-        layer_field(), whole_field("layers", &Key::layers, 1, kMillion, Presence::optional)}},
+       {implementation, operation, flag_field("accumulate", &Key::accumulate),
+        flag_field("input_gradient", &Key::input_gradient), dtype, layer_field(),
+        whole_field("layers", &Key::layers, 1, kMillion, Presence::optional)}},
       {"loss", "elements", {implementation, dtype}},
       {"optimizer",
        "parameters",
@@ -125,6 +126,7 @@ std::array<Description, kProbes> make_descriptions() {
        "pause_ns",
        {text_field("operation", &Key::operation, {"forward", "backward", "optimizer"}),
         text_field("name", &Key::name, {"again", "after_wait", "after_sleep", "later"}), implementation, dtype}},
+      {"sustained", "rows", {implementation, operation, dtype, layer_field()}},
   }};
 }
 

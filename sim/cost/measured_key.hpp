@@ -18,6 +18,8 @@
 //               operation transport ranks, dtype layer rows of its forward            bytes
 //   pause       operation (forward, backward, optimizer) implementation dtype         ns since the host issued the same
 //               name (after_wait, after_sleep, later: what the host did just before; again: the same, size 1)
+//   sustained   implementation operation dtype layer: as layer, of a GPU that went on   rows
+//               with it for long
 //   host        name [implementation] [transport] [workers]                           -
 //   memory      name [implementation] [dtype]                                         -
 //
@@ -51,9 +53,10 @@ enum class Probe : std::uint8_t {
   memory,
   bucket,
   overlap,
-  pause
+  pause,
+  sustained
 };
-inline constexpr int kProbes = 11;
+inline constexpr int kProbes = 12;
 std::string_view to_string(Probe probe);
 
 /// The operation of an overlap that is not beside a layer but beside copies of in x out numbers: with rows 1.
@@ -66,11 +69,11 @@ struct MeasuredKey {
   bool accumulate = false;     // layer, backward and backward_weight: adds to gradients that are there
   bool input_gradient = true;  // layer, backward and backward_input: false for the first layer of the model
   bool bidirectional = false;  // transfer: both directions at once
-  std::optional<Dtype> dtype;  // of layer, loss, overlap, pause; of memory where it depends on it
+  std::optional<Dtype> dtype;  // of layer, loss, overlap, pause, sustained; of memory where it depends on it
   std::string optimizer;       // sgd, adam
   std::string transport;       // copy, nccl, gloo
   std::string name;            // host, memory, overlap, pause
-  Layer layer;                 // layer, overlap
+  Layer layer;                 // layer, overlap, sustained
   std::int64_t layers = 0;  // layer, whole backward: measured in a stage of so many; 0: the stage's length is not said
   std::int64_t from = 0;    // worker
   std::int64_t to = 0;      // worker

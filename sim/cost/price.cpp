@@ -35,6 +35,9 @@ constexpr double kCurveHalfWidth = 0.03;
 /// shorter; in fp32 0.9 % (data/h200/runs against data/h200/matrix_predictions.json, 2026-11-29).
 constexpr double kTensorCoresOfAnotherCard = 0.05;
 
+/// The same where the profile says how the clock follows the power.
+constexpr double kClockAtPowerLimit = 0.03;
+
 std::string name_of(Implementation implementation) {
   return implementation == Implementation::pipeline ? "pipeline" : "autograd";
 }
@@ -56,6 +59,7 @@ class Pricer {
       : plan_(plan),
         profile_(families.profile()),
         dtype_(plan.spec.dtype),
+        power_limit_(families.power_limit(plan.spec.dtype)),
         judges_(speed == HostSpeed::usual),
         host_quantile_(host_quantile),
         number_bytes_(activation_number_bytes(plan.spec.model, plan.spec.dtype)),
@@ -74,7 +78,9 @@ class Pricer {
     for (const Work& work : plan_.graph.works) {
       notices_.begin_work(priced.costs.size());
       work_ = priced.costs.size();
+      limited_ = {};
       priced.costs.push_back(cost(work));
+      if (power_limit_.flops_per_s()) priced.limited.push_back(limited_);
       rest_of_work(work, priced.costs.back());
       if (shares_) priced.shared.kernels.push_back(std::move(kernels_));
     }
@@ -95,6 +101,7 @@ class Pricer {
     if (judges_) give_warnings(priced);
     for (auto& [key, error] : errors_) priced.errors.push_back(std::move(error));
     priced.step_overhead_ns = std::llround(calls_.step_overhead_ns);
+    priced.power_limit = power_limit_;
     return priced;
   }
 
@@ -171,6 +178,7 @@ class Pricer {
       for (const PricedOperation& operation : priced.operations) {
         if (shares_ && work.kind == TaskKind::backward) kernels.slows_collectives(operation.slows_collectives);
         kernels.add(operation.time);
+        count_limited(operation);
         count_error(operation);
       }
     }
@@ -180,6 +188,7 @@ class Pricer {
   struct PricedOperation {
     OperationTime time;
     double slows_collectives = 0;
+    double flops = 0;              // where there is a power limit
     PriceError* error = nullptr;   // of its size; where errors are asked for
     PriceError* clocks = nullptr;  // of tensor cores, where it runs on them
   };
@@ -225,6 +234,7 @@ class Pricer {
     for (const OperationTime& time : layer_times(work, index)) {
       PricedOperation& operation = priced.operations.emplace_back();
       operation.time = time;
+      if (power_limit_.flops_per_s()) operation.flops = layer_flops(time.of);
       if (judges_) operation.error = &error_of_size(time);
       if (judges_ && time.of.dtype != Dtype::fp32 && !on_host_) operation.clocks = &error_of_clocks();
       if (shares_ && work.kind == TaskKind::backward) {
@@ -262,8 +272,15 @@ class Pricer {
     of_clocks.probe = Probe::host;
     PriceError& clocks = errors_[of_clocks];
     clocks.what = "clocks of tensor cores of another GPU of the kind";
-    clocks.half_width = kTensorCoresOfAnotherCard;
+    clocks.half_width = power_limit_.is_known() ? kClockAtPowerLimit : kTensorCoresOfAnotherCard;
     return clocks;
+  }
+
+  /// Row-wise layers wait for the memory, whose clock stays.
+  void count_limited(const PricedOperation& operation) {
+    if (operation.time.of.layer.kind->scaling == LayerScaling::row_wise) return;
+    limited_.flops += operation.flops;
+    limited_.device_ns += operation.time.device_ns;
   }
 
   void count_error(const PricedOperation& operation) {
@@ -436,6 +453,7 @@ class Pricer {
   const Plan& plan_;
   const CostProfile& profile_;
   Dtype dtype_;
+  PowerLimit power_limit_;
   bool judges_;  // gives warnings and errors too
   Notices notices_;
   Notices of_layer_;  // what is said while a layer is priced
@@ -451,6 +469,7 @@ class Pricer {
   std::vector<KernelCost> kernels_;  // of the work that was priced last
   std::size_t work_ = 0;             // that is priced now
   double of_layers_ns_ = 0;          // of it
+  LimitedLayers limited_;            // of it
   std::map<MeasuredKey, PriceError> errors_;
   std::array<PriceError*, 2> rest_of_{};  // of them: of what is no layer, and of communication
   std::vector<PricedLayer> priced_layers_;

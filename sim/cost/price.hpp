@@ -16,6 +16,9 @@
 // the Reducer's hooks and the calls of collectives are host time; GradScaler's step waits for its unscale, and the host
 // for it, before the optimizer is issued. Where a collective runs beside compute the kernels are handed on one by one.
 //
+// A card at its power limit has a lower clock, which depends on the whole step: what is priced here is at full clock
+// where the profile knows both, beside what the limit slows (sim/predict/at_power_limit.hpp takes it from there).
+//
 // A profile of device "cpu": the host itself computes and copies, and is occupied meanwhile.
 //
 // Not modelled here: what runs beside it (sim/engine/run.hpp), what depends on when it is issued
@@ -32,6 +35,7 @@
 #include "sim/cost/cost_profile.hpp"
 #include "sim/cost/host_pauses.hpp"
 #include "sim/cost/layer_families.hpp"
+#include "sim/cost/power_limit.hpp"
 #include "sim/cost/task_cost.hpp"
 #include "sim/plan/plan.hpp"
 #include "sim/spec/run_spec.hpp"
@@ -45,6 +49,12 @@ struct PriceError {
   bool probed = true;  // a probe measured exactly this; false: it comes from the model of kernels, a line, a roofline
   std::vector<std::pair<std::size_t, double>>
       works_ns{};  // index into TaskGraph::works, device time of it in that work
+};
+
+/// The layers in a piece of work.
+struct LimitedLayers {
+  double flops = 0;
+  double device_ns = 0;  // at full clock
 };
 
 struct PricedWork {
@@ -62,6 +72,11 @@ struct PricedWork {
   std::map<std::string, double> warning_shares = {};
   /// Empty: not known (synthetic costs, profiles without what it needs).
   std::vector<PriceError> errors = {};
+  /// By work, where the card has a power limit for the data type: what of it slows down there. Empty: nothing does.
+  std::vector<LimitedLayers> limited = {};
+  PowerLimit power_limit = {};
+  /// By what the times of layers above have been multiplied, because of it.
+  double slowdown = 1;
 };
 
 /// Host times vary with the core that a process is on and what else that does.

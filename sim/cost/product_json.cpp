@@ -215,8 +215,7 @@ ProductModel product_model_from_json(const JsonPlace& place) {
   }
   choices.array();
   for (std::size_t i = 0; i < choices.size(); ++i) model.choices.push_back(read_choices(choices.at(i), known));
-  std::sort(model.choices.begin(), model.choices.end(),
-            [](const ProductChoices& a, const ProductChoices& b) { return a.kind < b.kind; });
+  std::sort(model.choices.begin(), model.choices.end(), goes_before);
   return model;
 }
 

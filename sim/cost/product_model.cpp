@@ -118,6 +118,10 @@ KernelTerms kernel_terms(const KernelTiling& tiling, std::int64_t splits, const 
   return terms;
 }
 
+bool goes_before(const ProductChoices& a, const ProductChoices& b) {
+  return a.kind != b.kind ? a.kind < b.kind : a.of_odd_rows() < b.of_odd_rows();
+}
+
 double log_clock_factor(const std::vector<ClockCurve>& clocks, Dtype dtype, const ProductShape& shape) {
   const auto curve = std::find_if(clocks.begin(), clocks.end(), [&](const ClockCurve& c) { return c.dtype == dtype; });
   if (curve == clocks.end()) return 0;
@@ -136,6 +140,17 @@ ProductTimes::ProductTimes(const ProductModel& model) : model_(model) {
     for (const auto& [in, out] : choices.shapes)
       logs.emplace_back(std::log(static_cast<double>(in)), std::log(static_cast<double>(out)));
   }
+}
+
+/// Of two of a kind the one for such rows.
+std::optional<std::size_t> ProductTimes::choices_of(const ProductKind& kind, std::int64_t rows) const {
+  constexpr std::int64_t kAligned = 8;
+  std::optional<std::size_t> found;
+  for (std::size_t c = 0; c < model_.choices.size(); ++c) {
+    if (model_.choices[c].kind != kind) continue;
+    if (!found || model_.choices[c].of_odd_rows() == (rows % kAligned != 0)) found = c;
+  }
+  return found;
 }
 
 /// The nearest of the lattice: of widths by the sum of both distances, the first of equals. Differences of logarithms
@@ -165,24 +180,24 @@ std::size_t ProductTimes::nearest_shape(std::size_t of, const ProductSize& size)
 }
 
 std::optional<ProductTime> ProductTimes::at(const ProductKind& kind, const ProductSize& size) const {
-  const auto choices = std::find_if(model_.choices.begin(), model_.choices.end(),
-                                    [&](const ProductChoices& of_kind) { return of_kind.kind == kind; });
-  if (choices == model_.choices.end()) return std::nullopt;
-  const std::size_t s = nearest_shape(static_cast<std::size_t>(choices - model_.choices.begin()), size);
+  const std::optional<std::size_t> of = choices_of(kind, size.rows);
+  if (!of) return std::nullopt;
+  const ProductChoices& choices = model_.choices[*of];
+  const std::size_t s = nearest_shape(*of, size);
   const ProductShape shape = product_shape(kind, size);
   // Between two rows of the lattice the library changes kernels so as not to begin another wave: the faster one.
   double ns = INFINITY;
   KernelChoice choice;
-  for (const KernelChoice& around : choices_around(*choices, s, size.rows)) {
+  for (const KernelChoice& around : choices_around(choices, s, size.rows)) {
     const double around_ns = kernel_ns(model_, kind, around, shape);
     if (around_ns >= ns) continue;
     ns = around_ns;
     choice = around;
   }
   const ProductKernel& kernel = model_.kernels[choice.kernel];
-  const auto& [in, out] = choices->shapes[s];
+  const auto& [in, out] = choices.shapes[s];
   const bool covered = log_distance(in, size.in) + log_distance(out, size.out) <= kNearWidth &&
-                       size.rows <= choices->rows.back() && size.rows >= choices->rows.front();
+                       size.rows <= choices.rows.back() && size.rows >= choices.rows.front();
   return ProductTime{ns, launched_blocks(kernel.tiling, choice.splits, shape), kernel.tiling.resident, &kernel,
                      covered};
 }

@@ -6,8 +6,7 @@
 //   time.ns, time.blocks       // 700.1e3, 504 thread blocks
 //
 // A product multiplies rows x in by in x out (forward), or makes one of its gradients. Its result is cut into tiles,
-// one
-// a thread block; a multiprocessor holds `resident` blocks at once. So time goes up in waves:
+// one a thread block; a multiprocessor holds `resident` blocks at once. So time goes up in waves:
 //
 //   tiles      |####|####|####|##  |      504 tiles on 132 multiprocessors: three full waves and a part of a fourth,
 //   wave         1    2    3    4         which takes as long as a whole one
@@ -17,8 +16,8 @@
 //
 // These times are the kernel's own, fitted from products of many sizes (calibrate/fit/product_fit.hpp). Which kernel:
 // the library was asked for a lattice of sizes (calibrate/probe/product_probe.hpp). Between them the nearest widths
-// count, and of
-// the two numbers of rows the one whose kernel is faster: libraries change kernels so as not to begin another wave.
+// count, and of the two numbers of rows the one whose kernel is faster: libraries change kernels so as not to begin
+// another wave.
 //
 // Units: microseconds in the parameters, nanoseconds in results. Not here: what runs beside a product, whole layers
 // (sim/cost/layer_model.hpp), power: clocks are those of the probes.
@@ -101,13 +100,19 @@ struct KernelChoice {
   auto operator<=>(const KernelChoice&) const = default;
 };
 
-/// The library's answers for a lattice of sizes.
+/// The library's answers for a lattice of sizes. Of tensor cores there are two of a kind: kernels that load 16 bytes at
+/// once need rows that are a multiple of 8, so the library has others for rows that are not.
 struct ProductChoices {
   ProductKind kind;
   std::vector<std::int64_t> rows;                             // ascending
   std::vector<std::pair<std::int64_t, std::int64_t>> shapes;  // (in, out), ascending
   std::vector<std::vector<KernelChoice>> of_shape;            // by shape, then by row
+
+  bool of_odd_rows() const { return rows.front() % 2 == 1; }
 };
+
+/// By kind, of each the one of odd rows behind the other.
+bool goes_before(const ProductChoices& a, const ProductChoices& b);
 
 /// Tensor cores are held back by the power limit, the more the longer a product keeps them busy: its time over that at
 /// the clock of small products. Straight between the points in log(FLOPs), constant beyond them.
@@ -123,7 +128,7 @@ struct ProductModel {
   std::string card;                     // that it was measured on
   std::int64_t multiprocessors = 0;     // of that card
   std::vector<ProductKernel> kernels;   // ascending tiling
-  std::vector<ProductChoices> choices;  // ascending kind
+  std::vector<ProductChoices> choices;  // in the order of goes_before()
   std::vector<ClockCurve> clocks;       // of data types on tensor cores
   double memory_bytes_per_ns = 0;       // no product moves its operands and result faster; 0: not known
 };
@@ -149,6 +154,7 @@ class ProductTimes {
   std::optional<ProductTime> at(const ProductKind& kind, const ProductSize& size) const;
 
  private:
+  std::optional<std::size_t> choices_of(const ProductKind& kind, std::int64_t rows) const;
   std::size_t nearest_shape(std::size_t choices, const ProductSize& size) const;
 
   const ProductModel& model_;

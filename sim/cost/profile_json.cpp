@@ -25,11 +25,11 @@ constexpr std::int64_t kLargestCount = std::int64_t{1} << 40;
 /// The section of the file that holds the curves or constants of a probe.
 constexpr std::array<const char*, kProbes> kSections = {"layers",    "losses",      "optimizers", "zero_grads",
                                                         "transfers", "collectives", "host",       "memory",
-                                                        "buckets",   "overlaps",    "pauses"};
+                                                        "buckets",   "overlaps",    "pauses",     "sustained"};
 
 /// Sections that older profiles lack: written where there is something in them.
 bool may_be_absent(Probe probe) {
-  return probe == Probe::bucket || probe == Probe::overlap || probe == Probe::pause;
+  return probe == Probe::bucket || probe == Probe::overlap || probe == Probe::pause || probe == Probe::sustained;
 }
 
 const char* section(Probe probe) {

@@ -6,6 +6,7 @@
 #include "sim/cost/error_bar.hpp"
 #include "sim/io/error.hpp"
 #include "sim/io/words.hpp"
+#include "sim/predict/at_power_limit.hpp"
 #include "sim/predict/host_bound.hpp"
 #include "sim/predict/step_of_plan.hpp"
 
@@ -45,7 +46,10 @@ void add_spread(const MadePlan& made, LayerFamilies& families, const PricedWork&
                 RunResult& result) {
   const bool host_issues = families.profile().host_description.device != "cpu";
   std::optional<PricedWork> slow;
-  if (options.noise || host_issues) slow = price_by_profile(made.plan, families, HostSpeed::slow);
+  if (options.noise || host_issues) {
+    slow = price_by_profile(made.plan, families, HostSpeed::slow);
+    slow_down_layers(*slow, priced.slowdown);
+  }
   if (options.noise) result.noise = draw_steps(made.plan, priced, *slow, *options.noise);
   judge(made, priced, host_issues ? &*slow : nullptr, options, result);
 }

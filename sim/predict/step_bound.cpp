@@ -187,7 +187,7 @@ void StepBounds::price_what_was_asked(Prices& prices) {
 void StepBounds::price_kind(Prices& prices, std::vector<Work> works) {
   const Plan plan = plan_of_works(prices.spec, std::move(works));
   try {
-    const PricedWork priced = price_plan(plan, families_);
+    const PricedWork priced = price_at_full_clock(plan, families_);
     for (std::size_t w = 0; w < plan.graph.works.size(); ++w)
       prices.ns.at(plan.graph.works[w]) = priced.costs[w].device_ns;
     priced_pieces_ += std::ssize(plan.graph.works);
@@ -268,7 +268,7 @@ double ReplicaBound::host_share() const {
 
 ReplicaBound bound_of_first_replica(const RunSpec& planned, LayerFamilies* families) {
   const Plan plan = make_plan_of_first_replica(planned);
-  const PricedWork priced = at_fixed_rates(plan, price_plan(plan, families));
+  const PricedWork priced = at_fixed_rates(plan, price_at_full_clock(plan, families));
   ReplicaBound bound;
   bound.compute_ns = most_compute_ns(plan, priced);
   if (steps_overlap(planned)) {

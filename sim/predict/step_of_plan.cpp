@@ -4,6 +4,7 @@
 
 #include "sim/engine/host_delays.hpp"
 #include "sim/memory/memory.hpp"
+#include "sim/predict/at_power_limit.hpp"
 
 namespace pdl {
 namespace {
@@ -36,10 +37,17 @@ WorkspaceBytes workspaces_of(const Plan& plan, const CostProfile* profile) {
   return plan.spec.synthetic ? WorkspaceBytes() : workspaces(*profile);
 }
 
-PricedWork price_plan(const Plan& plan, LayerFamilies* families) {
+PricedWork price_at_full_clock(const Plan& plan, LayerFamilies* families) {
   const RunSpec& spec = plan.spec;
   return spec.synthetic ? PricedWork{.costs = price_synthetic(plan, *spec.synthetic)}
                         : price_by_profile(plan, *families);
+}
+
+PricedWork price_plan(const Plan& plan, LayerFamilies* families) {
+  PricedWork priced = price_at_full_clock(plan, families);
+  priced.slowdown = slowdown_of_layers(plan, priced);
+  slow_down_layers(priced, priced.slowdown);
+  return priced;
 }
 
 bool can_repeat(const PricedWork& priced) {

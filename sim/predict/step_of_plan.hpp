@@ -38,8 +38,12 @@ StepOfPlan step_of_plan(const Plan& plan, LayerFamilies* families, bool with_ide
 /// What its libraries hold on a GPU; nothing where costs are synthetic.
 WorkspaceBytes workspaces_of(const Plan& plan, const CostProfile* profile);
 
-/// The first part of it: what the plan's work costs.
+/// The first part of it: what the plan's work costs, at the clock that its cards keep in this step
+/// (sim/predict/at_power_limit.hpp).
 PricedWork price_plan(const Plan& plan, LayerFamilies* families);
+
+/// The same at full clock: no step takes less.
+PricedWork price_at_full_clock(const Plan& plan, LayerFamilies* families);
 
 /// Do RepeatedRuns give the times? Not where multiprocessors are shared or hosts pause.
 bool can_repeat(const PricedWork& priced);

@@ -47,15 +47,25 @@ TEST_CASE("the passes of a GPU: what is in them, and about how long they take", 
     seconds += pass.share;
   }
   CHECK(names ==
-        "compute fp32 1024\ncompute fp32 2048\ncompute fp32 4096\ncompute fp32 8192\ncompute fp32 between widths\n"
-        "compute tf32 1024\ncompute tf32 4096\ncompute tf32 8192\ncompute tf32 between widths\n"
-        "compute amp-fp16 1024\ncompute amp-fp16 4096\ncompute amp-fp16 8192\ncompute amp-fp16 between widths\n"
-        "compute amp-bf16 1024\ncompute amp-bf16 4096\ncompute amp-bf16 8192\ncompute amp-bf16 between widths\n"
+        "compute fp32 1024\ncompute fp32 2048\ncompute fp32 4096\ncompute fp32 8192\ncompute fp32 between "
+        "widths\nsustained fp32\n"
+        "compute tf32 1024\ncompute tf32 4096\ncompute tf32 8192\ncompute tf32 between widths\nsustained tf32\n"
+        "compute amp-fp16 1024\ncompute amp-fp16 4096\ncompute amp-fp16 8192\ncompute amp-fp16 between "
+        "widths\nsustained amp-fp16\n"
+        "compute amp-bf16 1024\ncompute amp-bf16 4096\ncompute amp-bf16 8192\ncompute amp-bf16 between "
+        "widths\nsustained amp-bf16\n"
         "compute fp32 row-wise\ncompute amp-fp16 row-wise\ncompute amp-bf16 row-wise\n"
         "compute optimizers\ncompute buckets\n");
   CHECK(seconds < 180);  // of 200 s in all: transfers, pauses and the like are the rest
   CHECK(named(passes, "compute fp32 between widths").layers.size() == 24);
   CHECK(named(passes, "compute tf32 between widths").layers.size() == 16);
+
+  const LayerPass& sustained = named(passes, "sustained tf32");
+  CHECK(sustained.layers.size() == 3 * 2);  // 1024 and 4096 rows
+  CHECK(sustained.sustained_seconds > 0);
+  CHECK_FALSE(sustained.rested);
+  CHECK(named(passes, "compute tf32 4096").rested);
+  CHECK_FALSE(named(passes, "compute fp32 4096").rested);
 
   const LayerPass& largest = named(passes, "compute amp-bf16 8192");
   CHECK(largest.layers.size() == 10);

@@ -153,6 +153,23 @@ TEST_CASE("the nearest size of the lattice says the kernel", "[product_model]") 
   CHECK_FALSE(product_time(model, {"pipeline", "forward", Dtype::fp32}, {1000, 1000, 1000}));
 }
 
+// Multiples of 8: kernel 1, between them kernel 0.
+TEST_CASE("rows that are no multiple of 8 have a lattice of their own where there is one", "[product_model]") {
+  const ProductKind kind{"autograd", "forward", Dtype::amp_bf16};
+  ProductModel model = model_of_two();
+  model.choices = {{kind, {8, 1024}, {{1000, 1000}}, {{{1, 1}, {1, 1}}}}};
+  const auto kernel = [&](std::int64_t rows) { return product_time(model, kind, {rows, 1000, 1000})->kernel; };
+  CHECK(kernel(1001) == &model.kernels[1]);
+  model.choices.push_back({kind, {9, 1025}, {{1000, 1000}}, {{{0, 1}, {0, 1}}}});
+  CHECK(kernel(1000) == &model.kernels[1]);
+  CHECK(kernel(1001) == &model.kernels[0]);
+  CHECK(kernel(1004) == &model.kernels[0]);
+  // Whatever their order in a file.
+  nlohmann::json json = to_json(model);
+  std::swap(json["choices"][0], json["choices"][1]);
+  CHECK(to_json(product_model_from_json(JsonPlace(json, "p.json"))) == to_json(model));
+}
+
 TEST_CASE("a model of products survives its file", "[product_model]") {
   const ProductModel model = model_of_two();
   const nlohmann::json json = to_json(model);

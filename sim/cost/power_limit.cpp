@@ -1,0 +1,84 @@
+#include "sim/cost/power_limit.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "sim/cost/layer_time.hpp"
+
+namespace pdl {
+namespace {
+
+/// An operation alone: logarithms.
+struct Observed {
+  double flops_per_s = 0;  // at full clock
+  double slowdown = 0;
+};
+
+std::vector<Observed> observations(const CostProfile& profile, Dtype dtype) {
+  std::vector<Observed> all;
+  for (const MeasuredCurve& sustained : profile.of(Probe::sustained)) {
+    if (sustained.key.dtype != dtype) continue;
+    MeasuredKey key = sustained.key;
+    key.probe = Probe::layer;
+    const Curve* at_full_clock = profile.find(key);
+    if (!at_full_clock) continue;
+    for (const CurvePoint& point : sustained.curve.points) {
+      for (const CurvePoint& full : at_full_clock->points) {
+        if (full.size != point.size) continue;
+        key.size = point.size;
+        all.push_back({std::log(layer_flops(key) / (full.time_ns * 1e-9)), std::log(point.time_ns / full.time_ns)});
+      }
+    }
+  }
+  return all;
+}
+
+double said(const Observed& observed, double log_limit, double exponent) {
+  return std::max(0.0, exponent * (observed.flops_per_s - log_limit));
+}
+
+double error(const std::vector<Observed>& all, double log_limit, double exponent) {
+  double sum = 0;
+  for (const Observed& observed : all) sum += std::abs(observed.slowdown - said(observed, log_limit, exponent));
+  return sum;
+}
+
+}  // namespace
+
+/// Least absolute errors, over a grid: the line has a kink, and there are a dozen points.
+PowerLimit::PowerLimit(const CostProfile& profile, Dtype dtype) {
+  constexpr double kSlows = 0.02;  // a card that slows by less has no limit that can be told from noise
+  constexpr double kStep = 0.01;
+  const std::vector<Observed> all = observations(profile, dtype);
+  known_ = !all.empty();
+  const auto flops = [](const Observed& a, const Observed& b) { return a.flops_per_s < b.flops_per_s; };
+  const auto slowdowns = [](const Observed& a, const Observed& b) { return a.slowdown < b.slowdown; };
+  if (!known_ || std::max_element(all.begin(), all.end(), slowdowns)->slowdown < kSlows) return;
+  const auto [least, most] = std::minmax_element(all.begin(), all.end(), flops);
+  double best = std::numeric_limits<double>::infinity();
+  for (double log_limit = least->flops_per_s; log_limit < most->flops_per_s; log_limit += kStep) {
+    for (double exponent = kStep; exponent <= PowerLimit::kLargestExponent; exponent += kStep) {
+      const double off = error(all, log_limit, exponent);
+      if (off >= best) continue;
+      best = off;
+      flops_per_s_ = std::exp(log_limit);
+      exponent_ = exponent;
+    }
+  }
+}
+
+double PowerLimit::slowdown(double mean_flops_per_s, double share) const {
+  if (exponent_ <= 0 || mean_flops_per_s <= flops_per_s_) return 1;
+  const double over = mean_flops_per_s / flops_per_s_;
+  double least = 1, most = over;  // what is needed grows with s, and is at least s
+  for (int halving = 0; halving < 60; ++halving) {
+    const double s = (least + most) / 2;
+    const double needs = std::pow(s, 1 / exponent_ - 1) * (1 + share * (s - 1));
+    (needs < over ? least : most) = s;
+  }
+  return (least + most) / 2;
+}
+
+}  // namespace pdl
