@@ -10,8 +10,8 @@ namespace {
 constexpr int kLaunchesALayerAmp = 14;
 constexpr double kSustainedSeconds = 0.15;  // an H200 finds its clock within 0.1 s, and keeps it until 0.7 s
 
-/// Repetitions of what is long: in fp32, where a card is not at its power limit, 4 agree to 0.1 %.
-constexpr int kLeastRepetitionsFp32 = 4;
+/// Repetitions of what is long: in fp32, where a card is not at its power limit, 3 agree to 0.1 %.
+constexpr int kLeastRepetitionsFp32 = 3;
 
 /// Numbers of layers that an optimizer updates at once: of each width, and of the largest width, as far as there is
 /// memory. Adam of LibTorch's modules holds parameters, gradients, two moments, and for a while as much again and more.
@@ -90,14 +90,16 @@ std::vector<LayerPass> grid_passes(const ProbeOptions& options, Dtype dtype) {
   return passes;
 }
 
-/// What the power limit slows, by how many FLOP/s it has: all widths of the grid, with the most rows and a quarter of
-/// them, which are also measured at full clock.
+/// What the power limit slows, by how many FLOP/s it has: the two largest widths of the grid, with the most rows and a
+/// quarter of them, which are also measured at full clock.
 LayerPass sustained_pass(const ProbeOptions& options, Dtype dtype) {
   LayerPass pass = pass_of(options, dtype, "sustained " + to_string(dtype));
   pass.rested = false;
   pass.sustained_seconds = kSustainedSeconds;
   pass.seconds = 0.08;
-  for (const std::int64_t width : widths_of(options, dtype)) {
+  const std::vector<std::int64_t>& widths = widths_of(options, dtype);
+  for (std::size_t w = widths.size() < 2 ? 0 : widths.size() - 2; w < widths.size(); ++w) {
+    const std::int64_t width = widths[w];
     for (const std::int64_t rows : options.rows) {
       if (rows != options.rows.back() && rows != options.rows.back() / 4) continue;
       pass.layers.push_back({linear_relu(width, width), rows, dtype, /*pipeline=*/false, /*autograd=*/true});

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <memory>
 
@@ -113,7 +114,8 @@ Sample timed_sample(const ComputeOperation& operation, const Timed& timed) {
   sample.key = operation.key;
   sample.unit = "us";
   sample.warmup = timed.warmup;
-  const auto to_us = [&](double ns) { return ns / 1e3 / static_cast<double>(operation.layers); };
+  // Events of a device have no more than nanoseconds, and there are 100,000 of them in a file.
+  const auto to_us = [&](double ns) { return std::round(ns / static_cast<double>(operation.layers)) / 1e3; };
   std::transform(timed.device_ns.begin(), timed.device_ns.end(), std::back_inserter(sample.values), to_us);
   std::transform(timed.issue_ns.begin(), timed.issue_ns.end(), std::back_inserter(sample.issue_values), to_us);
   return sample;

@@ -60,19 +60,26 @@ struct Effort {
 Effort effort_of(Dtype dtype, const std::string& implementation) {
   const double scale = 1e6;
   if (implementation == "pipeline") return {200, 2.5e11, 45 * scale, 0, 700};
-  if (dtype == Dtype::fp32) return {600, 7e11, 45 * scale, 0, 700};
+  if (dtype == Dtype::fp32) return {500, 7e11, 45 * scale, 0, 700};
   if (dtype == Dtype::tf32) return {400, 3e12, 350 * scale, 1000, 3000, true};
-  return {dtype == Dtype::amp_bf16 ? std::size_t{450} : std::size_t{350}, 3e12, 600 * scale, 1000, 3000, true};
+  return {dtype == Dtype::amp_bf16 ? std::size_t{400} : std::size_t{350}, 3e12, 600 * scale, 1000, 3000, true};
 }
 
-Extent extent_of(const std::string& implementation) {
+/// Rows that are multiples of `unit`, from 8 on, eight to each power of two or as many as there are.
+std::vector<std::int64_t> lattice_rows(std::int64_t unit) {
+  std::vector<std::int64_t> all;
+  for (std::int64_t rows = 8; rows < kMostRows; rows *= 2) {
+    const std::int64_t step = std::max(unit, rows / (rows >= 4096 ? 4 : 8));
+    for (std::int64_t above = 0; above < rows; above += step) all.push_back(rows + above);
+  }
+  all.push_back(kMostRows);
+  return all;
+}
+
+Extent extent_of(const std::string& implementation, Dtype dtype) {
   Extent extent;
   const bool several_ways = implementation == "pipeline";  // each takes time to ask for
-  for (std::int64_t rows = 8; rows <= kMostRows; rows *= 2) {
-    const std::int64_t steps = rows < 32 || rows == kMostRows ? 1 : rows < 64 || several_ways || rows >= 4096 ? 4 : 8;
-    for (std::int64_t step = 0; step < steps; ++step) extent.rows.push_back(rows + rows * step / steps);
-  }
-  std::sort(extent.rows.begin(), extent.rows.end());
+  extent.rows = lattice_rows(dtype == Dtype::fp32 ? 4 : 8);
   std::set<std::pair<std::int64_t, std::int64_t>> shapes;
   for (std::int64_t width = kWidthStep; width <= kLargestWidth; width += kWidthStep) shapes.emplace(width, width);
   const std::vector<std::int64_t> some =
@@ -88,10 +95,12 @@ Extent extent_of(const std::string& implementation) {
 
 /// Of tensor cores also of odd rows (ProductChoices).
 std::vector<Extent> extents_of(const std::string& implementation, Dtype dtype) {
-  std::vector<Extent> extents = {extent_of(implementation)};
+  std::vector<Extent> extents = {extent_of(implementation, dtype)};
   if (dtype == Dtype::fp32) return extents;
-  extents.push_back(extents.front());
-  for (std::int64_t& rows : extents.back().rows) rows += 1;
+  Extent odd = extents.front();
+  odd.rows.clear();
+  for (std::size_t i = 0; i < extents.front().rows.size(); i += 2) odd.rows.push_back(extents.front().rows[i] + 1);
+  extents.push_back(std::move(odd));
   return extents;
 }
 

@@ -411,7 +411,7 @@ double LayerFamilies::half_width(const MeasuredKey& layer, const LayerPart& part
 
 std::optional<LayerPart> LayerFamilies::by_model(const Family& family, const MeasuredKey& layer,
                                                  LayerPrice& price) const {
-  constexpr double kNear2 = 0.01;
+  constexpr double kNear2 = 0.08;
   const Shares& shares = shares_of(family);
   if (shares.all.empty()) return std::nullopt;
   const std::optional<ModelledOperation> modelled = model_of(*family.of_dtype)->at(layer);

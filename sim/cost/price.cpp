@@ -178,9 +178,10 @@ class Pricer {
       for (const PricedOperation& operation : priced.operations) {
         if (shares_ && work.kind == TaskKind::backward) kernels.slows_collectives(operation.slows_collectives);
         kernels.add(operation.time);
-        count_limited(operation);
         count_error(operation);
       }
+      limited_.flops += priced.limited.flops;
+      limited_.device_ns += priced.limited.device_ns;
     }
     return of_kernels(kernels);
   }
@@ -188,7 +189,6 @@ class Pricer {
   struct PricedOperation {
     OperationTime time;
     double slows_collectives = 0;
-    double flops = 0;              // where there is a power limit
     PriceError* error = nullptr;   // of its size; where errors are asked for
     PriceError* clocks = nullptr;  // of tensor cores, where it runs on them
   };
@@ -202,6 +202,7 @@ class Pricer {
     bool first_of_work = false;
     const LayerKind* begins_with = nullptr;  // the work
     std::vector<PricedOperation> operations;
+    LimitedLayers limited;  // of it; nothing of row-wise layers, which wait for the memory, whose clock stays
     Notices said;
 
     bool is_like(const PricedLayer& other) const {
@@ -234,13 +235,16 @@ class Pricer {
     for (const OperationTime& time : layer_times(work, index)) {
       PricedOperation& operation = priced.operations.emplace_back();
       operation.time = time;
-      if (power_limit_.flops_per_s()) operation.flops = layer_flops(time.of);
       if (judges_) operation.error = &error_of_size(time);
       if (judges_ && time.of.dtype != Dtype::fp32 && !on_host_) operation.clocks = &error_of_clocks();
       if (shares_ && work.kind == TaskKind::backward) {
         operation.slows_collectives =
             contention_.of_layer(layer_key(work, index), time.device_ns, plan_.parallel.mesh.dp);
       }
+    }
+    if (power_limit_.flops_per_s() && priced.layer.kind->scaling != LayerScaling::row_wise) {
+      priced.limited.flops = layer_flops(layer_key(work, index));
+      for (const PricedOperation& operation : priced.operations) priced.limited.device_ns += operation.time.device_ns;
     }
     priced.said = std::exchange(of_layer_, Notices());
   }
@@ -274,13 +278,6 @@ class Pricer {
     clocks.what = "clocks of tensor cores of another GPU of the kind";
     clocks.half_width = power_limit_.is_known() ? kClockAtPowerLimit : kTensorCoresOfAnotherCard;
     return clocks;
-  }
-
-  /// Row-wise layers wait for the memory, whose clock stays.
-  void count_limited(const PricedOperation& operation) {
-    if (operation.time.of.layer.kind->scaling == LayerScaling::row_wise) return;
-    limited_.flops += operation.flops;
-    limited_.device_ns += operation.time.device_ns;
   }
 
   void count_error(const PricedOperation& operation) {

@@ -7,8 +7,8 @@
 #include <tuple>
 #include <utility>
 
+#include "sim/cost/choice_text.hpp"
 #include "sim/io/json_place.hpp"
-#include "sim/io/letters.hpp"
 #include "sim/io/words.hpp"
 
 namespace pdl {
@@ -92,6 +92,7 @@ ProductChoices read_choices(const JsonPlace& place, const std::vector<KernelChoi
     rows.refuse("at least one, ascending");
   shapes.array();
   if (shapes.size() == 0) shapes.refuse("at least one");
+  std::vector<std::size_t> before;  // of the shape before
   for (std::size_t s = 0; s < shapes.size(); ++s) {
     const JsonPlace shape = shapes.at(s);
     shape.array();
@@ -99,16 +100,13 @@ ProductChoices read_choices(const JsonPlace& place, const std::vector<KernelChoi
     choices.shapes.emplace_back(shape.at(std::size_t{0}).whole(1, kLargest),
                                 shape.at(std::size_t{1}).whole(1, kLargest));
     const JsonPlace letters = shape.at(std::size_t{2});
-    const std::string text = letters.text();
-    if (text.size() != kLetters * choices.rows.size())
-      letters.refuse(std::to_string(kLetters * choices.rows.size()) + " letters");
+    const auto indices = read_choice_text(letters.text(), choices.rows.size(), known.size(), before);
+    if (!indices)
+      letters.refuse("letters of " + std::to_string(choices.rows.size()) + " of the " + std::to_string(known.size()) +
+                     " splits");
     std::vector<KernelChoice>& of_shape = choices.of_shape.emplace_back();
-    for (std::size_t i = 0; i < text.size(); i += kLetters) {
-      const std::optional<std::size_t> index = index_of_letters(text, i);
-      if (!index || *index >= known.size())
-        letters.refuse("letters of one of " + std::to_string(known.size()) + " splits");
-      of_shape.push_back(known[*index]);
-    }
+    for (const std::size_t index : *indices) of_shape.push_back(known[index]);
+    before = *indices;
   }
   if (!std::is_sorted(choices.shapes.begin(), choices.shapes.end())) shapes.refuse("shapes in ascending order");
   return choices;
@@ -178,10 +176,12 @@ ordered_json to_json(const ProductModel& model) {
     write_product_kind(choices.kind, of_kind);
     of_kind["rows"] = choices.rows;
     of_kind["shapes"] = ordered_json::array();
+    std::vector<std::size_t> before;
     for (std::size_t s = 0; s < choices.shapes.size(); ++s) {
-      std::string letters;
-      for (const KernelChoice& choice : choices.of_shape[s]) letters += letters_of(index.at(choice));
-      of_kind["shapes"].push_back({choices.shapes[s].first, choices.shapes[s].second, letters});
+      std::vector<std::size_t> indices;
+      for (const KernelChoice& choice : choices.of_shape[s]) indices.push_back(index.at(choice));
+      of_kind["shapes"].push_back({choices.shapes[s].first, choices.shapes[s].second, choice_text(indices, before)});
+      before = std::move(indices);
     }
     json["choices"].push_back(std::move(of_kind));
   }

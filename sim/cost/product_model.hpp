@@ -148,17 +148,16 @@ struct ProductTime {
 class ProductTimes {
  public:
   /// `model` must outlive this.
-  explicit ProductTimes(const ProductModel& model);
+  explicit ProductTimes(const ProductModel& model) : model_(model) {}
 
   /// Nothing if the library was not asked for products of that kind. Sizes are positive.
   std::optional<ProductTime> at(const ProductKind& kind, const ProductSize& size) const;
 
  private:
   std::optional<std::size_t> choices_of(const ProductKind& kind, std::int64_t rows) const;
-  std::size_t nearest_shape(std::size_t choices, const ProductSize& size) const;
+  std::vector<std::size_t> near_shapes(std::size_t choices, const ProductSize& size) const;
 
   const ProductModel& model_;
-  std::vector<std::vector<std::pair<double, double>>> log_shapes_;  // by choices and shape
 };
 
 /// The same for one product: much longer a product than ProductTimes.

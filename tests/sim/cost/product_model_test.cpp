@@ -82,7 +82,11 @@ TEST_CASE("blocks that work through all tiles: as many as the grid has, clusters
   tiling.grid_limit = 8;
   CHECK(launched_blocks(tiling, 1, tiles(3)) == 3);
   CHECK(launched_blocks(tiling, 1, tiles(20)) == 8);
-  CHECK(kernel_terms(tiling, 1, tiles(20), kFp32, kMultiprocessors)[3] == 3);  // of 8
+  const KernelTerms terms = kernel_terms(tiling, 1, tiles(20), kFp32, kMultiprocessors);
+  CHECK(terms[3] == 2);  // of 8, and a last one that is half full
+  CHECK(terms[5] == 1);
+  CHECK(terms[6] == Approx(0.5));
+  CHECK(terms[7] == 3);
   tiling.cluster_m = 2;
   CHECK(kernel_terms(tiling, 1, tiles(7), kFp32, kMultiprocessors)[3] == 1);
   CHECK(launched_blocks(tiling, 1, tiles(7)) == 8);
@@ -191,8 +195,9 @@ TEST_CASE("a broken model of products is refused with its place", "[product_mode
   };
   CHECK(refused([](auto& json) { json["kernels"][0]["parameters"] = {1, 2}; }).find("8 numbers") != std::string::npos);
   CHECK(refused([](auto& json) { json["kernels"][0]["tile"] = {0, 100}; }).find("p.json") == 0);
-  CHECK(refused([](auto& json) { json["choices"][0]["shapes"][0][2] = "AAA"; }).find("6 letters") != std::string::npos);
-  CHECK(refused([](auto& json) { json["choices"][0]["shapes"][0][2] = "AAA//A"; }).find("letters of one of 2") !=
+  CHECK(refused([](auto& json) { json["choices"][0]["shapes"][0][2] = "AAA"; }).find("letters of 2 of") !=
+        std::string::npos);
+  CHECK(refused([](auto& json) { json["choices"][0]["shapes"][0][2] = "AAA//A"; }).find("of the 2 splits") !=
         std::string::npos);
   CHECK(refused([](auto& json) { json["choices"][0]["rows"] = {1000, 10}; }).find("ascending") != std::string::npos);
   CHECK(refused([](auto& json) { json["splits"][0] = {9, 1}; }).find("splits[0]") != std::string::npos);

@@ -1,0 +1,41 @@
+// Kernels of a shape as a short text.
+#include "sim/cost/choice_text.hpp"
+
+#include <random>
+
+#include "tests/support/catch.hpp"
+
+namespace pdl {
+namespace {
+
+using Indices = std::vector<std::size_t>;
+
+TEST_CASE("what is as before or again is a sign", "[choice_text]") {
+  CHECK(choice_text({17, 17, 17, 4}, {}) == "AAR*BAAE");
+  CHECK(choice_text({17, 17, 9, 4}, {17, 17, 17, 4}) == "=*AAAJ=");
+  CHECK(read_choice_text("AAR*BAAE", 4, 20, {}) == Indices{17, 17, 17, 4});
+  CHECK(read_choice_text("=*AAAJ=", 4, 20, {17, 17, 17, 4}) == Indices{17, 17, 9, 4});
+  CHECK(read_choice_text("AARAARAARAAE", 4, 20, {}) == Indices{17, 17, 17, 4});  // as older files have it
+}
+
+TEST_CASE("any list survives", "[choice_text]") {
+  std::mt19937 random(3);
+  for (int trial = 0; trial < 300; ++trial) {
+    const std::size_t count = 1 + random() % 200;
+    Indices before(count), indices(count);
+    for (std::size_t& index : before) index = random() % 3;
+    for (std::size_t& index : indices) index = random() % 3;
+    if (trial % 3 == 0) indices = before;
+    if (trial % 5 == 0) before.clear();
+    CHECK(read_choice_text(choice_text(indices, before), count, 3, before) == indices);
+  }
+}
+
+TEST_CASE("what is no such text is refused", "[choice_text]") {
+  for (const char* text : {"", "AA", "AAAA", "AA!", "AAD", "---AAAAAA", "AAA", "AAA*", "AAA*!", "AAA*B*A", "AAA*C",
+                           "*A", "=*B", "AAAAAA=", "AAAAAAAAAAAA"})
+    CHECK_FALSE(read_choice_text(text, 3, 3, {}));
+}
+
+}  // namespace
+}  // namespace pdl
