@@ -34,6 +34,8 @@ Beside beside_products(const MeasuredKey& layer) {
   return beside;
 }
 
+}  // namespace
+
 std::vector<std::string> products_of(const MeasuredKey& layer) {
   if (layer.operation == "forward") return {"forward"};
   std::vector<std::string> operations;
@@ -41,8 +43,6 @@ std::vector<std::string> products_of(const MeasuredKey& layer) {
   if (layer.operation != "backward_input") operations.push_back("backward_weight");
   return operations;
 }
-
-}  // namespace
 
 bool is_product_kernel(const std::string& name) {
   for (const char* word : {"gemm", "nvjet", "cutlass"}) {

@@ -30,6 +30,9 @@ struct ModelledOperation {
   bool covered = true;           // the library was asked for sizes like these
 };
 
+/// Which products a layer's operation is made of, in the order in which they run: "backward_input", "backward_weight".
+std::vector<std::string> products_of(const MeasuredKey& layer);
+
 /// A launch of this name multiplies matrices.
 bool is_product_kernel(const std::string& name);
 
