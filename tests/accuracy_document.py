@@ -64,14 +64,16 @@ For those runs the error says how well a rule describes what was known, for late
 
 # By folder of runs: what was changed after they were measured, of what decides the times of such runs.
 HISTORY = {
-    "h200/runs": "Error bars by how long an operation takes and by whether the library was asked for its size (both from "
-                 "the probes). The bar for tensor cores of another GPU was written after the same plans had run on another "
-                 "H200, with those predictions (below); the model of products and its fit before either.",
-    "h200/runs_on_host_1": "The same; what GPUs differ by on tensor cores, in the error bar; a finer lattice of sizes.",
     "h100x4/runs": "The floor of error bars. Copies between stages hold no multiprocessors. Before them, after an earlier set of pipelines that "
                    "they replace: a whole backward by the length of its stage.",
-    "h200x2/runs": "None: what was changed since is for several hosts and for other kinds of layers.",
-    "h200x2/runs_on_host_1": "None.",
+    "h200x2/runs": "A product whose blocks work through tiles loses no whole wave to an all-reduce (from these runs, and older probes); "
+                   "the error bar of collectives beside compute. Before them: all of the power limit.",
+    "h200x2/runs_on_host_1": "Error bars; the power limit of tensor cores, from probes alone.",
+    "h200x2/runs_on_host_2": "The same.",
+    "h200x2/runs_on_host_3": "The model of products and its fit; the power limit, after it was seen in these runs that tensor cores are faster in "
+                             "steps than in probes, and from probes alone; of several ways to fit kernels with clusters that with the smaller "
+                             "error here.",
+    "h200x2/runs_on_host_4": "The same.",
     "h200x4/runs": "The floor of error bars; how much an all-reduce slows beside kernels that use the memory; the slowest host of DDP's "
                    "processes; what DataParallel's host calls; a kernel of few thread blocks beside a collective; and of "
                    "memory, what these runs showed to be missing.",
@@ -112,19 +114,18 @@ how far the measured steps spread (p25 to p75).
 NOTES = """
 ## What is behind the larger errors
 
-* Tensor cores on one H200 (`data/h200`): steps are predicted 4.5 % too long on average, at probed sizes as much as at others, and on
-  another GPU too (4.7 %). The clock is what differs: a GPU runs at its full clock for some 50 ms, then its power limit takes
-  effect, at first too much. 9 layers of 4096, batch 4096, amp-bf16: 6.7 ms a step at first, 7.8 ms after 75 ms, 7.1 ms in the median of the 30
-  steps that follow (`warmup_ms` and `step_time_ms` of the run). The probes hold a layer for 60 ms and then time it for 60 ms, which is
-  where the clock is lowest. How a long training goes on was not measured; the error bar has 5 % for it. In a run whose losses
-  grow and grow (8 x 8192, adam: 10.6 % too long) the data are no longer those of a training, and draw less power.
-* Shapes that no probe had, in fp32 (3.4 % on average, half of them below 2.3 %): the largest are pipelines of few rows or where the
-  library changes kernels between two rows that it was asked for; the model then has another kernel than ran. In half precision the library
-  also takes other kernels where the rows are no multiple of 8 (of 210 drawn products 70 % have a kernel that it named for the rows
-  below or above if they are, 40 % if they are not): all rows that it was asked for are multiples.
+* Tensor cores (2 x H200): a card at its power limit lowers its clock by the mean power of a step, which is in the prediction
+  (`docs/design.md`); it does so some 50 ms after the load began, falls too low for a while after .7 s, and then keeps within 2 % of it. Runs
+  drop 200 ms before they measure. Cards differ: the same plans on two others are 1.7 % off in the mean to the same side.
+* Pipelines in TF32 whose layers no probe measured (up to 12 % too short): kernels with clusters take 10 to 40 % longer or shorter by what the
+  cluster shares; there are too few probes of each to tell.
+* 12288 x 9, 25 rows a micro-batch (19.7 % too short): of 17 to 31 rows the library has kernels that it does not name for 16, 24 or 32.
+* Other shapes that no probe had, in fp32 (half of them below 2.5 %): pipelines of few rows, or where the library changes kernels between two
+  numbers of rows that it was asked for; the model then has another kernel than ran.
+* AMP and TF32 in `ddp`: up to 7 %, where all-reduces run beside copies. In the steps they lose .1 to .4 of the time of the copies, by the probe .4.
+* The first work after a pause: on the host of `data/h200x2` predictions have .2 ms more at the start of a step than runs, 2 % of short ones.
 * Noise (`--noise`): measured medians lie between p10 and p90 less often than in 80 % of the runs where predictions are off to one side:
-  tensor cores of one H200, as above, and host-bound steps of DDP and DataParallel, of which the rows below say why.
-* Host-bound steps on one H200: the host of that hour was 20 to 30 % faster in runs than in the probes before them.
+  host-bound steps of DDP and DataParallel, of which the rows below say why.
 * 8192 x 8 in 16 micro-batches, two chunks a GPU (dualpipe-v, zb-v, interleaved-zb; 3.8 to 4.7 % too short): the GPUs draw
   674 to 698 W of 700 W, with clocks of 1875 to 1980 MHz where the probes had 1980. In dualpipe-v and interleaved-zb one GPU's
   tasks are 3.0 to 4.2 % longer (1.3 ms a step) and the others wait for it; in zb-v two GPUs take 0.7 ms more. The power limit
@@ -156,15 +157,13 @@ NOTES = """
   the rule above.
 * The first forward after the host has waited for a step is longer than later ones: by 90 us after 3 ms to 360 us after 127
   ms. The first part of a backward after a sleep of 10 or 100 ms is longer by .6 to 1.0 ms. Predictions add both where the
-  profile has the probe for it (`pauses`); these profiles were measured before there was one, so it is most of what rows with
-  `delay` and of one GPU are too short.
+  profile has the probe for it (`pauses`); those of four GPUs were measured before there was one, so it is most of what their
+  rows with `delay` and of one GPU are too short.
 * Other hosts: nothing says which machine a run was on but its day and its cores, so that these are three other machines than
   that of the profile is likely, not shown. Their processors differ in speed, so host-bound rows cannot be expected to be
   right. 4096 x 6 of 32 samples on 2 GPUs is among the GPU-bound ones, by .1 %: its spread (p25..p75) says otherwise.
-* TF32, 8192 x 8, batch 2048 on 1 and 2 GPUs of other hosts, 6 to 13 % too long: in the probe, where tensor cores run alone until the
-  GPU is at its power limit, forwards have clocks of 1485 to 1680 MHz and backwards of 1710 to 1935; in these steps the GPU
-  had 1875 to 1965 MHz where it was looked at, at 430 to 630 W. Probably copies and the optimizer, which take less power, leave
-  the rest more. The prediction knows no power. With AMP the same is 2 to 5 %.
+* TF32 and AMP by the profiles of four GPUs (`data/h100x4`, `data/h200x4`), 2 to 13 % too long: their probes had tensor cores run alone until
+  the GPU was at its power limit, with clocks of 1485 to 1710 MHz; in these steps it had 1875 to 1965 where it was looked at.
 * All-reduces beside kernels that use the memory: their slowdown comes from one probe, all-reduces beside copies, whose answer
   is uncertain by a half of itself.
 * Layers of few rows beside an all-reduce: a forward of 128 thread blocks takes 1.4, 1.8 or 1.9 times its time alone by the
@@ -429,7 +428,9 @@ def predicted_before(folder):
     for path in sorted(glob.glob(os.path.join(ROOT, "data", folder, "matrix_predictions*.json"))):
         with open(path, encoding="utf-8") as file:
             content = json.load(file)
-        runs = matrix().measured_runs(os.path.join(ROOT, "data", folder, "runs"))
+        runs = {}
+        for of_host in sorted(glob.glob(os.path.join(ROOT, "data", folder, "runs*")), reverse=True):
+            runs |= matrix().measured_runs(of_host)  # of equal plans those of the profile's host, or the first other one
         rows = matrix().errors_of(runs, content["predictions"])
         if rows:
             yield BEFORE_HEAD.format(path=os.path.relpath(path, ROOT), seed=content["seed"],

@@ -28,7 +28,7 @@ COMMANDS = {
     "scenario": f"{ROOT}/scenarios/hw3_2_model_size.json",
     "schedules": "",
     "sweep": "--gpus 2,4 --depth 4:64:x2 --tf 1 --tb 2",
-    "validate": str(next((ROOT / "data/h200/runs").glob("single_gpus1_*"))),
+    "validate": str(next((ROOT / "data/h200x2/runs_on_host_3").glob("single_gpus1_*"))),
 }
 
 

@@ -27,9 +27,9 @@ struct PriceError;
 /// What a step differs from the sum of its parts, relative, 90 % within: what runs of one plan differ by on two hosts
 /// of a kind, and what the plan itself leaves out. It is what 90 % of the 263 GPU-bound runs in fp32 at probed sizes on
 /// 4 x H100 and 4 x H200 of 2026-11-28 needed beside the errors of their prices (data/h100x4, data/h200x4). Runs of
-/// 2026-11-29, which had no part in it: 97 % of 66 on another H200 are within their bars (data/h200), 82 % of 44 on two
-/// of them (data/h200x2). Of two hosts alone: medians of half of 45 pairs of runs above 20 ms are within 0.25 %, of 37
-/// within 1 %.
+/// 2026-11-29, which had no part in it: all of 66 on two other H200 are within their bars (data/h200x2/runs_on_host_3
+/// and _4), 89 % of 38 on the two of the profile (data/h200x2/runs). Of two hosts alone: medians of half of 45 pairs of
+/// runs above 20 ms are within 0.25 %, of 37 within 1 %.
 inline constexpr double kStepFloor = 0.024;
 
 /// Below this share of the step's work that no probe measured, a prediction is called probed.
