@@ -114,9 +114,9 @@ how far the measured steps spread (p25 to p75).
 NOTES = """
 ## What is behind the larger errors
 
-* Tensor cores (2 x H200): a card at its power limit lowers its clock by the mean power of a step, which is in the prediction
+* Tensor cores (2 x H200): a GPU at its power limit lowers its clock by the mean power of a step, which is in the prediction
   (`docs/design.md`); it does so some 50 ms after the load began, falls too low for a while after .7 s, and then keeps within 2 % of it. Runs
-  drop 200 ms before they measure. Cards differ: the same plans on two others are 1.7 % off in the mean to the same side.
+  drop 200 ms before they measure. GPUs differ: the same plans on two others are 1.7 % off in the mean to the same side.
 * Pipelines in TF32 whose layers no probe measured (up to 12 % too short): kernels with clusters take 10 to 40 % longer or shorter by what the
   cluster shares; there are too few probes of each to tell.
 * 12288 x 9, 25 rows a micro-batch (19.7 % too short): of 17 to 31 rows the library has kernels that it does not name for 16, 24 or 32.
@@ -140,7 +140,10 @@ NOTES = """
   not see: the first work of a step that the host issues takes some 220 us longer than later ones, setting gradients to
   none takes 2 to 5 us a layer, and waiting for a device that has worked takes longer than for one that has not.
   Joined copies between two GPUs add about 7 us each; copies of 64 MiB vary from 180 to 360 us.
-* Peak memory of autograd's programs (`mp`, `_one`, ddp, dp): to .2 % in every run. The rules are those of PyTorch's source and
+* Peak memory of DataParallel with AMP: up to 6.2 % too high on the GPUs other than the first, by about one layer's weights in half precision.
+  Pipelines with a stage of one layer: up to 7.7 % too high on one GPU, by 32 MiB: the workspace of the second stream, on which such a stage runs
+  its weight gradients only where that was faster when it was tuned.
+* Peak memory of autograd's programs (`mp`, `_one`, ddp, dp): to .2 % in every run but those. The rules are those of PyTorch's source and
   of its allocations on the CPU, but these runs showed where rules were missing (the buffer of a bias's sum from 1,024 rows on,
   what a mean keeps): they do not judge them. Pipelines with a worker a GPU: to .15 %, but for one GPU in four runs (`auto`, 1f1b in
   2 micro-batches), 2.0 to 2.6 % too high by 32 MiB: as much as the workspace of a second stream, which that GPU seems not to
