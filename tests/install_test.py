@@ -8,6 +8,7 @@ folder has: an answer that shows them came from there. What LibTorch computes is
 """
 
 import argparse
+import itertools
 import json
 import os
 import pathlib
@@ -47,8 +48,9 @@ class InstallTest(unittest.TestCase):
         return done.stdout
 
     def profiles(self, program, **environment):
-        """The names that `pdl-sim profiles` lists, below two lines of heading."""
-        return [line.split()[0] for line in self.said(program, "profiles", **environment).splitlines()[2:]]
+        """The names that `pdl-sim profiles` lists, below two lines of heading, until the table ends."""
+        lines = self.said(program, "profiles", **environment).splitlines()[2:]
+        return [line.split()[0] for line in itertools.takewhile(str.strip, lines)]
 
     def test_all_that_belongs_there_and_nothing_else(self):
         files = [path.relative_to(self.installed) for path in self.installed.rglob("*") if path.is_file()]

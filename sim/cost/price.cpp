@@ -326,7 +326,8 @@ class Pricer {
   /// A whole backward has its weight gradients on a second stream beside the input gradients (where that is faster);
   /// the tail of the last weight gradient, and in the model's first stage all of it, has nothing beside it. So time is
   /// not proportional to layers: a stage of n takes T(1) + (n-1) (T(4) - T(1)) / 3, both measured, a straight line in
-  /// n. The first layer of a kind is priced T(1), each other one the slope. None if these were not measured.
+  /// n. The first layer of a kind is priced T(1), each other one the slope, or T(1) too where only that was measured of
+  /// its size. None if these were not measured at all.
   std::optional<OperationTime> time_by_length(const Work& work, std::int32_t index) {
     constexpr std::int64_t kMeasuredLength = 4;
     const auto begin = plan_.spec.model.layers.begin();
@@ -341,6 +342,12 @@ class Pricer {
     const OperationTime one = layers_.at(alone).front();
     if (first == begin + index) return one;
     OperationTime slope = layers_.at(longer).front();  // a fourth of the stage
+    MeasuredKey itself = layer_key(work, index);
+    itself.layers = 1;
+    if (!slope.probed && layers_.has(itself)) {  // of layers that are no chain there is no longer stage
+      const OperationTime measured = layers_.at(itself).front();
+      if (measured.probed) return measured;
+    }
     const auto per_layer = [&](double fourth, double whole) {
       return std::max(
           0.0, (static_cast<double>(kMeasuredLength) * fourth - whole) / static_cast<double>(kMeasuredLength - 1));

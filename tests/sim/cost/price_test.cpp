@@ -75,6 +75,32 @@ TEST_CASE("a whole backward by the length of its stage: T(1) and the slope to T(
   CHECK(backward_us(3) == Approx(3 + 26 + 18));  // the loss takes 3
 }
 
+TEST_CASE("a whole backward of layers that were measured alone, and in no longer stage: as often as alone", "[price]") {
+  ProfileBuilder b = builder();
+  for (const auto& [input, layers, us] : {std::tuple{true, 1, 26}, {true, 4, 20}, {false, 1, 14}, {false, 4, 17}}) {
+    for (const bool accumulate : {false, true}) {
+      MeasuredKey key = ProfileBuilder::layer_key("backward", 64, 64);
+      key.accumulate = accumulate;
+      key.input_gradient = input;
+      key.layers = layers;
+      b.add(key, {{layers == 1 ? 16 : 32, static_cast<double>(us)}});  // four layers with other rows
+    }
+  }
+  b.quiet_host();
+  const CostProfile profile = b.done();
+  const Plan plan = make_plan(spec(kTwoGpus));  // stages of 3 and 2 layers
+  const PricedWork priced = price_by_profile(plan, profile);
+  const auto backward_ns = [&](std::int32_t first_layer) {
+    return cost_of(plan, priced,
+                   [&](const Work& work) {
+                     return work.kind == TaskKind::backward && work.first_layer == first_layer && work.accumulate;
+                   })
+        .device_ns;
+  };
+  CHECK(backward_ns(0) == (14 + 26 + 26) * 1000);
+  CHECK(backward_ns(3) == (3 + 26 + 26) * 1000);
+}
+
 TEST_CASE("a plan on two GPUs, every piece of work priced from the profile", "[price]") {
   ProfileBuilder b = builder();
   b.quiet_host();
