@@ -244,6 +244,8 @@ Samples probe_host(const ProbeOptions& given) {
   if (options.beside) {
     check_same_card(options.beside->environment, host, options.beside_place);
     if (plan) remove_measured(plan->shapes, options.beside->samples);
+    if (plan && runtime.device == DeviceKind::cuda)
+      check_same_clock(plan->shapes, options.beside->samples, options.beside_place);
     if (!plan || plan->shapes.empty()) {
       if (options.note) options.note("nothing to measure: " + options.beside_place + " has every shape of this plan");
       return {host, {}, {}};

@@ -5,6 +5,7 @@
 #include <random>
 
 #include "sim/cost/measured_key.hpp"
+#include "sim/io/error.hpp"
 #include "sim/model/model.hpp"
 
 namespace pdl {
@@ -103,6 +104,23 @@ double draw_log(std::mt19937_64& generator, double least, double largest) {
 
 PlanShapes shapes_of_plan(const Plan& plan) {
   return Collector(plan).collect();
+}
+
+void check_same_clock(const PlanShapes& shapes, const std::vector<Sample>& samples, const std::string& place) {
+  const auto has = [&](Probe probe, Dtype dtype) {
+    return std::any_of(samples.begin(), samples.end(), [&](const Sample& sample) {
+      return sample.key.probe == probe && sample.key.dtype == dtype &&
+             sample.key.layer.kind->scaling == LayerScaling::matrix_product;
+    });
+  };
+  for (const LayerShape& shape : shapes.layers) {
+    if (shape.dtype == Dtype::fp32 || shape.layer.kind->scaling != LayerScaling::matrix_product) continue;
+    if (!has(Probe::layer, shape.dtype) || has(Probe::sustained, shape.dtype)) continue;
+    throw InputError(place,
+                     "layers in " + to_string(shape.dtype) +
+                         " at whatever clock the power limit left them, as older calibrations measured them",
+                     "samples with the probe \"sustained\": pdl-calibrate without --from measures all anew");
+  }
 }
 
 std::int64_t parameters(const OptimizerShape& shape) {

@@ -67,6 +67,11 @@ PlanShapes shapes_of_plan(const Plan& plan);
 /// one.
 void remove_measured(PlanShapes& shapes, const std::vector<Sample>& samples);
 
+/// Layers of tensor cores that are measured now have the full clock of the GPU. Samples that have such layers, and no
+/// `sustained` ones, are of a calibration in which the power limit lowered it: both together would be wrong. Throws
+/// InputError naming `place`.
+void check_same_clock(const PlanShapes& shapes, const std::vector<Sample>& samples, const std::string& place);
+
 std::int64_t parameters(const OptimizerShape& shape);
 
 /// Layers of linear_relu between the widths of a grid: as many as `count`, always the same ones for the same bounds and

@@ -43,10 +43,12 @@ std::vector<Kernel> kernels_by_tiles(std::vector<Kernel> kernels, const Measured
   if (operation.probe != Probe::layer || !operation.dtype) return kernels;
   if (operation.layer.kind->scaling != LayerScaling::matrix_product) return kernels;
   const std::vector<std::string> products = products_of(operation);
+  const auto multiplies = [](const Kernel& kernel) { return is_product_kernel(kernel.name); };
+  if (std::count_if(kernels.begin(), kernels.end(), multiplies) != std::ssize(products)) return kernels;
   const ProductSize size{operation.size, input_numbers(operation.layer), output_numbers(operation.layer)};
   std::size_t next = 0;
   for (Kernel& kernel : kernels) {
-    if (!is_product_kernel(kernel.name) || next == products.size()) continue;
+    if (!multiplies(kernel)) continue;
     const ProductShape result = product_shape({operation.implementation, products[next++], *operation.dtype}, size);
     const auto tile = works_through_tiles(kernel.name) ? tile_in(kernel.name) : std::nullopt;
     if (!tile || kernel.blocks == 0) continue;

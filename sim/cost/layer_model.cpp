@@ -57,10 +57,17 @@ std::optional<ModelledOperation> LayerModel::at(const MeasuredKey& layer) const 
   const bool chosen = layer.implementation == "pipeline" && *layer.dtype == Dtype::fp32;
   const ProductSize size{layer.size, input_numbers(layer.layer), output_numbers(layer.layer)};
   ModelledOperation modelled;
-  for (const std::string& operation : products_of(layer)) {
+  std::vector<std::string> operations = products_of(layer);
+  // In a stage at the start of the model the first layer alone has no input gradient: of an even share of such a stage.
+  double input_gradients = 1;
+  if (layer.layers > 1 && !layer.input_gradient && operations == std::vector<std::string>{"backward_weight"}) {
+    operations.insert(operations.begin(), "backward_input");
+    input_gradients = static_cast<double>(layer.layers - 1) / static_cast<double>(layer.layers);
+  }
+  for (const std::string& operation : operations) {
     const auto time = products_.at({chosen ? "pipeline" : "autograd", operation, *layer.dtype}, size);
     if (!time) return std::nullopt;
-    modelled.ns += time->ns;
+    modelled.ns += time->ns * (operation == "backward_input" ? input_gradients : 1);
     modelled.covered = modelled.covered && time->covered;
     modelled.products.push_back({time->kernel->tiling.name, time->ns, time->blocks, time->resident, 1});
   }

@@ -51,14 +51,20 @@ double error(const std::vector<Observed>& all, double log_limit, double exponent
 PowerLimit::PowerLimit(const CostProfile& profile, Dtype dtype) {
   constexpr double kSlows = 0.02;  // a card that slows by less has no limit that can be told from noise
   constexpr double kStep = 0.01;
+  constexpr double kBelow = 1;  // a card whose every probe is slowed has its limit below them: down to 1/e
+  constexpr std::ptrdiff_t kEnough = 2;
   const std::vector<Observed> all = observations(profile, dtype);
   known_ = !all.empty();
   const auto flops = [](const Observed& a, const Observed& b) { return a.flops_per_s < b.flops_per_s; };
-  const auto slowdowns = [](const Observed& a, const Observed& b) { return a.slowdown < b.slowdown; };
-  if (!known_ || std::max_element(all.begin(), all.end(), slowdowns)->slowdown < kSlows) return;
+  const auto slowed = [](const Observed& observed) { return observed.slowdown >= kSlows; };
+  const std::ptrdiff_t count = std::count_if(all.begin(), all.end(), slowed);
+  if (count < kEnough) {
+    known_ = known_ && count == 0;  // one says that there is a limit, and not which
+    return;
+  }
   const auto [least, most] = std::minmax_element(all.begin(), all.end(), flops);
   double best = std::numeric_limits<double>::infinity();
-  for (double log_limit = least->flops_per_s; log_limit < most->flops_per_s; log_limit += kStep) {
+  for (double log_limit = least->flops_per_s - kBelow; log_limit < most->flops_per_s; log_limit += kStep) {
     for (double exponent = kStep; exponent <= PowerLimit::kLargestExponent; exponent += kStep) {
       const double off = error(all, log_limit, exponent);
       if (off >= best) continue;

@@ -34,12 +34,13 @@ double log_distance(std::int64_t a, std::int64_t b) {
 }
 
 /// The choices for so many rows: of the lattice's row, or of the one below and the one above.
-std::vector<KernelChoice> choices_around(const ProductChoices& choices, std::size_t shape, std::int64_t rows) {
+std::vector<KernelChoice> choices_around(const ProductChoices& choices, std::size_t shape, std::int64_t rows,
+                                         bool only_above) {
   const std::vector<KernelChoice>& of_shape = choices.of_shape[shape];
   const auto above = std::lower_bound(choices.rows.begin(), choices.rows.end(), rows);
   const auto i = static_cast<std::size_t>(above - choices.rows.begin());
   if (above == choices.rows.end()) return {of_shape.back()};
-  if (i == 0 || *above == rows) return {of_shape[i]};
+  if (i == 0 || *above == rows || only_above) return {of_shape[i]};
   return {of_shape[i - 1], of_shape[i]};
 }
 
@@ -52,6 +53,13 @@ double kernel_ns(const ProductModel& model, const ProductKind& kind, const Kerne
                     std::exp(log_clock_factor(model.clocks, kind.dtype, shape));
   if (model.memory_bytes_per_ns == 0) return ns;
   return std::max(ns, product_bytes(shape, number_bytes) / model.memory_bytes_per_ns);
+}
+
+/// That the library was asked for. Odd rows end a step of the lattice below the others, and are as far apart there.
+std::int64_t largest_rows(const ProductChoices& choices) {
+  const std::vector<std::int64_t>& rows = choices.rows;
+  if (!choices.of_odd_rows() || rows.size() < 2) return rows.back();
+  return rows.back() + (rows.back() - rows[rows.size() - 2]);
 }
 
 /// Another width of the lattice is nearer than this share: kernels hardly differ.
@@ -154,8 +162,9 @@ std::optional<std::size_t> ProductTimes::choices_of(const ProductKind& kind, std
   return found;
 }
 
-/// Of the lattice, the nearest first: by the sum of both distances, the first of equals. One, where it is so near that
-/// the library has the same kernels; else several, of whose kernels the library finds a fast one.
+/// Of the lattice, the nearest first: by the sum of both distances, the first of equals. One, where it has this very
+/// shape; else several, of whose kernels the library finds a fast one: that of a width which just fills its waves is
+/// slow a little beyond it.
 std::vector<std::size_t> ProductTimes::near_shapes(std::size_t of, const ProductSize& size) const {
   const std::vector<std::pair<std::int64_t, std::int64_t>>& shapes = model_.choices[of].shapes;
   const auto exact = std::lower_bound(shapes.begin(), shapes.end(), std::pair(size.in, size.out));
@@ -168,7 +177,6 @@ std::vector<std::size_t> ProductTimes::near_shapes(std::size_t of, const Product
   std::partial_sort(distances.begin(), distances.begin() + static_cast<std::ptrdiff_t>(count), distances.end());
   std::vector<std::size_t> near;
   for (std::size_t i = 0; i < count; ++i) near.push_back(distances[i].second);
-  if (distances.front().first <= kNearWidth) near.resize(1);
   return near;
 }
 
@@ -178,11 +186,14 @@ std::optional<ProductTime> ProductTimes::at(const ProductKind& kind, const Produ
   const ProductChoices& choices = model_.choices[*of];
   const std::vector<std::size_t> near = near_shapes(*of, size);
   const ProductShape shape = product_shape(kind, size);
-  // Between two rows of the lattice the library changes kernels so as not to begin another wave: the faster one.
+  // Between two rows of the lattice a product of several ways takes the faster one, and so do tensor cores: libraries
+  // change kernels so as not to begin another wave. In fp32 the library has the kernel of the row above: of 174
+  // products on an H200 that had that of one of the two alone 145 had it (data/h200x2/samples.json).
+  const bool of_row_above = kind.implementation == "autograd" && kind.dtype == Dtype::fp32;
   double ns = INFINITY;
   KernelChoice choice;
   for (const std::size_t s : near) {
-    for (const KernelChoice& around : choices_around(choices, s, size.rows)) {
+    for (const KernelChoice& around : choices_around(choices, s, size.rows, of_row_above)) {
       const double around_ns = kernel_ns(model_, kind, around, shape);
       if (around_ns >= ns) continue;
       ns = around_ns;
@@ -192,7 +203,7 @@ std::optional<ProductTime> ProductTimes::at(const ProductKind& kind, const Produ
   const ProductKernel& kernel = model_.kernels[choice.kernel];
   const auto& [in, out] = choices.shapes[near.front()];
   const bool covered = log_distance(in, size.in) + log_distance(out, size.out) <= kNearWidth &&
-                       size.rows <= choices.rows.back() && size.rows >= choices.rows.front();
+                       size.rows <= largest_rows(choices) && size.rows >= choices.rows.front();
   return ProductTime{ns, launched_blocks(kernel.tiling, choice.splits, shape), kernel.tiling.resident, &kernel,
                      covered};
 }

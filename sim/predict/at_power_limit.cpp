@@ -33,16 +33,18 @@ std::int64_t scaled_ns(std::int64_t ns, double by) {
 
 }  // namespace
 
-double slowdown_of_layers(const Plan& plan, const PricedWork& at_full_clock) {
+double slowdown_of_layers(const Plan& plan, const PricedWork& at_full_clock, const RepeatedRuns* runs) {
   const std::optional<double> limit = at_full_clock.power_limit.flops_per_s();
   if (!limit || plan.graph.tasks.empty()) return 1;
   const OfGpu gpu = of_busiest_gpu(plan, at_full_clock);
   if (gpu.flops <= *limit * gpu.device_ns * 1e-9) return 1;  // not even without a pause
-  const auto step = static_cast<double>(step_ns(run_plan(plan, at_full_clock), steps_overlap(plan.spec)));
+  const auto step =
+      static_cast<double>(step_ns(run_plan(plan, at_full_clock, nullptr, runs), steps_overlap(plan.spec)));
   return at_full_clock.power_limit.slowdown(gpu.flops / (step * 1e-9), std::min(1.0, gpu.layers_ns / step));
 }
 
 void slow_down_layers(PricedWork& priced, double slowdown) {
+  priced.slowdown = slowdown;
   if (slowdown == 1) return;
   for (std::size_t w = 0; w < priced.costs.size(); ++w) {
     TaskCost& cost = priced.costs[w];

@@ -9,14 +9,15 @@
 #pragma once
 
 #include "sim/cost/price.hpp"
+#include "sim/engine/repeated_runs.hpp"
 #include "sim/plan/plan.hpp"
 
 namespace pdl {
 
-/// Runs the plan at full clock, if it can reach the limit at all. 1 where there is none.
-double slowdown_of_layers(const Plan& plan, const PricedWork& at_full_clock);
+/// Runs the plan at full clock, if it can reach the limit at all. 1 where there is none. `runs`: as run_plan() has it.
+double slowdown_of_layers(const Plan& plan, const PricedWork& at_full_clock, const RepeatedRuns* runs = nullptr);
 
-/// `priced`: by any host.
+/// `priced`: by any host, at full clock; afterwards it has that slowdown.
 void slow_down_layers(PricedWork& priced, double slowdown);
 
 }  // namespace pdl

@@ -122,7 +122,7 @@ class Search {
   /// Of a micro-batch in the middle: the first one starts the gradients, the last one may be smaller.
   void read_costs(const PipelineOrder& order, OrderCosts& costs) const {
     const Plan plan = make_plan(with_order(spec_, {"", order, false}));
-    const PricedWork priced = price_plan(plan, families_);
+    const PricedWork priced = price_at_full_clock(plan, families_);  // its bubbles are those of no candidate
     const std::int32_t typical = microbatches_ / 2;
     for (const Task& task : plan.graph.tasks) {
       if (task.microbatch != typical) continue;

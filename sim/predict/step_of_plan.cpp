@@ -43,10 +43,9 @@ PricedWork price_at_full_clock(const Plan& plan, LayerFamilies* families) {
                         : price_by_profile(plan, *families);
 }
 
-PricedWork price_plan(const Plan& plan, LayerFamilies* families) {
+PricedWork price_plan(const Plan& plan, LayerFamilies* families, const RepeatedRuns* runs) {
   PricedWork priced = price_at_full_clock(plan, families);
-  priced.slowdown = slowdown_of_layers(plan, priced);
-  slow_down_layers(priced, priced.slowdown);
+  slow_down_layers(priced, slowdown_of_layers(plan, priced, runs));
   return priced;
 }
 
@@ -80,7 +79,7 @@ Timeline run_plan(const Plan& plan, const PricedWork& priced, LengthOfRun* secon
 
 StepOfPlan step_of_plan(const Plan& plan, LayerFamilies* families, bool with_ideal, const RepeatedRuns* runs) {
   StepOfPlan step;
-  step.priced = price_plan(plan, families);
+  step.priced = price_plan(plan, families, runs);
   if (with_ideal) step.ideal = {compute_alone_ns(plan, step.priced), steps_overlap(plan.spec)};
   step.timeline = run_plan(plan, step.priced, with_ideal ? &step.ideal : nullptr, runs);
   step.workspaces = workspaces_of(plan, plan.spec.synthetic ? nullptr : &families->profile());

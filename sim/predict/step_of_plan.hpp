@@ -40,7 +40,7 @@ WorkspaceBytes workspaces_of(const Plan& plan, const CostProfile* profile);
 
 /// The first part of it: what the plan's work costs, at the clock that its cards keep in this step
 /// (sim/predict/at_power_limit.hpp).
-PricedWork price_plan(const Plan& plan, LayerFamilies* families);
+PricedWork price_plan(const Plan& plan, LayerFamilies* families, const RepeatedRuns* runs = nullptr);
 
 /// The same at full clock: no step takes less.
 PricedWork price_at_full_clock(const Plan& plan, LayerFamilies* families);

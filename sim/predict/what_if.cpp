@@ -7,6 +7,7 @@
 #include <tuple>
 #include <utility>
 
+#include "sim/predict/at_power_limit.hpp"
 #include "sim/predict/host_bound.hpp"
 #include "sim/predict/step_of_plan.hpp"
 #include "sim/run/metrics.hpp"
@@ -78,21 +79,27 @@ PricedWork with_equal_stages(const Plan& plan, PricedWork priced) {
   return priced;
 }
 
-PricedWork price(const Plan& plan, const CostProfile* profile) {
-  if (plan.spec.synthetic) return price_plan(plan, nullptr);
+PricedWork at_full_clock(const Plan& plan, const CostProfile* profile) {
+  if (plan.spec.synthetic) return price_at_full_clock(plan, nullptr);
   LayerFamilies families(*profile);
-  return price_plan(plan, &families);
+  return price_at_full_clock(plan, &families);
+}
+
+/// At the clock that the cards keep in such a step: one with fewer pauses has a lower one.
+PricedWork at_its_clock(const Plan& plan, PricedWork priced) {
+  slow_down_layers(priced, slowdown_of_layers(plan, priced));
+  return priced;
 }
 
 }  // namespace
 
 std::vector<StepWithout> what_if(const RunResult& run, const CostProfile* profile) {
   const Plan plan = make_plan(run.spec);
-  const PricedWork priced = price(plan, profile);
+  const PricedWork priced = at_full_clock(plan, profile);
   std::vector<StepWithout> found;
   const auto add = [&](const char* what, const char* words, const PricedWork& changed) {
     if (costs_the_same(changed, priced)) return;
-    const std::int64_t ns = step_ns(run_plan(plan, changed), steps_overlap(plan.spec));
+    const std::int64_t ns = step_ns(run_plan(plan, at_its_clock(plan, changed)), steps_overlap(plan.spec));
     found.push_back({what, words, static_cast<double>(ns) / 1e6});
   };
   const auto add_without = [&](const char* what, const char* words, bool (*kind_is)(TaskKind)) {
@@ -115,7 +122,7 @@ std::vector<StepWithout> what_if(const RunResult& run, const CostProfile* profil
 
 std::vector<TimeOfTask> times_of_tasks(const RunResult& run, const CostProfile* profile) {
   const Plan plan = make_plan(run.spec);
-  const PricedWork priced = price(plan, profile);
+  const PricedWork priced = at_its_clock(plan, at_full_clock(plan, profile));
   const std::vector<Span>& spans = run.timeline.spans;
   const bool shared = priced.shared.count > 0;
   const Timeline apart = shared ? run_plan(plan, without_contention(priced)) : run.timeline;

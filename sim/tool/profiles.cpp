@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "sim/cost/cost_profile.hpp"
+#include "sim/cost/power_limit.hpp"
 #include "sim/io/error.hpp"
 #include "sim/tool/commands.hpp"
 #include "sim/tool/output_flags.hpp"
@@ -10,25 +11,32 @@
 namespace pdl {
 namespace {
 
-/// What a profile has, of what plans may need.
-Table what_they_price(const std::vector<ProfileSummary>& profiles) {
+/// What a profile has, of what plans may need. Those that cannot be read have their error afterwards.
+Table what_they_price(std::vector<ProfileSummary>& profiles) {
   Table table{
       .name = "prices",
-      .columns = {
-          {"profile", "profile", "", "", Align::left},
-          {"data_types", "data types", "", "", Align::left},
-          {"ddp", "ddp", "", "DistributedDataParallel: all-reduces were measured", Align::left},
-          {"dp", "dp", "", "DataParallel: broadcasts and reduces were measured", Align::left},
-          {"products", "any width", "",
-           "matrix products of any size have a model; without it a width between two that were measured lies on "
-           "a line",
-           Align::left},
-          {"pauses", "pauses", "", "what a host takes longer after it waited or slept", Align::left},
-          {"power_limit", "power limit", "",
-           "how much slower layers get at it; without it tensor cores have the clock of their probes", Align::left}}};
-  for (const ProfileSummary& summary : profiles) {
+      .columns = {{"profile", "profile", "", "", Align::left},
+                  {"data_types", "data types", "", "", Align::left},
+                  {"ddp", "ddp", "", "DistributedDataParallel: all-reduces were measured", Align::left},
+                  {"dp", "dp", "", "DataParallel: broadcasts and reduces were measured", Align::left},
+                  {"products", "any width", "",
+                   "matrix products of any size have a model; without it widths between those that were measured are "
+                   "interpolated",
+                   Align::left},
+                  {"pauses", "pauses", "", "what a host takes longer after it waited or slept", Align::left},
+                  {"power_limit", "power limit", "",
+                   "how much slower layers get at it was measured; without it steps on tensor cores are priced at the "
+                   "clock of the probes, which is often too slow",
+                   Align::left}}};
+  for (ProfileSummary& summary : profiles) {
     if (!summary.error.empty()) continue;
-    const CostProfile profile = load_profile(summary.path);
+    CostProfile profile;
+    try {
+      profile = load_profile(summary.path);
+    } catch (const InputError& error) {  // below its head
+      summary.error = error.what();
+      continue;
+    }
     std::string dtypes;
     for (const Dtype dtype : kAllDtypes) {
       const auto layers = profile.of(Probe::layer);
@@ -40,18 +48,20 @@ Table what_they_price(const std::vector<ProfileSummary>& profiles) {
       const auto all = profile.of(Probe::collective);
       return has(std::any_of(all.begin(), all.end(), [&](const auto& c) { return c.key.operation == operation; }));
     };
-    table.rows.push_back({profile.name, dtypes, collective("all_reduce"), collective("reduce"),
+    const auto limit_is_known = [&](Dtype dtype) { return PowerLimit(profile, dtype).is_known(); };
+    table.rows.push_back({summary.name, dtypes, collective("all_reduce"), collective("reduce"),
                           has(static_cast<bool>(profile.products)), has(!profile.of(Probe::pause).empty()),
-                          has(!profile.of(Probe::sustained).empty())});
+                          has(std::any_of(kAllDtypes.begin(), kAllDtypes.end(), limit_is_known))});
   }
   return table;
 }
 
 Document profiles_document() {
-  const std::vector<ProfileSummary> profiles = list_profiles();
+  std::vector<ProfileSummary> profiles = list_profiles();
   if (profiles.empty()) {
     throw InputError("profiles", "no profile in data/", "data/<machine>/profile.json (pdl-calibrate --out writes one)");
   }
+  const Table prices = what_they_price(profiles);
   const std::string usual = default_profile_name();
   Table table{.name = "profiles",
               .columns = {{"profile", "profile", "", "", Align::left},
@@ -72,7 +82,7 @@ Document profiles_document() {
                           profile.name == usual ? "default" : ""});
   }
   if (const std::string warning = folder_without_profiles(); !warning.empty()) document.add(Warning{warning});
-  document.blocks.insert(document.blocks.begin(), {table, what_they_price(profiles)});
+  document.blocks.insert(document.blocks.begin(), {table, prices});
   return document;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "sim/io/error.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/process.hpp"
 
@@ -53,6 +54,31 @@ TEST_CASE("mixed precision: autograd alone, with the unscaling of gradients", "[
         "loss 5 x 16, amp-fp16, autograd\n"
         "adam of 3 layers, 816 parameters, autograd\n"
         "unscale of 3 layers, 816 parameters, autograd\n");
+}
+
+TEST_CASE("layers of tensor cores at two clocks are not put together", "[probe_shapes]") {
+  const auto check = [](const std::vector<std::pair<Probe, Dtype>>& there, Dtype dtype) {
+    std::vector<Sample> samples;
+    for (const auto& [probe, of] : there) {
+      samples.emplace_back().key.probe = probe;
+      samples.back().key.dtype = of;
+      samples.back().key.layer = linear_relu(64, 64);
+    }
+    PlanShapes shapes;
+    shapes.layers = {{linear_relu(16, 16), 4, dtype, true, false}};
+    try {
+      check_same_clock(shapes, samples, "old.json");
+    } catch (const InputError& error) {
+      return std::string(error.what()).substr(0, 34);
+    }
+    return std::string("fine");
+  };
+  CHECK(check({{Probe::layer, Dtype::tf32}}, Dtype::tf32) == "old.json: found layers in tf32 at ");
+  CHECK(check({{Probe::layer, Dtype::tf32}, {Probe::sustained, Dtype::amp_bf16}}, Dtype::tf32) ==
+        "old.json: found layers in tf32 at ");
+  CHECK(check({{Probe::layer, Dtype::tf32}, {Probe::sustained, Dtype::tf32}}, Dtype::tf32) == "fine");
+  CHECK(check({{Probe::layer, Dtype::fp32}}, Dtype::fp32) == "fine");
+  CHECK(check({{Probe::layer, Dtype::fp32}}, Dtype::tf32) == "fine");  // nothing to mix with
 }
 
 TEST_CASE("every shape of a model file, and micro-batches that are not equal", "[probe_shapes]") {

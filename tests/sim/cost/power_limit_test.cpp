@@ -50,6 +50,12 @@ TEST_CASE("a power limit is found again from its probes", "[power_limit]") {
     CHECK(found.slowdown(u, 1) == Approx(std::max(1.0, std::pow(u / limit, exponent))).epsilon(0.005));
 }
 
+TEST_CASE("a power limit below all probes is found too", "[power_limit]") {
+  Probed probed;
+  probed.sustained(kSizes, [&](double u) { return std::pow(u / 7e13, 0.26); });
+  CHECK(PowerLimit(probed.done(), Dtype::tf32).slowdown(3e14, 1) == Approx(std::pow(3e14 / 7e13, 0.26)).epsilon(0.01));
+}
+
 TEST_CASE("one probe that is off does not move a power limit", "[power_limit]") {
   Probed probed;
   probed.sustained(kSizes, [&](double u) { return u == 3e14 ? 1.3 : std::max(1.0, std::pow(u / 2.5e14, 0.25)); });
@@ -63,6 +69,9 @@ TEST_CASE("no power limit: no probes, or nothing slows down", "[power_limit]") {
   probed.sustained(kSizes, [](double) { return 1.015; });
   const CostProfile profile = probed.done();
   CHECK_FALSE(PowerLimit(profile, Dtype::amp_bf16).is_known());
+  Probed one;
+  one.sustained({{4096, 4e14}}, [](double) { return 1.2; });
+  CHECK_FALSE(PowerLimit(one.done(), Dtype::tf32).is_known());  // a limit, and not which
   const PowerLimit none(profile, Dtype::tf32);
   CHECK(none.is_known());
   CHECK_FALSE(none.flops_per_s());

@@ -2,8 +2,6 @@
 
 #include <cmath>
 #include <numeric>
-#include <random>
-#include <set>
 
 #include "sim/cost/product_json.hpp"
 #include "sim/io/error.hpp"
@@ -111,34 +109,41 @@ ProductModel model_of_two() {
   return model;
 }
 
-TEST_CASE("the nearest size of a lattice is that of all sizes, one by one", "[product_model]") {
-  const auto log_ratio = [](std::int64_t a, std::int64_t b) {
-    return std::abs(std::log(static_cast<double>(a) / static_cast<double>(b)));
-  };
-  std::mt19937 random(5);
-  std::uniform_int_distribution<std::int64_t> width(1, 40);  // few, so that many are equally near
+// Six shapes around; only one of the ten has the fast kernel.
+TEST_CASE("where the lattice has not the shape, the fastest kernel of the nearest six", "[product_model]") {
+  const ProductKind kind{"autograd", "forward", Dtype::fp32};
   ProductModel model = model_of_two();
-  std::set<std::pair<std::int64_t, std::int64_t>> shapes;
-  while (shapes.size() < 60) shapes.emplace(width(random), width(random));
-  ProductChoices& choices = model.choices.front();
-  choices.rows = {10};
-  choices.shapes = {shapes.begin(), shapes.end()};
-  choices.of_shape.clear();
-  const ProductKernel kernel = model.kernels.front();
-  model.kernels.assign(shapes.size(), kernel);  // of each shape its own
-  for (std::size_t i = 0; i < shapes.size(); ++i) choices.of_shape.push_back({{i, 1}});
-  const ProductTimes times(model);
-  for (int trial = 0; trial < 1000; ++trial) {
-    const std::int64_t in = width(random), out = width(random);
-    std::size_t nearest = 0;
-    const auto far = [&](std::size_t i) {
-      const auto& [of_in, of_out] = choices.shapes[i];
-      return log_ratio(of_in, in) + log_ratio(of_out, out);
-    };
-    for (std::size_t i = 1; i < choices.shapes.size(); ++i) nearest = far(i) < far(nearest) ? i : nearest;
-    const ProductTime time = *times.at({"autograd", "forward", Dtype::fp32}, {10, in, out});
-    CHECK(time.kernel - model.kernels.data() == static_cast<std::ptrdiff_t>(nearest));
-  }
+  model.kernels[1].parameters_us[3] = 0.1;  // fast
+  const auto takes_fast = [&](std::int64_t width_of_fast, std::int64_t width) {
+    ProductChoices& choices = model.choices.front();
+    choices.rows = {1000};
+    choices.shapes.clear();
+    choices.of_shape.clear();
+    for (std::int64_t w = 1000; w <= 1900; w += 100) {
+      choices.shapes.emplace_back(w, w);
+      choices.of_shape.push_back({{w == width_of_fast ? std::size_t{1} : std::size_t{0}, 1}});
+    }
+    return product_time(model, kind, {1000, width, width})->kernel == &model.kernels[1];
+  };
+  CHECK(takes_fast(1000, 1040));
+  CHECK(takes_fast(1500, 1040));
+  CHECK_FALSE(takes_fast(1600, 1040));  // the seventh
+  CHECK_FALSE(takes_fast(1600, 1500));  // the very shape is asked alone
+}
+
+TEST_CASE("between two rows: in fp32 the kernel of the row above, else the faster one", "[product_model]") {
+  ProductModel model = model_of_two();
+  model.kernels[1].parameters_us[3] = 0.1;  // fast
+  model.choices.front().rows = {100, 200};
+  model.choices.front().shapes = {{1000, 1000}};
+  model.choices.front().of_shape = {{{1, 1}, {0, 1}}};
+  const auto kernel = [&](const ProductKind& kind) {
+    model.choices.front().kind = kind;
+    return product_time(model, kind, {150, 1000, 1000})->kernel - model.kernels.data();
+  };
+  CHECK(kernel({"autograd", "forward", Dtype::fp32}) == 0);
+  CHECK(kernel({"pipeline", "forward", Dtype::fp32}) == 1);
+  CHECK(kernel({"autograd", "forward", Dtype::tf32}) == 1);
 }
 
 TEST_CASE("the nearest size of the lattice says the kernel", "[product_model]") {
