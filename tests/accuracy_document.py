@@ -66,11 +66,11 @@ For those runs the error says how well a rule describes what was known, for late
 HISTORY = {
     "h100x4/runs": "The floor of error bars. Copies between stages hold no multiprocessors. Before them, after an earlier set of pipelines that "
                    "they replace: a whole backward by the length of its stage.",
-    "h200x2/runs": "A product whose blocks work through tiles loses no whole wave to an all-reduce (from these runs, and older probes); "
+    "h200x2/runs": "In fp32 the kernel of the row above between two rows, and the first stage of a pipeline (both after these errors, from probes); a product whose blocks work through tiles loses no whole wave to an all-reduce (from these runs, and older probes); "
                    "the error bar of collectives beside compute. Before them: all of the power limit.",
     "h200x2/runs_on_host_1": "Error bars; the power limit of tensor cores, from probes alone.",
     "h200x2/runs_on_host_2": "The same.",
-    "h200x2/runs_on_host_3": "The model of products and its fit; the power limit, after it was seen in these runs that tensor cores are faster in "
+    "h200x2/runs_on_host_3": "The error bar of clocks; the model of products and its fit; the power limit, after it was seen in these runs that tensor cores are faster in "
                              "steps than in probes, and from probes alone; of several ways to fit kernels with clusters that with the smaller "
                              "error here.",
     "h200x2/runs_on_host_4": "The same.",
@@ -114,15 +114,17 @@ how far the measured steps spread (p25 to p75).
 NOTES = """
 ## What is behind the larger errors
 
-* Tensor cores (2 x H200): a GPU at its power limit lowers its clock by the mean power of a step, which is in the prediction
-  (`docs/design.md`); it does so some 50 ms after the load began, falls too low for a while after .7 s, and then keeps within 2 % of it. Runs
-  drop 200 ms before they measure. GPUs differ: the same plans on two others are 1.7 % off in the mean to the same side.
-* Pipelines in TF32 whose layers no probe measured (up to 12 % too short): kernels with clusters take 10 to 40 % longer or shorter by what the
-  cluster shares; there are too few probes of each to tell.
-* 12288 x 9, 25 rows a micro-batch (19.7 % too short): of 17 to 31 rows the library has kernels that it does not name for 16, 24 or 32.
-* Other shapes that no probe had, in fp32 (half of them below 2.5 %): pipelines of few rows, or where the library changes kernels between two
-  numbers of rows that it was asked for; the model then has another kernel than ran.
-* AMP and TF32 in `ddp`: up to 7 %, where all-reduces run beside copies. In the steps they lose .1 to .4 of the time of the copies, by the probe .4.
+* Tensor cores (2 x H200): the clock starts to fall some 50 ms after the load begins, is too low for a while after 0.7 s, and then varies. Runs
+  judge a window of .2 to .8 s; longer trainings were not measured. GPUs differ: the same plans of one GPU at probed sizes are .6 % too long
+  on average on one other host (`runs_on_host_3`) and 1.7 % on another. Some runs of those two began to measure 80 ms after the load.
+* The power limit counts the FLOPs of layers alone: all-reduces, copies and the optimizer draw power too, so DDP steps near the limit are up to
+  8 % too short (11 x 8192 in TF32: the GPU ended at 1,845 MHz, the prediction has its full clock).
+* TF32 whose layers no probe measured (up to 13 % off): kernels with clusters take 10 to 40 % longer or shorter by what a cluster shares, there
+  are too few probes of each to tell, and a layer that was measured by another kernel than the model has moves its neighbours.
+* 2304 x 4 in TF32, 1.1 ms: pipelines with a thread a GPU have no longer first work after a pause in the prediction.
+* Other shapes that no probe had, in fp32: pipelines of few rows, or where the library changes kernels between two numbers of rows that it was
+  asked for; the model then has another kernel than ran.
+* AMP in `ddp`: where all-reduces run beside copies they lose .1 to .4 of the time of the copies in the steps, by the probe .4.
 * The first work after a pause: on the host of `data/h200x2` predictions have .2 ms more at the start of a step than runs, 2 % of short ones.
 * Noise (`--noise`): measured medians lie between p10 and p90 less often than in 80 % of the runs where predictions are off to one side:
   host-bound steps of DDP and DataParallel, of which the rows below say why.
@@ -143,9 +145,9 @@ NOTES = """
 * Peak memory of DataParallel with AMP: up to 6.2 % too high on the GPUs other than the first, by about one layer's weights in half precision.
   Pipelines with a stage of one layer: up to 7.7 % too high on one GPU, by 32 MiB: the workspace of the second stream, on which such a stage runs
   its weight gradients only where that was faster when it was tuned.
-* Peak memory of autograd's programs (`mp`, `_one`, ddp, dp): to .2 % in every run but those. The rules are those of PyTorch's source and
+* Peak memory of autograd's programs (`mp`, `_one`, ddp, dp): to 1.2 % in every run but those, most to .2 %. The rules are those of PyTorch's source and
   of its allocations on the CPU, but these runs showed where rules were missing (the buffer of a bias's sum from 1,024 rows on,
-  what a mean keeps): they do not judge them. Pipelines with a worker a GPU: to .15 %, but for one GPU in four runs (`auto`, 1f1b in
+  what a mean keeps): they do not judge them. Pipelines with a worker a GPU: to .7 %, but for one GPU in four runs (`auto`, 1f1b in
   2 micro-batches), 2.0 to 2.6 % too high by 32 MiB: as much as the workspace of a second stream, which that GPU seems not to
   have taken.
 * Data parallel: small models are bound by the host (1024 x 2, 4096 x 6 with AMP or few
@@ -162,11 +164,11 @@ NOTES = """
   ms. The first part of a backward after a sleep of 10 or 100 ms is longer by .6 to 1.0 ms. Predictions add both where the
   profile has the probe for it (`pauses`); those of four GPUs were measured before there was one, so it is most of what their
   rows with `delay` and of one GPU are too short.
-* Other hosts: nothing says which machine a run was on but its day and its cores, so that these are three other machines than
+* Other hosts: nothing says which machine a run was on but its day and its cores, so that these are other machines than
   that of the profile is likely, not shown. Their processors differ in speed, so host-bound rows cannot be expected to be
   right. 4096 x 6 of 32 samples on 2 GPUs is among the GPU-bound ones, by .1 %: its spread (p25..p75) says otherwise.
-* TF32 and AMP by the profiles of four GPUs (`data/h100x4`, `data/h200x4`), 2 to 13 % too long: their probes had tensor cores run alone until
-  the GPU was at its power limit, with clocks of 1485 to 1710 MHz; in these steps it had 1875 to 1965 where it was looked at.
+* TF32 and AMP by the profile `h200x4`: its probes had tensor cores run alone until the GPU was at its power limit, with clocks of 1485 to
+  1710 MHz; in steps it had 1875 to 1965 where it was looked at. Pipelines in TF32 come out up to 14 % too long, its own DDP runs are within 4 %.
 * All-reduces beside kernels that use the memory: their slowdown comes from one probe, all-reduces beside copies, whose answer
   is uncertain by a half of itself.
 * Layers of few rows beside an all-reduce: a forward of 128 thread blocks takes 1.4, 1.8 or 1.9 times its time alone by the

@@ -34,15 +34,15 @@ constexpr double kCurveHalfWidth = 0.03;
 
 /// Collectives that run beside compute: by how much copies and kernels slow them is uncertain by a half of itself
 /// (sim/cost/memory_contention.hpp). It was written after the 50 such steps of data/h200x2/runs (2026-11-29), of which
-/// 85 % are within their bars with it.
+/// 39 are within their bars with it.
 constexpr double kBesideCompute = 0.1;
 
 /// Tensor cores are held back by the power limit, and cards of one kind differ in the power that a clock takes. Where
 /// layers were measured at whatever clock they had alone, steps were 4.7 % shorter on average than predicted.
 constexpr double kTensorCoresAtAnyClock = 0.05;
 
-/// The same where the profile says how the clock follows the power: of 70 steps at probed sizes on two other H200 90 %
-/// were within 4 % (data/h200x2/runs_on_host_3 and _4, 2026-11-29).
+/// The same where the profile says how the clock follows the power. Written after 70 steps at probed sizes on two other
+/// H200, of which 90 % were within 4 % (data/h200x2/runs_on_host_3 and _4, 2026-11-29).
 constexpr double kClockAtPowerLimit = 0.035;
 
 std::string name_of(Implementation implementation) {
