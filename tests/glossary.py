@@ -16,7 +16,7 @@ import subprocess
 import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-RUNS = "data/h200x2/runs"
+RUNS = "data/h200x2/runs_on_host_2"
 COMMANDS = [
     "profiles",
     "schedules",

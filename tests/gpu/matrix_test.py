@@ -140,9 +140,15 @@ class Steps(unittest.TestCase):
             shortest_ms = longest_ms
 
     def test_processes_measure_plans_of_equal_steps_the_shortest_first(self):
-        plans = [{"name": name, "estimate_ms": ms} for name, ms in (("a", 50.0), ("b", 2.0), ("c", 60.0), ("d", 20.0))]
+        plans = [{"name": name, "estimate_ms": ms, "config": {"dtype": "fp32"}}
+                 for name, ms in (("a", 50.0), ("b", 2.0), ("c", 60.0), ("d", 20.0))]
         groups = [[plan["name"] for plan in group] for group in matrix.groups_of(plans)]
         self.assertEqual(groups, [["b"], ["d"], ["a", "c"]])
+
+    def test_tensor_cores_work_until_their_clock_has_fallen(self):
+        for estimate_ms in (2.0, 3.5, 7.0, 20.0, 26.0, 40.0, 70.0):
+            warmup, _ = matrix.steps_of({"estimate_ms": estimate_ms, "config": {"dtype": "tf32"}})
+            self.assertGreaterEqual(warmup * max(estimate_ms, 3), matrix.CLOCK_FALLS_WITHIN_MS, estimate_ms)
 
 
 def config_of(dim, dtype="fp32"):
