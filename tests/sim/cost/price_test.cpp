@@ -45,9 +45,10 @@ ProfileBuilder builder() {
 
 const std::string kTwoGpus = "--gpus 2 --depth 5 --dim 64 --batch 32 --microbatches 2 --schedule 1f1b ";
 
-TEST_CASE("a whole backward by the length of its stage: T(1) and the slope to T(4)", "[price]") {
-  // In a stage from the middle, 1 layer takes 26 us, 4 layers 80 (20 each): 18 for each further one. In the first stage
-  // 1 layer takes 14, 4 layers 68 (17 each): 18 for each further one too.
+/// In a stage from the middle, 1 layer takes 26 us, 4 layers 80 (20 each): 18 for each further one. In the first stage
+/// 1 layer takes 14, 4 layers 68 (17 each): 18 for each further one too. `rows_of_four`: of the stages of 4 layers;
+/// those of 1 have 16.
+CostProfile with_lengths(std::int64_t rows_of_four) {
   ProfileBuilder b = builder();
   for (const auto& [input, layers, us] : {std::tuple{true, 1, 26}, {true, 4, 20}, {false, 1, 14}, {false, 4, 17}}) {
     for (const bool accumulate : {false, true}) {
@@ -55,50 +56,33 @@ TEST_CASE("a whole backward by the length of its stage: T(1) and the slope to T(
       key.accumulate = accumulate;
       key.input_gradient = input;
       key.layers = layers;
-      b.add(key, {{16, static_cast<double>(us)}});
+      b.add(key, {{layers == 1 ? 16 : rows_of_four, static_cast<double>(us)}});
     }
   }
   b.quiet_host();
-  const CostProfile profile = b.done();
-  const Plan plan = make_plan(spec(kTwoGpus));  // stages of 3 and 2 layers
+  return b.done();
+}
+
+/// Of the stage that begins with that layer, where gradients are added, in stages of 3 and 2 layers.
+double whole_backward_us(const CostProfile& profile, std::int32_t first_layer) {
+  const Plan plan = make_plan(spec(kTwoGpus));
   const PricedWork priced = price_by_profile(plan, profile);
-  const auto backward_us = [&](std::int32_t first_layer) {
-    return static_cast<double>(cost_of(plan, priced,
-                                       [&](const Work& work) {
-                                         return work.kind == TaskKind::backward && work.first_layer == first_layer &&
-                                                work.accumulate;
-                                       })
-                                   .device_ns) /
-           1e3;
+  const auto is_it = [&](const Work& work) {
+    return work.kind == TaskKind::backward && work.first_layer == first_layer && work.accumulate;
   };
-  CHECK(backward_us(0) == Approx(14 + 2 * 18));
-  CHECK(backward_us(3) == Approx(3 + 26 + 18));  // the loss takes 3
+  return static_cast<double>(cost_of(plan, priced, is_it).device_ns) / 1e3;
+}
+
+TEST_CASE("a whole backward by the length of its stage: T(1) and the slope to T(4)", "[price]") {
+  const CostProfile profile = with_lengths(16);
+  CHECK(whole_backward_us(profile, 0) == Approx(14 + 2 * 18));
+  CHECK(whole_backward_us(profile, 3) == Approx(3 + 26 + 18));  // the loss takes 3
 }
 
 TEST_CASE("a whole backward of layers that were measured alone, and in no longer stage: as often as alone", "[price]") {
-  ProfileBuilder b = builder();
-  for (const auto& [input, layers, us] : {std::tuple{true, 1, 26}, {true, 4, 20}, {false, 1, 14}, {false, 4, 17}}) {
-    for (const bool accumulate : {false, true}) {
-      MeasuredKey key = ProfileBuilder::layer_key("backward", 64, 64);
-      key.accumulate = accumulate;
-      key.input_gradient = input;
-      key.layers = layers;
-      b.add(key, {{layers == 1 ? 16 : 32, static_cast<double>(us)}});  // four layers with other rows
-    }
-  }
-  b.quiet_host();
-  const CostProfile profile = b.done();
-  const Plan plan = make_plan(spec(kTwoGpus));  // stages of 3 and 2 layers
-  const PricedWork priced = price_by_profile(plan, profile);
-  const auto backward_ns = [&](std::int32_t first_layer) {
-    return cost_of(plan, priced,
-                   [&](const Work& work) {
-                     return work.kind == TaskKind::backward && work.first_layer == first_layer && work.accumulate;
-                   })
-        .device_ns;
-  };
-  CHECK(backward_ns(0) == (14 + 26 + 26) * 1000);
-  CHECK(backward_ns(3) == (3 + 26 + 26) * 1000);
+  const CostProfile profile = with_lengths(32);
+  CHECK(whole_backward_us(profile, 0) == 14 + 26 + 26);
+  CHECK(whole_backward_us(profile, 3) == 3 + 26 + 26);
 }
 
 TEST_CASE("a plan on two GPUs, every piece of work priced from the profile", "[price]") {
