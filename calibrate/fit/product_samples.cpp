@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "sim/cost/choice_text.hpp"
 #include "sim/cost/product_json.hpp"
 #include "sim/io/json_place.hpp"
 #include "sim/io/letters.hpp"
@@ -20,10 +21,11 @@ ordered_json to_json(const ProductAnswers& answers) {
   json["ways"] = answers.ways;
   json["rows"] = answers.rows;
   json["shapes"] = ordered_json::array();
+  KernelIndices before;
   for (std::size_t s = 0; s < answers.shapes.size(); ++s) {
-    std::string text;
-    for (const std::optional<std::size_t>& kernel : answers.kernels[s]) text += letters_of(kernel);
+    const std::string text = choice_text(answers.kernels[s], before);
     json["shapes"].push_back({{"in", answers.shapes[s].first}, {"out", answers.shapes[s].second}, {"kernels", text}});
+    before = answers.kernels[s];
   }
   return json;
 }
@@ -41,14 +43,6 @@ SeenKernel read_kernel(const JsonPlace& place) {
   return kernel;
 }
 
-std::optional<std::size_t> read_letters(const JsonPlace& place, const std::string& text, std::size_t begin,
-                                        std::size_t kernels) {
-  const std::optional<std::size_t> kernel = index_of_letters(text, begin);
-  if (kernel == kMostIndices) place.refuse("kernels in letters, three each");
-  if (kernel && *kernel >= kernels) place.refuse("kernels of the list, which has " + std::to_string(kernels));
-  return kernel;
-}
-
 ProductAnswers read_answers(const JsonPlace& place, std::size_t kernels) {
   place.object_of(Words{"implementation", "operation", "dtype", "ways", "rows", "shapes"});
   ProductAnswers answers;
@@ -58,17 +52,17 @@ ProductAnswers read_answers(const JsonPlace& place, std::size_t kernels) {
   rows.array();
   for (std::size_t i = 0; i < rows.size(); ++i) answers.rows.push_back(rows.at(i).whole(1, kLargestSize));
   shapes.array();
-  const std::size_t letters_a_shape = kLetters * answers.rows.size() * static_cast<std::size_t>(answers.ways);
+  const std::size_t count = answers.rows.size() * static_cast<std::size_t>(answers.ways);
   for (std::size_t s = 0; s < shapes.size(); ++s) {
     const JsonPlace shape = shapes.at(s);
     shape.object_of(Words{"in", "out", "kernels"});
     answers.shapes.emplace_back(shape.at("in").whole(1, kLargestSize), shape.at("out").whole(1, kLargestSize));
-    const JsonPlace text_place = shape.at("kernels");
-    const std::string text = text_place.text();
-    if (text.size() != letters_a_shape) text_place.refuse(std::to_string(letters_a_shape) + " letters");
-    std::vector<std::optional<std::size_t>>& of_shape = answers.kernels.emplace_back();
-    for (std::size_t i = 0; i < text.size(); i += kLetters)
-      of_shape.push_back(read_letters(text_place, text, i, kernels));
+    const JsonPlace text = shape.at("kernels");
+    std::optional<KernelIndices> of_shape =
+        read_choice_text(text.text(), count, kernels, answers.kernels.empty() ? KernelIndices{} : answers.kernels.back());
+    if (!of_shape)
+      text.refuse("letters of " + std::to_string(count) + " kernels of the list, which has " + std::to_string(kernels));
+    answers.kernels.push_back(std::move(*of_shape));
   }
   return answers;
 }

@@ -1,6 +1,5 @@
 // Measured matrix products, as the probe writes them: which kernels the library has for a lattice of sizes, and how
-// long
-// products of some sizes took.
+// long products of some sizes took.
 //
 //   "products": {"library": "cuBLAS 13.1.0.3", "asked_by": "stream capture",
 //     "kernels": [{"name": "sm80_xmma_gemm_..._tilesize128x128x8_...", "splits": 1, "cluster": [1, 1], "resident": 2,
@@ -8,12 +7,11 @@
 //     "answers": [{"implementation": "autograd", "operation": "forward", "dtype": "fp32", "ways": 1, "rows": [8, ...],
 //                  "shapes": [{"in": 512, "out": 512, "kernels": "AAAAABAAB"}, ...]}, ...],
 //     "timings": [{"implementation": "autograd", "operation": "forward", "dtype": "fp32",
-//                  "sizes": [[1100, 3584, 3584, 17, 504, 699.1, 698.8], ...]}, ...]}      rows, in, out, kernel,
-//                  blocks, times
+//                  "sizes": [[1100, 3584, 3584, 17, 504, 699.1, 698.8], ...]}, ...]}
+//                  rows, in, out, kernel, blocks, times
 //
-// A kernel of an answer is three letters (sim/io/letters.hpp); "---": no answer. A product of a pipeline has
-// several ways to be run (runtime/model/matrix_products.hpp): for each row as many kernels as there are `ways`. A
-// timing
+// The kernels of a shape are a text (sim/cost/choice_text.hpp); "---": no answer. A product of a pipeline in fp32 has
+// several ways to be run (runtime/model/matrix_products.hpp): for each row as many kernels as there are `ways`. A timing
 // is of one of them. Units: microseconds.
 #pragma once
 

@@ -92,28 +92,34 @@ Timed DeviceTimer::time_cuda(const std::function<void()>& work, const Series& se
       kMostRepetitions, std::max(series.least_repetitions + kWarmup, kLaunchesQueued / (series.kernels * inner)));
   const int repetitions = kWarmup + repetitions_for(series.seconds, once_ns * inner, series.least_repetitions, at_most);
 
-  std::vector<at::cuda::CUDAEvent> events;
-  for (int i = 0; i <= repetitions; ++i) events.emplace_back(cudaEventDefault);
-  Timed timed;
-  timed.warmup = kWarmup;
   // The host gets ahead of a device that is busy for longer than the host issues: no need to hold it.
+  Timed timed;
   timed.sustained = series.sustained_seconds > 0 && kBusy * issue_ns < once_ns;
-  if (timed.sustained) {
+  if (timed.sustained)
     keep_busy(stream, work, series.sustained_seconds, std::max(kLaunchesAhead / series.kernels, 2));
-  } else {
-    const double works = static_cast<double>(repetitions) * inner;
-    hold_current_stream(std::llround(std::max(1.5 * issue_ns * works + 200e3, series.rested ? once_ns * works : 0.0)));
-  }
-  events[0].record(stream);
-  for (int i = 0; i < repetitions; ++i) {
-    const std::int64_t begin = steady_now_ns();
-    for (int j = 0; j < inner; ++j) work();
-    timed.issue_ns.push_back(static_cast<double>(steady_now_ns() - begin) / inner);
-    events[i + 1].record(stream);
-  }
-  stream.synchronize();
-  for (int i = 0; i < repetitions; ++i) {
-    timed.device_ns.push_back(static_cast<double>(events[i].elapsed_time(events[i + 1])) * 1e6 / inner);
+  int at_once = repetitions;
+  if (series.rested) at_once = repetitions_for(kFullClockSeconds, once_ns * inner, 1, repetitions);
+  timed.warmup = std::min(kWarmup, at_once);
+  while (std::ssize(timed.device_ns) < repetitions) {
+    const int count = std::min(at_once, repetitions - static_cast<int>(timed.device_ns.size()));
+    const double works = static_cast<double>(count) * inner;
+    if (!timed.sustained)
+      hold_current_stream(
+          std::llround(std::max(1.5 * issue_ns * works + 200e3, series.rested ? once_ns * works : 0.0)));
+    std::vector<at::cuda::CUDAEvent> events;
+    for (int i = 0; i <= count; ++i) events.emplace_back(cudaEventDefault);
+    events[0].record(stream);
+    for (int i = 0; i < count; ++i) {
+      const std::int64_t begin = steady_now_ns();
+      for (int j = 0; j < inner; ++j) work();
+      timed.issue_ns.push_back(static_cast<double>(steady_now_ns() - begin) / inner);
+      events[static_cast<std::size_t>(i) + 1].record(stream);
+    }
+    stream.synchronize();
+    for (int i = 0; i < count; ++i) {
+      const auto at = static_cast<std::size_t>(i);
+      timed.device_ns.push_back(static_cast<double>(events[at].elapsed_time(events[at + 1])) * 1e6 / inner);
+    }
   }
   return timed;
 }

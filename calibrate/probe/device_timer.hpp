@@ -20,6 +20,8 @@
 
 namespace pdl {
 
+constexpr double kFullClockSeconds = 0.03;
+
 /// How a work is repeated.
 struct Series {
   double seconds = 0.06;  // of device time, about
@@ -27,8 +29,9 @@ struct Series {
   /// Before that, work that keeps the device busy goes on for as long, and the device is not held: a card at its power
   /// limit slows down only after a while, and recovers in any pause.
   double sustained_seconds = 0;
-  /// The device is held before for as long as the series takes: it has its full clock, whatever was before. (An H200
-  /// keeps it for 40 ms of the heaviest load after 100 ms of none, and always if it rests half the time; 2026-11-29.)
+  /// The device is held for as long as it works, before each part of the series of at most kFullClockSeconds: it has
+  /// its full clock, whatever was before. (An H200 keeps it for 40 ms of the heaviest load after 100 ms of none, and
+  /// always if it rests half the time; 2026-11-29.)
   bool rested = false;
   int least_repetitions = 6;  // measured, after 2 dropped ones
 };

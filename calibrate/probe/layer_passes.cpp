@@ -208,8 +208,7 @@ std::vector<LayerPass> plan_passes(const ProbeOptions& options, const PlanShapes
 /// Seconds, about: of all layers, losses, optimizers and buckets.
 double share_of(const LayerPass& pass) {
   double seconds = 0.005 * static_cast<double>(pass.losses.size() + pass.buckets.size());
-  const double of_layer_s = 2 * (pass.sustained_seconds + 0.1);  // forward and backward
-  for (const LayerShape& shape : pass.layers) seconds += pass.sustained_seconds > 0 ? of_layer_s : seconds_of(shape);
+  for (const LayerShape& shape : pass.layers) seconds += seconds_of(pass, shape);
   for (const OptimizerShape& shape : pass.optimizers) seconds += 0.02 + 1e-10 * static_cast<double>(parameters(shape));
   return seconds;
 }
@@ -265,7 +264,8 @@ bool is_row_wise(const Layer& layer) {
   return layer.kind->scaling == LayerScaling::row_wise;
 }
 
-double seconds_of(const LayerShape& shape) {
+double seconds_of(const LayerPass& pass, const LayerShape& shape) {
+  if (pass.sustained_seconds > 0) return 2 * (pass.sustained_seconds + 0.1);  // forward and backward
   if (is_row_wise(shape.layer)) return 0.05;
   const double products =
       static_cast<double>(input_numbers(shape.layer)) * static_cast<double>(output_numbers(shape.layer));

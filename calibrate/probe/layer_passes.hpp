@@ -6,8 +6,8 @@
 //       compute fp32 1024             1024 x 1024: 8, 16 rows, and their losses
 //       compute fp32 2048
 //       compute fp32 between widths   some linear_relu between 512 and 3072, some of them not square
-//       compute amp-bf16 ...          the same
-//       sustained fp32                1024 x 1024, 2048 x 2048, few rows: on and on, to find the power limit
+//       sustained fp32                1024 x 1024, 2048 x 2048, the most rows: on and on, to find the power limit
+//       compute amp-bf16 ...          the same, sustained too
 //       compute fp32 row-wise         layer_norm, gelu, of few widths and rows
 //       compute optimizers            of 1 and 4 layers of each width, of 8 and 20 of the largest
 //       compute buckets
@@ -53,7 +53,7 @@ bool is_row_wise(const Layer& layer);
 
 /// Of all operations of a layer, about, as they were on 2 x H200 (2026-11-29): series of a given length, and what the
 /// least repetitions of large layers take beyond it.
-double seconds_of(const LayerShape& shape);
+double seconds_of(const LayerPass& pass, const LayerShape& shape);
 
 /// Lists and numbers of `options` are filled in. With options.beside those of the plan alone. No pass is empty. What
 /// one measures, no later one measures again for the plan. Says by options.note what `memory_bytes`, of a GPU, are too

@@ -78,7 +78,7 @@ void for_each_operation(const LayerPass& pass, const RuntimeOptions& runtime, c1
     visit_shape(done / pass.share, "layers " + to_string(shape.dtype) + " " + to_text(shape.layer) + ", " +
                                        std::to_string(shape.rows) + " rows");
     for_each_of_layer(shape, runtime, device, visit);
-    done += seconds_of(shape);
+    done += seconds_of(pass, shape);
   }
   for (const LossShape& shape : pass.losses) {
     visit_shape(done / pass.share, "loss of " + std::to_string(shape.rows * shape.width) + " numbers");
@@ -244,9 +244,12 @@ std::vector<ProbePart> compute_parts(const ProbeOptions& options, const PlanOfPr
   std::vector<ProbePart> parts;
   for (const LayerPass& pass : layer_passes(options, plan, memory_of_worker(options, runtime))) {
     const auto workers = static_cast<int>(options.gpus);
-    parts.push_back({pass.name, pass.share, [=, &pace](const Collect& collect, const Progress& progress) {
-                       for (Sample& sample : probe_pass(pass, workers, runtime, progress, pace))
-                         collect(std::move(sample));
+    parts.push_back({pass.name, pass.share, [=, &pace, &options](const Collect& collect, const Progress& progress) {
+                       std::vector<Sample> samples = probe_pass(pass, workers, runtime, progress, pace);
+                       if (pass.sustained_seconds > 0 && samples.empty() && options.note)
+                         options.note("the host issues too slowly to keep the GPU busy with any layer in " +
+                                      to_string(pass.dtype) + ": its power limit is not known");
+                       for (Sample& sample : samples) collect(std::move(sample));
                      }});
   }
   return parts;

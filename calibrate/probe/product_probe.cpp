@@ -5,17 +5,23 @@
 #include <c10/core/InferenceMode.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
+#include <functional>
 #include <map>
+#include <mutex>
 #include <random>
 #include <set>
 #include <string>
+#include <thread>
 #include <tuple>
 
 #include "calibrate/fit/product_fit.hpp"
 #include "calibrate/fit/product_samples.hpp"
 #include "calibrate/probe/device_timer.hpp"
 #include "calibrate/probe/kernel_capture.hpp"
+#include "calibrate/probe/rows_in_steps.hpp"
+#include "runtime/comm/rank_threads.hpp"
 #include "runtime/comm/waiting.hpp"
 #include "runtime/device/devices.hpp"
 #include "runtime/model/matrix_products.hpp"
@@ -42,9 +48,11 @@ constexpr std::int64_t kSets = 2;  // of operands of the largest size; smaller o
 constexpr std::int64_t kTurns = 4;
 constexpr const char* kOperations[] = {"forward", "backward_input", "backward_weight"};
 
-/// What is asked and timed of one data type.
+/// What is asked of one kind of product.
 struct Extent {
   std::vector<std::int64_t> rows;
+  /// Where two rows have the same kernels, so have those between them, which are not asked.
+  bool in_steps = false;
   std::vector<std::pair<std::int64_t, std::int64_t>> shapes;
 };
 
@@ -59,49 +67,59 @@ struct Effort {
 
 Effort effort_of(Dtype dtype, const std::string& implementation) {
   const double scale = 1e6;
-  if (implementation == "pipeline") return {200, 2.5e11, 45 * scale, 0, 700};
-  if (dtype == Dtype::fp32) return {500, 7e11, 45 * scale, 0, 700};
-  if (dtype == Dtype::tf32) return {400, 3e12, 350 * scale, 1000, 3000, true};
-  return {dtype == Dtype::amp_bf16 ? std::size_t{400} : std::size_t{350}, 3e12, 600 * scale, 1000, 3000, true};
-}
-
-/// Rows that are multiples of `unit`, from 8 on, eight to each power of two or as many as there are.
-std::vector<std::int64_t> lattice_rows(std::int64_t unit) {
-  std::vector<std::int64_t> all;
-  for (std::int64_t rows = 8; rows < kMostRows; rows *= 2) {
-    const std::int64_t step = std::max(unit, rows / (rows >= 4096 ? 4 : 8));
-    for (std::int64_t above = 0; above < rows; above += step) all.push_back(rows + above);
+  if (dtype == Dtype::fp32) {
+    if (implementation == "pipeline") return {200, 2.5e11, 45 * scale, 0, 700};
+    return {500, 7e11, 45 * scale, 0, 700};
   }
-  all.push_back(kMostRows);
-  return all;
+  if (implementation == "pipeline") return {200, 3e12, 350 * scale, 1000, 2000, true};
+  if (dtype == Dtype::tf32) return {400, 3e12, 350 * scale, 1000, 2000, true};
+  return {dtype == Dtype::amp_bf16 ? std::size_t{400} : std::size_t{350}, 3e12, 600 * scale, 1000, 2000, true};
 }
 
-Extent extent_of(const std::string& implementation, Dtype dtype) {
-  Extent extent;
-  const bool several_ways = implementation == "pipeline";  // each takes time to ask for
-  extent.rows = lattice_rows(dtype == Dtype::fp32 ? 4 : 8);
+/// From 8 on, a step apart: up to each of these rows.
+std::vector<std::int64_t> rows_in(const std::vector<std::pair<std::int64_t, std::int64_t>>& up_to_and_step) {
+  std::vector<std::int64_t> rows = {8};
+  for (const auto& [most, step] : up_to_and_step) {
+    while (rows.back() < most) rows.push_back(rows.back() + step);
+  }
+  return rows;
+}
+
+/// Kernels change where the rows fill another tile, whose height is a multiple of 8, and mostly of 16 or more where
+/// there are many rows.
+std::vector<std::int64_t> rows_of_tiles() {
+  return rows_in({{1024, 8}, {2048, 16}, {4096, 32}, {kMostRows, 64}});
+}
+
+/// Of products under AMP, whose kernel is another at nearly each of these rows.
+std::vector<std::int64_t> aligned_rows() {
+  return rows_in({{1024, 8}, {2048, 32}, {4096, 64}, {kMostRows, 256}});
+}
+
+/// Sixteen to each power of two: of products of several ways, each of which takes time to ask for.
+std::vector<std::int64_t> sixteen_an_octave() {
+  return rows_in({{64, 4}, {128, 8}, {256, 16}, {512, 32}, {1024, 64}, {2048, 128}, {4096, 256}, {kMostRows, 512}});
+}
+
+std::vector<std::pair<std::int64_t, std::int64_t>> shapes_of(const std::vector<std::int64_t>& not_square) {
   std::set<std::pair<std::int64_t, std::int64_t>> shapes;
   for (std::int64_t width = kWidthStep; width <= kLargestWidth; width += kWidthStep) shapes.emplace(width, width);
-  const std::vector<std::int64_t> some =
-      several_ways ? std::vector<std::int64_t>{512, 1024, 2048, 3072, 4096, 6144, 8192, 12288}
-                   : std::vector<std::int64_t>{256,  512,  768,  1024, 1536, 2048, 2560,  3072,
-                                               4096, 5120, 6144, 7168, 8192, 9216, 10240, 12288};
-  for (const std::int64_t in : some) {
-    for (const std::int64_t out : some) shapes.emplace(in, out);
+  for (const std::int64_t in : not_square) {
+    for (const std::int64_t out : not_square) shapes.emplace(in, out);
   }
-  extent.shapes.assign(shapes.begin(), shapes.end());
-  return extent;
+  return {shapes.begin(), shapes.end()};
 }
 
-/// Of tensor cores also of odd rows (ProductChoices).
+/// Under AMP also of rows that are no multiple of 8 (ProductChoices).
 std::vector<Extent> extents_of(const std::string& implementation, Dtype dtype) {
-  std::vector<Extent> extents = {extent_of(implementation, dtype)};
-  if (dtype == Dtype::fp32) return extents;
-  Extent odd = extents.front();
-  odd.rows.clear();
-  for (std::size_t i = 0; i < extents.front().rows.size(); i += 2) odd.rows.push_back(extents.front().rows[i] + 1);
-  extents.push_back(std::move(odd));
-  return extents;
+  if (dtype == Dtype::fp32 && implementation == "pipeline")
+    return {{sixteen_an_octave(), false, shapes_of({512, 1024, 2048, 3072, 4096, 6144, 8192, 12288})}};
+  const std::vector<std::int64_t> widths = {256,  512,  768,  1024, 1536, 2048, 2560,  3072,
+                                            4096, 5120, 6144, 7168, 8192, 9216, 10240, 12288};
+  if (!is_amp(dtype)) return {{rows_of_tiles(), true, shapes_of(widths)}};
+  std::vector<std::int64_t> below = rows_of_tiles();
+  for (std::int64_t& rows : below) --rows;
+  return {{aligned_rows(), false, shapes_of(widths)}, {below, true, shapes_of(widths)}};
 }
 
 double flops(const ProductSize& size) {
@@ -259,40 +277,118 @@ struct Probing {
   ProductKind kind;
 };
 
-std::vector<std::optional<std::size_t>> ask_ways(Probing& probing, const ProductSize& size) {
-  std::vector<std::optional<std::size_t>> kernels;
-  const std::size_t ways = probing.calls.ways(probing.kind.operation, size);
+/// Of one implementation in one data type.
+struct Asking {
+  std::string implementation;
+  Dtype dtype;
+  const Operands& operands;
+  c10::Device device;
+  KernelTable& kernels;
+  std::mutex& kernels_mutex;
+};
+
+using Ways = std::vector<std::optional<std::size_t>>;  // kernel of each
+
+Ways ask_ways(const Asking& asking, ProductCalls& calls, const ProductKind& kind, const ProductSize& size) {
+  Ways kernels;
+  const std::size_t ways = calls.ways(kind.operation, size);
   for (std::size_t way = 0; way < ways; ++way) {
     bool ran = true;
-    const auto captured = capture_kernels([&] { ran = probing.calls.run(way, 0); });
+    const auto captured = capture_kernels([&] { ran = calls.run(way, 0); });
     std::int64_t blocks = 0;
-    kernels.push_back(captured && ran ? probing.kernels.index(*captured, probing.kind, size, blocks) : std::nullopt);
+    const std::lock_guard lock(asking.kernels_mutex);
+    kernels.push_back(captured && ran ? asking.kernels.index(*captured, kind, size, blocks) : std::nullopt);
   }
   return kernels;
 }
 
-void ask_lattice(Probing& probing, const Extent& extent, const std::function<void(double)>& progress) {
-  ProductAnswers answers;
-  answers.kind = probing.kind;
-  answers.rows = extent.rows;
-  std::vector<std::vector<std::vector<std::optional<std::size_t>>>> of_shapes;
-  for (const auto& [in, out] : extent.shapes) {
-    auto& of_shape = of_shapes.emplace_back();
-    for (const std::int64_t rows : extent.rows) {
-      of_shape.push_back(ask_ways(probing, {rows, in, out}));
-      answers.ways = std::max(answers.ways, static_cast<std::int64_t>(of_shape.back().size()));
-    }
-    progress(static_cast<double>(of_shapes.size()) / static_cast<double>(extent.shapes.size()));
+/// The first call of a thread, and of a kernel, takes what no capture may.
+void warm_up(ProductCalls& calls, const std::string& operation) {
+  for (const ProductSize& warm : {ProductSize{64, 512, 512}, ProductSize{2048, 4096, 4096}}) {
+    for (std::size_t way = 0, ways = calls.ways(operation, warm); way < ways; ++way) calls.run(way, 0);
   }
-  for (std::size_t s = 0; s < extent.shapes.size(); ++s) {
+}
+
+/// By row. `ask_row`: of the row of that index.
+std::vector<Ways> ask_rows(const Extent& extent, const std::function<Ways(std::size_t row)>& ask_row) {
+  std::map<std::size_t, Ways> known;
+  const auto ask = [&](std::size_t row) -> const Ways& {
+    const auto found = known.find(row);
+    return found != known.end() ? found->second : known.emplace(row, ask_row(row)).first->second;
+  };
+  std::vector<Ways> of_shape;
+  if (extent.in_steps) {
+    const auto same = [&](std::size_t a, std::size_t b) { return ask(a) == ask(b); };
+    for (const std::size_t row : rows_in_steps(extent.rows.size(), same)) of_shape.push_back(ask(row));
+  } else {
+    for (std::size_t row = 0; row < extent.rows.size(); ++row) of_shape.push_back(ask(row));
+  }
+  return of_shape;
+}
+
+/// As many as find work: a library's choice takes the host .05 to .3 ms (H200, cuBLAS 13.1), and more than 14 threads
+/// gain nothing.
+int asking_threads() {
+  constexpr int kMost = 14;
+  return std::clamp(static_cast<int>(std::thread::hardware_concurrency()) / 2, 1, kMost);
+}
+
+/// Of an operation and one of its extents.
+ProductAnswers answers_of(const ProductKind& kind, const Extent& extent, std::vector<std::vector<Ways>> of_shapes) {
+  ProductAnswers answers;
+  answers.kind = kind;
+  answers.rows = extent.rows;
+  answers.shapes = extent.shapes;
+  for (const std::vector<Ways>& of_shape : of_shapes) {
+    for (const Ways& ways : of_shape) answers.ways = std::max(answers.ways, static_cast<std::int64_t>(ways.size()));
+  }
+  for (std::vector<Ways>& of_shape : of_shapes) {
     auto& flat = answers.kernels.emplace_back();
-    for (auto& ways : of_shapes[s]) {
+    for (Ways& ways : of_shape) {
       ways.resize(static_cast<std::size_t>(answers.ways));
       flat.insert(flat.end(), ways.begin(), ways.end());
     }
   }
-  answers.shapes = extent.shapes;
-  probing.samples.answers.push_back(std::move(answers));
+  return answers;
+}
+
+/// In several threads, each with handles and a stream of its own.
+std::vector<ProductAnswers> ask_library(const Asking& asking, const std::function<void(double)>& progress) {
+  struct Lattice {
+    ProductKind kind;
+    Extent extent;
+    std::vector<std::vector<Ways>> of_shapes;
+  };
+  std::vector<Lattice> lattices;
+  std::vector<std::pair<std::size_t, std::size_t>> all;  // a lattice, a shape
+  for (const char* operation : kOperations) {
+    for (Extent& extent : extents_of(asking.implementation, asking.dtype)) {
+      for (std::size_t s = 0; s < extent.shapes.size(); ++s) all.emplace_back(lattices.size(), s);
+      lattices.push_back({{asking.implementation, operation, asking.dtype}, std::move(extent), {}});
+      lattices.back().of_shapes.resize(lattices.back().extent.shapes.size());
+    }
+  }
+  std::atomic<std::size_t> next = 0;
+  on_rank_threads(asking_threads(), "asking which kernels " + to_string(asking.dtype) + " takes", [&](int thread) {
+    const c10::InferenceMode without_autograd;
+    const c10::cuda::CUDAStreamGuard on_stream(c10::cuda::getStreamFromPool(true, asking.device.index()));
+    ProductCalls calls(asking.implementation, asking.operands, asking.device);
+    for (const char* operation : kOperations) warm_up(calls, operation);
+    at::cuda::getCurrentCUDAStream().synchronize();
+    for (std::size_t i = next++; i < all.size(); i = next++) {
+      Lattice& lattice = lattices[all[i].first];
+      const auto [in, out] = lattice.extent.shapes[all[i].second];
+      lattice.of_shapes[all[i].second] = ask_rows(lattice.extent, [&, in = in, out = out](std::size_t row) {
+        return ask_ways(asking, calls, lattice.kind, {lattice.extent.rows[row], in, out});
+      });
+      Waiting::renew();
+      if (thread == 0) progress(static_cast<double>(i) / static_cast<double>(all.size()));
+    }
+  });
+  std::vector<ProductAnswers> answers;
+  for (Lattice& lattice : lattices)
+    answers.push_back(answers_of(lattice.kind, lattice.extent, std::move(lattice.of_shapes)));
+  return answers;
 }
 
 constexpr int kValues = 2;
@@ -362,22 +458,21 @@ ProductSamples probe_dtype(Dtype dtype, const RuntimeOptions& runtime, const Pro
   samples.asked_by = "stream capture";
   KernelTable kernels(samples.kernels);
   const Operands operands(dtype, device, runtime.seed);
+  std::mutex kernels_mutex;
   std::vector<std::string> implementations = {"autograd"};
-  if (dtype == Dtype::fp32) implementations.push_back("pipeline");
+  if (!is_amp(dtype)) implementations.push_back("pipeline");  // autocast is not in a pipeline's stages
+  double before = 0;
   for (const std::string& implementation : implementations) {
+    const auto report = [&](double fraction, const std::string& what) {
+      progress(before + fraction / static_cast<double>(implementations.size()), what);
+    };
+    const Asking asking{implementation, dtype, operands, device, kernels, kernels_mutex};
+    for (ProductAnswers& answers : ask_library(asking, [&](double fraction) {
+           report(0.4 * fraction, "which kernels " + implementation + " products " + to_string(dtype) + " take");
+         }))
+      samples.answers.push_back(std::move(answers));
     ProductCalls calls(implementation, operands, device);
-    for (const char* operation : kOperations) {
-      for (const ProductSize& warm : {ProductSize{64, 512, 512}, ProductSize{2048, 4096, 4096}}) {
-        for (std::size_t way = 0, ways = calls.ways(operation, warm); way < ways; ++way) calls.run(way, 0);
-      }
-      Probing probing{calls, kernels, samples, {implementation, operation, dtype}};
-      for (const Extent& extent : extents_of(implementation, dtype)) {
-        ask_lattice(probing, extent, [&](double fraction) {
-          progress(0.3 * fraction,
-                   "which kernels " + implementation + " " + operation + " " + to_string(dtype) + " takes");
-        });
-      }
-    }
+    for (const char* operation : kOperations) warm_up(calls, operation);
     const Effort effort = effort_of(dtype, implementation);
     std::vector<Pending> pending;
     double done = 0;
@@ -390,10 +485,11 @@ ProductSamples probe_dtype(Dtype dtype, const RuntimeOptions& runtime, const Pro
       done += 1;
       if (pending.size() < 40) continue;
       collect(pending, samples);
-      progress(0.3 + 0.7 * done / static_cast<double>(effort.sizes),
-               "products " + implementation + " " + to_string(dtype));
+      report(0.4 + 0.6 * done / static_cast<double>(effort.sizes),
+             "products " + implementation + " " + to_string(dtype));
     }
     collect(pending, samples);
+    before += 1 / static_cast<double>(implementations.size());
   }
   at::globalContext().setAllowTF32CuBLAS(false);
   return samples;

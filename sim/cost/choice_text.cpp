@@ -21,9 +21,9 @@ std::optional<std::size_t> number_of(char letter) {
 
 }  // namespace
 
-std::string choice_text(const std::vector<std::size_t>& indices, const std::vector<std::size_t>& before) {
+std::string choice_text(const KernelIndices& indices, const KernelIndices& before) {
   const auto token = [&](std::size_t i) {
-    return !before.empty() && before[i] == indices[i] ? std::string("=") : letters_of(indices[i]);
+    return before.size() == indices.size() && before[i] == indices[i] ? std::string("=") : letters_of(indices[i]);
   };
   std::string text;
   for (std::size_t i = 0; i < indices.size();) {
@@ -36,16 +36,16 @@ std::string choice_text(const std::vector<std::size_t>& indices, const std::vect
   return text;
 }
 
-std::optional<std::vector<std::size_t>> read_choice_text(std::string_view text, std::size_t count, std::size_t limit,
-                                                         const std::vector<std::size_t>& before) {
-  std::vector<std::size_t> indices;
+std::optional<KernelIndices> read_choice_text(std::string_view text, std::size_t count, std::size_t limit,
+                                              const KernelIndices& before) {
+  KernelIndices indices;
   for (std::size_t at = 0; at < text.size();) {
     const bool as_before = text[at] == '=';
     std::optional<std::size_t> index;
     if (!as_before) {
       if (at + kLetters > text.size()) return std::nullopt;
       index = index_of_letters(text, at);
-      if (!index || *index >= limit) return std::nullopt;
+      if (index && *index >= limit) return std::nullopt;
     }
     at += as_before ? 1 : kLetters;
     std::size_t times = 1;
@@ -55,8 +55,8 @@ std::optional<std::vector<std::size_t>> read_choice_text(std::string_view text, 
       times += *more + 1;
       at += 2;
     }
-    if (indices.size() + times > count || (as_before && before.empty())) return std::nullopt;
-    for (std::size_t i = 0; i < times; ++i) indices.push_back(as_before ? before[indices.size()] : *index);
+    if (indices.size() + times > count || (as_before && before.size() != count)) return std::nullopt;
+    for (std::size_t i = 0; i < times; ++i) indices.push_back(as_before ? before[indices.size()] : index);
   }
   return indices.size() == count ? std::optional(indices) : std::nullopt;
 }

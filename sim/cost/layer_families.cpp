@@ -7,6 +7,7 @@
 
 #include "sim/cost/layer_time.hpp"
 #include "sim/io/error.hpp"
+#include "sim/io/number_text.hpp"
 #include "sim/io/words.hpp"
 
 namespace pdl {
@@ -186,6 +187,24 @@ const CurvePoint* measured_point(const MeasuredCurve& shape, std::int64_t rows) 
 
 /// Prices that are kept; beyond that many they are forgotten together, so that a sweep of any length needs no more.
 constexpr std::size_t kMostKept = 20'000;
+
+/// Beyond the widths and rows of a family: log2 of how many times.
+double octaves_outside(double value, double least, double largest) {
+  return std::max({0.0, std::log2(value / largest), std::log2(least / value)});
+}
+
+void say_what_is_far(const MeasuredKey& layer, const LayerPart& part, double other_kernels, Notices& notices) {
+  constexpr double kMuch = 0.2;
+  if (other_kernels > kMuch) {
+    notices.say("layers in " + to_string(*layer.dtype) + " of width " + width_text(layer) +
+                ": for widths that are no multiple of 16 bytes the library takes other kernels, often slower by far, "
+                "which nothing measured");
+  }
+  if (part.octaves_beyond == 0) return;
+  notices.say("layers of width " + width_text(layer) + ", " + std::to_string(layer.size) + " rows: " +
+              fixed(std::exp2(part.octaves_beyond), 1) + " times beyond the products that the profile knows, where " +
+              "nothing was held against it");
+}
 
 }  // namespace
 
@@ -396,22 +415,38 @@ LayerPart LayerFamilies::by_numbers(const Family& family, const MeasuredKey& lay
   return part_of(curve, size, roofline_ns(family, wanted, measured, nearest.time_ns));
 }
 
+/// What the error bar has more of. Kernels of tensor cores load 16 bytes at once: for a width that is no multiple of so
+/// many numbers the library has others, up to several times slower, which no probe measures. In fp32 many kernels load
+/// numbers one by one anyway.
+double LayerFamilies::other_kernels_bar(const MeasuredKey& layer) const {
+  constexpr std::int64_t kBytesAtOnce = 16;
+  constexpr double kOnTensorCores = 0.5, kInFp32 = 0.1;
+  if (is_row_wise(layer) || !profile_.products) return 0;
+  const Dtype dtype = layer.dtype.value_or(Dtype::fp32);
+  const std::int64_t numbers_at_once = kBytesAtOnce / product_number_bytes(dtype);
+  if (input_numbers(layer.layer) % numbers_at_once == 0 && output_numbers(layer.layer) % numbers_at_once == 0) return 0;
+  return dtype == Dtype::fp32 ? kInFp32 : kOnTensorCores;
+}
+
 /// Of sizes that were held back when the profile was fitted; where that is not known, and where the library was not
-/// asked for such sizes, what a straight line between widths is off by (docs/accuracy.md).
+/// asked for such sizes, what a straight line between widths is off by (docs/accuracy.md). Beyond all that was measured
+/// nothing was ever held against it, and the bar grows with the distance.
 double LayerFamilies::half_width(const MeasuredKey& layer, const LayerPart& part) const {
   constexpr double kOfALine = 0.15;
+  constexpr double kAnOctaveBeyond = 0.1, kAnOctaveOfALine = 0.3;
   const LayerError* found = nullptr;
   for (const LayerError& error : profile_.layer_errors) {
     const bool of_such = error.implementation == layer.implementation && error.dtype == layer.dtype &&
                          error.asked == part.asked && error.from_ns <= part.device_ns;
     if (of_such && (!found || error.from_ns > found->from_ns)) found = &error;
   }
-  return found ? found->half_width : kOfALine;
+  const double beyond = (profile_.products ? kAnOctaveBeyond : kAnOctaveOfALine) * part.octaves_beyond;
+  return (found ? found->half_width : kOfALine) + beyond + other_kernels_bar(layer);
 }
 
 std::optional<LayerPart> LayerFamilies::by_model(const Family& family, const MeasuredKey& layer,
                                                  LayerPrice& price) const {
-  constexpr double kNear2 = 0.08;
+  constexpr double kNear2 = 0.5;
   const Shares& shares = shares_of(family);
   if (shares.all.empty()) return std::nullopt;
   const std::optional<ModelledOperation> modelled = model_of(*family.of_dtype)->at(layer);
@@ -443,10 +478,23 @@ std::optional<LayerPart> LayerFamilies::by_model(const Family& family, const Mea
   part.kernels = &price.modelled_kernels.back();
   part.issue = &nearest->curve->curve;
   part.issue_size = layer.size;
-  part.asked = modelled->covered;
+  part.asked = modelled->covered && other_kernels_bar(layer) == 0;
+  part.octaves_beyond = modelled->octaves_beyond;
   part.half_width = half_width(layer, part);
   part.probed = false;
+  say_what_is_far(layer, part, other_kernels_bar(layer), price.said);
   return part;
+}
+
+/// By how much a layer lies outside of the widths of a family, or of the rows of those.
+double LayerFamilies::octaves_of(const Family& family, const MeasuredKey& layer) {
+  double least_rows = INFINITY, most_rows = 0;
+  for (const MeasuredCurve* shape : family.shapes) {
+    least_rows = std::min(least_rows, static_cast<double>(shape->curve.least()));
+    most_rows = std::max(most_rows, static_cast<double>(shape->curve.largest()));
+  }
+  return std::max(octaves_outside(width(layer), width(family.shapes.front()->key), width(family.shapes.back()->key)),
+                  octaves_outside(static_cast<double>(layer.size), least_rows, most_rows));
 }
 
 LayerPart LayerFamilies::of_family(const Family& family, const MeasuredKey& layer, LayerPrice& price) const {
@@ -466,6 +514,7 @@ LayerPart LayerFamilies::of_family(const Family& family, const MeasuredKey& laye
   } else {
     part = by_line(family, layer, price.said);
     part.asked = false;
+    part.octaves_beyond = octaves_of(family, layer);
     part.half_width = half_width(layer, part);
     part.probed = false;
   }

@@ -36,6 +36,7 @@ struct LayerPart {
   double half_width = 0;         // relative: 90 % of truths lie so near to device_ns
   bool probed = true;            // measured at this very size
   bool asked = true;             // not probed: the library was asked which kernel it takes for such sizes
+  double octaves_beyond = 0;     // the widths and rows that were measured, or that the library was asked for: log2
   MeasuredKey of = {};           // what it is the time of
   const Curve* issue = nullptr;  // whose issue times are those of this operation
   std::int64_t issue_size = 0;   // read there
@@ -121,6 +122,8 @@ class LayerFamilies {
   LayerPart by_numbers(const Family& family, const MeasuredKey& layer, Notices& notices) const;
   LayerPart by_line(const Family& family, const MeasuredKey& layer, Notices& notices) const;
   std::optional<LayerPart> by_model(const Family& family, const MeasuredKey& layer, LayerPrice& price) const;
+  static double octaves_of(const Family& family, const MeasuredKey& layer);
+  double other_kernels_bar(const MeasuredKey& layer) const;
   double half_width(const MeasuredKey& layer, const LayerPart& part) const;
   double at_rows(const Family& family, const MeasuredCurve& shape, std::int64_t rows, Notices& notices) const;
   double roofline_ns(const Family& family, const MeasuredKey& layer, const MeasuredKey& measured,

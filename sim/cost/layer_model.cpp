@@ -1,5 +1,7 @@
 #include "sim/cost/layer_model.hpp"
 
+#include <algorithm>
+
 namespace pdl {
 namespace {
 
@@ -53,8 +55,6 @@ bool is_product_kernel(const std::string& name) {
 
 std::optional<ModelledOperation> LayerModel::at(const MeasuredKey& layer) const {
   if (layer.layer.kind->scaling != LayerScaling::matrix_product || !layer.dtype) return std::nullopt;
-  // A pipeline's products are timed before they are chosen in fp32 alone (runtime/model/matrix_products.hpp).
-  const bool chosen = layer.implementation == "pipeline" && *layer.dtype == Dtype::fp32;
   const ProductSize size{layer.size, input_numbers(layer.layer), output_numbers(layer.layer)};
   ModelledOperation modelled;
   std::vector<std::string> operations = products_of(layer);
@@ -65,10 +65,12 @@ std::optional<ModelledOperation> LayerModel::at(const MeasuredKey& layer) const 
     input_gradients = static_cast<double>(layer.layers - 1) / static_cast<double>(layer.layers);
   }
   for (const std::string& operation : operations) {
-    const auto time = products_.at({chosen ? "pipeline" : "autograd", operation, *layer.dtype}, size);
+    auto time = products_.at({layer.implementation, operation, *layer.dtype}, size);
+    if (!time) time = products_.at({"autograd", operation, *layer.dtype}, size);
     if (!time) return std::nullopt;
     modelled.ns += time->ns * (operation == "backward_input" ? input_gradients : 1);
     modelled.covered = modelled.covered && time->covered;
+    modelled.octaves_beyond = std::max(modelled.octaves_beyond, time->octaves_beyond);
     modelled.products.push_back({time->kernel->tiling.name, time->ns, time->blocks, time->resident, 1});
   }
   const Beside beside = beside_products(layer);

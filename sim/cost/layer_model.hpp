@@ -28,6 +28,7 @@ struct ModelledOperation {
   double beside_ns = 0;          // of it what is no product
   std::vector<Kernel> products;  // in the order of execution
   bool covered = true;           // the library was asked for sizes like these
+  double octaves_beyond = 0;     // the largest that it was asked for
 };
 
 /// Which products a layer's operation is made of, in the order in which they run: "backward_input", "backward_weight".

@@ -28,17 +28,21 @@ double five_digits(double number) {
 constexpr std::pair<const char*, bool KernelTiling::*> kFlags[] = {{"shares_tiles", &KernelTiling::shares_tiles},
                                                                    {"splits_depth", &KernelTiling::splits_depth},
                                                                    {"adds_parts", &KernelTiling::adds_parts},
+                                                                   {"accumulates", &KernelTiling::accumulates},
                                                                    {"swizzles", &KernelTiling::swizzles}};
 
-/// What is as in most kernels is left out.
+bool differ_in_grids_alone(const ProductKernel& a, ProductKernel b) {
+  b.tiling.cluster_m = a.tiling.cluster_m;
+  b.tiling.cluster_n = a.tiling.cluster_n;
+  b.tiling.grid_limit = a.tiling.grid_limit;
+  return a.tiling == b.tiling && a.parameters_us == b.parameters_us && a.probes == b.probes;
+}
+
+/// But its clusters and the limit of its grid. What is as in most kernels is left out.
 ordered_json to_json(const ProductKernel& kernel) {
   const KernelTiling& tiling = kernel.tiling;
-  const KernelTiling plain;
   ordered_json json = {{"name", tiling.name}, {"tile", {tiling.tile_m, tiling.tile_n}}};
-  if (tiling.cluster_m != plain.cluster_m || tiling.cluster_n != plain.cluster_n)
-    json["cluster"] = {tiling.cluster_m, tiling.cluster_n};
-  if (tiling.resident != plain.resident) json["resident"] = tiling.resident;
-  if (tiling.grid_limit != plain.grid_limit) json["grid_limit"] = tiling.grid_limit;
+  if (tiling.resident != KernelTiling{}.resident) json["resident"] = tiling.resident;
   for (const auto& [key, member] : kFlags) {
     if (tiling.*member) json[key] = true;
   }
@@ -48,31 +52,53 @@ ordered_json to_json(const ProductKernel& kernel) {
   return json;
 }
 
+/// Those that stand one after another and differ in their grids alone are one entry.
+ordered_json to_json(const std::vector<ProductKernel>& kernels) {
+  ordered_json all = ordered_json::array();
+  for (std::size_t k = 0; k < kernels.size(); ++k) {
+    if (k == 0 || !differ_in_grids_alone(kernels[k - 1], kernels[k])) all.push_back(to_json(kernels[k]));
+    const KernelTiling& tiling = kernels[k].tiling;
+    all.back()["grids"].push_back({tiling.cluster_m, tiling.cluster_n, tiling.grid_limit});
+  }
+  return all;
+}
+
 std::pair<std::int64_t, std::int64_t> read_pair(const JsonPlace& place) {
   place.array();
   if (place.size() != 2) place.refuse("two whole numbers");
   return {place.at(std::size_t{0}).whole(1, kLargest), place.at(std::size_t{1}).whole(1, kLargest)};
 }
 
-ProductKernel read_kernel(const JsonPlace& place) {
-  place.object_of(Words{"name", "tile", "cluster", "resident", "grid_limit", "shares_tiles", "splits_depth",
-                        "adds_parts", "swizzles", "probes", "parameters"});
+/// One of each grid.
+void read_kernels(const JsonPlace& place, std::vector<ProductKernel>& kernels) {
+  if (!place.has("grids"))
+    place.refuse("\"grids\", which older versions did not write: pdl-calibrate --from its samples fits it anew");
+  place.object_of(Words{"name", "tile", "resident", "shares_tiles", "splits_depth", "adds_parts", "accumulates",
+                        "swizzles", "probes", "parameters", "grids"});
   ProductKernel kernel;
   KernelTiling& tiling = kernel.tiling;
   tiling.name = place.at("name").text();
   std::tie(tiling.tile_m, tiling.tile_n) = read_pair(place.at("tile"));
-  if (place.has("cluster")) std::tie(tiling.cluster_m, tiling.cluster_n) = read_pair(place.at("cluster"));
   if (place.has("resident")) tiling.resident = place.at("resident").whole(1, kLargest);
-  if (place.has("grid_limit")) tiling.grid_limit = place.at("grid_limit").whole(1, kLargest);
   for (const auto& [key, member] : kFlags) {
     if (place.has(key)) tiling.*member = place.at(key).boolean();
   }
   kernel.probes = place.at("probes").whole(0, kLargest);
-  const JsonPlace parameters = place.at("parameters");
+  const JsonPlace parameters = place.at("parameters"), grids = place.at("grids");
   parameters.array();
   if (parameters.size() != kKernelTerms) parameters.refuse(std::to_string(kKernelTerms) + " numbers");
   for (std::size_t i = 0; i < kKernelTerms; ++i) kernel.parameters_us[i] = parameters.at(i).number(0, 1e12);
-  return kernel;
+  grids.array();
+  if (grids.size() == 0) grids.refuse("at least one");
+  for (std::size_t g = 0; g < grids.size(); ++g) {
+    const JsonPlace grid = grids.at(g);
+    grid.array();
+    if (grid.size() != 3) grid.refuse("two numbers of a cluster, and the most blocks of a launch or 0");
+    tiling.cluster_m = grid.at(std::size_t{0}).whole(1, kLargest);
+    tiling.cluster_n = grid.at(std::size_t{1}).whole(1, kLargest);
+    tiling.grid_limit = grid.at(std::size_t{2}).whole(0, kLargest);
+    kernels.push_back(kernel);
+  }
 }
 
 std::string read_word(const JsonPlace& place, const Words& known) {
@@ -92,7 +118,7 @@ ProductChoices read_choices(const JsonPlace& place, const std::vector<KernelChoi
     rows.refuse("at least one, ascending");
   shapes.array();
   if (shapes.size() == 0) shapes.refuse("at least one");
-  std::vector<std::size_t> before;  // of the shape before
+  KernelIndices before;  // of the shape before
   for (std::size_t s = 0; s < shapes.size(); ++s) {
     const JsonPlace shape = shapes.at(s);
     shape.array();
@@ -101,11 +127,11 @@ ProductChoices read_choices(const JsonPlace& place, const std::vector<KernelChoi
                                 shape.at(std::size_t{1}).whole(1, kLargest));
     const JsonPlace letters = shape.at(std::size_t{2});
     const auto indices = read_choice_text(letters.text(), choices.rows.size(), known.size(), before);
-    if (!indices)
+    if (!indices || std::find(indices->begin(), indices->end(), std::nullopt) != indices->end())
       letters.refuse("letters of " + std::to_string(choices.rows.size()) + " of the " + std::to_string(known.size()) +
                      " splits");
     std::vector<KernelChoice>& of_shape = choices.of_shape.emplace_back();
-    for (const std::size_t index : *indices) of_shape.push_back(known[index]);
+    for (const std::optional<std::size_t>& index : *indices) of_shape.push_back(known[*index]);
     before = *indices;
   }
   if (!std::is_sorted(choices.shapes.begin(), choices.shapes.end())) shapes.refuse("shapes in ascending order");
@@ -152,8 +178,7 @@ ordered_json to_json(const ProductModel& model) {
                        {"card", model.card},
                        {"multiprocessors", model.multiprocessors},
                        {"memory_bytes_per_ns", five_digits(model.memory_bytes_per_ns)}};
-  json["kernels"] = ordered_json::array();
-  for (const ProductKernel& kernel : model.kernels) json["kernels"].push_back(to_json(kernel));
+  json["kernels"] = to_json(model.kernels);
   json["clocks"] = ordered_json::array();
   for (const ClockCurve& clock : model.clocks) {
     json["clocks"].push_back({{"dtype", to_string(clock.dtype)}, {"flops", clock.flops}, {"log_factor", {}}});
@@ -176,9 +201,9 @@ ordered_json to_json(const ProductModel& model) {
     write_product_kind(choices.kind, of_kind);
     of_kind["rows"] = choices.rows;
     of_kind["shapes"] = ordered_json::array();
-    std::vector<std::size_t> before;
+    KernelIndices before;
     for (std::size_t s = 0; s < choices.shapes.size(); ++s) {
-      std::vector<std::size_t> indices;
+      KernelIndices indices;
       for (const KernelChoice& choice : choices.of_shape[s]) indices.push_back(index.at(choice));
       of_kind["shapes"].push_back({choices.shapes[s].first, choices.shapes[s].second, choice_text(indices, before)});
       before = std::move(indices);
@@ -202,7 +227,7 @@ ProductModel product_model_from_json(const JsonPlace& place) {
   for (std::size_t i = 0; i < clocks.size(); ++i) model.clocks.push_back(read_clock(clocks.at(i)));
   const JsonPlace kernels = place.at("kernels"), splits = place.at("splits"), choices = place.at("choices");
   kernels.array();
-  for (std::size_t i = 0; i < kernels.size(); ++i) model.kernels.push_back(read_kernel(kernels.at(i)));
+  for (std::size_t i = 0; i < kernels.size(); ++i) read_kernels(kernels.at(i), model.kernels);
   splits.array();
   std::vector<KernelChoice> known;
   for (std::size_t i = 0; i < splits.size(); ++i) {

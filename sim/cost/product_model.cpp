@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <span>
 
 namespace pdl {
 namespace {
@@ -33,15 +34,22 @@ double log_distance(std::int64_t a, std::int64_t b) {
   return std::abs(std::log(static_cast<double>(a) / static_cast<double>(b)));
 }
 
-/// The choices for so many rows: of the lattice's row, or of the one below and the one above.
-std::vector<KernelChoice> choices_around(const ProductChoices& choices, std::size_t shape, std::int64_t rows,
-                                         bool only_above) {
-  const std::vector<KernelChoice>& of_shape = choices.of_shape[shape];
+/// Between two rows of the lattice the library has the kernel of the row above. Not so where it has another kernel at
+/// nearly every row.
+bool is_complete(const ProductChoices& choices) {
+  return !is_amp(choices.kind.dtype) || choices.of_odd_rows();
+}
+
+/// The choices for so many rows: of one row of the lattice, or of the two below and the two above.
+std::span<const KernelChoice> choices_around(const ProductChoices& choices, std::size_t shape, std::int64_t rows) {
+  constexpr std::size_t kBeside = 2;
+  const std::span<const KernelChoice> of_shape = choices.of_shape[shape];
   const auto above = std::lower_bound(choices.rows.begin(), choices.rows.end(), rows);
   const auto i = static_cast<std::size_t>(above - choices.rows.begin());
-  if (above == choices.rows.end()) return {of_shape.back()};
-  if (i == 0 || *above == rows || only_above) return {of_shape[i]};
-  return {of_shape[i - 1], of_shape[i]};
+  if (above == choices.rows.end()) return of_shape.last(1);
+  if (i == 0 || *above == rows || is_complete(choices)) return of_shape.subspan(i, 1);
+  const std::size_t first = i - std::min(i, kBeside);
+  return of_shape.subspan(first, std::min(i + kBeside, of_shape.size()) - first);
 }
 
 double kernel_ns(const ProductModel& model, const ProductKind& kind, const KernelChoice& choice,
@@ -55,11 +63,9 @@ double kernel_ns(const ProductModel& model, const ProductKind& kind, const Kerne
   return std::max(ns, product_bytes(shape, number_bytes) / model.memory_bytes_per_ns);
 }
 
-/// That the library was asked for. Odd rows end a step of the lattice below the others, and are as far apart there.
+/// That the library was asked for: the lattice of rows that are no multiple of 8 ends one row below that of the others.
 std::int64_t largest_rows(const ProductChoices& choices) {
-  const std::vector<std::int64_t>& rows = choices.rows;
-  if (!choices.of_odd_rows() || rows.size() < 2) return rows.back();
-  return rows.back() + (rows.back() - rows[rows.size() - 2]);
+  return choices.rows.back() + (choices.of_odd_rows() ? 1 : 0);
 }
 
 /// Another width of the lattice is nearer than this share: kernels hardly differ.
@@ -68,6 +74,34 @@ constexpr double kNearWidth = 0.08;
 /// Where none is: of 1,550 products on an H200 that are not square (2026-11-29) the fastest kernel of 6 shapes is 4 to
 /// 8 % off, that of the nearest one 8 to 21 %, mostly too slow.
 constexpr std::size_t kShapesAround = 6;
+
+/// Stream-K's tiles that are nearly as many as the blocks: a wave or two more than they fill (cuBLAS 13.1 on H200: 126
+/// tiles of 128 x 128 on 132 blocks take 2 waves, 250 to 264 nearly 4; 144 to 190 take 1.6 to 2).
+constexpr double kNearlyWhole = 0.15;
+
+/// What a block needs from the second-level cache for a step of depth, by what it multiplies: one number of each
+/// operand a row and column of its tile, of which the blocks of a cluster each load a part for all.
+double cache_pressure(const KernelTiling& tiling) {
+  const auto m = static_cast<double>(tiling.tile_m), n = static_cast<double>(tiling.tile_n);
+  return (m / static_cast<double>(tiling.cluster_n) + n / static_cast<double>(tiling.cluster_m)) / (m * n);
+}
+
+/// By how much of its time a block would wait for the cache, if no other block wanted the same at that moment. On H200,
+/// in TF32: the cache gives some 8 TB/s, what 132 blocks need of a pressure of .0098; those of 128 x 128 without
+/// clusters need 12.6, and take up to 1.4 times as long; clusters of 4 do not wait.
+double beyond_caches(const KernelTiling& tiling) {
+  constexpr double kPressureOfCaches = 0.0098;
+  return std::max(0.0, cache_pressure(tiling) / kPressureOfCaches - 1);
+}
+
+/// The share of a tile beyond the end of the result, in the last row or column of tiles: its blocks run ahead of the
+/// others, which then find nothing that was loaded for a neighbour just before. As measured: from .1 on, fully at .8.
+double out_of_step(const KernelTiling& tiling, const ProductShape& shape) {
+  const auto empty = [](std::int64_t numbers, std::int64_t tile) {
+    return static_cast<double>(padded(numbers, tile) - numbers) / static_cast<double>(tile);
+  };
+  return std::clamp((std::max(empty(shape.m, tiling.tile_m), empty(shape.n, tiling.tile_n)) - 0.1) / 0.7, 0.0, 1.0);
+}
 
 }  // namespace
 
@@ -106,7 +140,10 @@ KernelTerms kernel_terms(const KernelTiling& tiling, std::int64_t splits, const 
   if (splits > 1) terms[2] = result_bytes * static_cast<double>(splits) / 4e6;
   if (shape.accumulates) terms[2] += result_bytes / 4e6;
   if (tiling.shares_tiles) {
-    terms[3] = static_cast<double>(blocks) / static_cast<double>(slots) * depth;
+    const double waves = static_cast<double>(blocks) / static_cast<double>(slots);
+    terms[3] = waves * depth;
+    terms[4] = terms[3] * beyond_caches(tiling);
+    if (waves <= 2 && std::ceil(waves) - waves < kNearlyWhole) terms[5] = std::ceil(waves) * depth;
     terms[7] = 1;
     return terms;
   }
@@ -120,6 +157,7 @@ KernelTerms kernel_terms(const KernelTiling& tiling, std::int64_t splits, const 
     terms[3] = static_cast<double>(full) * depth;
     if (left > 0) terms[5] = depth;
     terms[6] = depth * static_cast<double>(left) / static_cast<double>(slots);
+    terms[4] = (terms[3] + terms[5]) * beyond_caches(tiling) * out_of_step(tiling, shape);
   } else if (full == 0) {
     // q blocks on the fullest multiprocessor: one alone is slower than its share of many.
     const std::int64_t placed = std::min(slots, launched_tiles(tiling, shape) * splits);
@@ -186,14 +224,10 @@ std::optional<ProductTime> ProductTimes::at(const ProductKind& kind, const Produ
   const ProductChoices& choices = model_.choices[*of];
   const std::vector<std::size_t> near = near_shapes(*of, size);
   const ProductShape shape = product_shape(kind, size);
-  // Between two rows of the lattice a product of several ways takes the faster one, and so do tensor cores: libraries
-  // change kernels so as not to begin another wave. In fp32 the library has the kernel of the row above: of 174
-  // products on an H200 that had that of one of the two alone 145 had it (data/h200x2/samples.json).
-  const bool of_row_above = kind.implementation == "autograd" && kind.dtype == Dtype::fp32;
   double ns = INFINITY;
   KernelChoice choice;
   for (const std::size_t s : near) {
-    for (const KernelChoice& around : choices_around(choices, s, size.rows, of_row_above)) {
+    for (const KernelChoice& around : choices_around(choices, s, size.rows)) {
       const double around_ns = kernel_ns(model_, kind, around, shape);
       if (around_ns >= ns) continue;
       ns = around_ns;
@@ -203,9 +237,14 @@ std::optional<ProductTime> ProductTimes::at(const ProductKind& kind, const Produ
   const ProductKernel& kernel = model_.kernels[choice.kernel];
   const auto& [in, out] = choices.shapes[near.front()];
   const bool covered = log_distance(in, size.in) + log_distance(out, size.out) <= kNearWidth &&
-                       size.rows <= largest_rows(choices) && size.rows >= choices.rows.front();
-  return ProductTime{ns, launched_blocks(kernel.tiling, choice.splits, shape), kernel.tiling.resident, &kernel,
-                     covered};
+                       size.rows <= largest_rows(choices) && size.rows >= std::min<std::int64_t>(choices.rows.front(), 8);
+  const auto widest = static_cast<double>(choices.shapes.back().first);
+  const double beyond = std::max({1.0, static_cast<double>(std::max(size.in, size.out)) / widest,
+                                  static_cast<double>(size.rows) / static_cast<double>(largest_rows(choices))});
+  return ProductTime{ns,      launched_blocks(kernel.tiling, choice.splits, shape),
+                     kernel.tiling.resident,
+                     &kernel, covered,
+                     std::log2(beyond)};
 }
 
 std::optional<ProductTime> product_time(const ProductModel& model, const ProductKind& kind, const ProductSize& size) {

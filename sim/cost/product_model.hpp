@@ -15,9 +15,9 @@
 //        + waves x (depth x time a step of depth + start and end of a block)
 //
 // These times are the kernel's own, fitted from products of many sizes (calibrate/fit/product_fit.hpp). Which kernel:
-// the library was asked for a lattice of sizes (calibrate/probe/product_probe.hpp). Between them the nearest widths
-// count, and of the two numbers of rows the one whose kernel is faster: libraries change kernels so as not to begin
-// another wave.
+// the library was asked for a lattice of sizes (calibrate/probe/product_probe.hpp). Of a width beside it the fastest of
+// the nearest shapes' kernels is taken; of rows between two, the kernel of the row above, or where the library has
+// another at every row the fastest of those around.
 //
 // Units: microseconds in the parameters, nanoseconds in results. Not here: what runs beside a product, whole layers
 // (sim/cost/layer_model.hpp), power: clocks are those of the probes.
@@ -60,6 +60,7 @@ struct KernelTiling {
   bool shares_tiles = false;                  // such blocks share the last tiles evenly (stream-K)
   bool splits_depth = false;                  // several blocks a tile, each a part of the depth
   bool adds_parts = false;                    // and a second kernel adds these parts
+  bool accumulates = false;   // adds to what is in the result, which it reads first
   bool swizzles = false;  // tiles are launched in groups of up to 8 in the direction of tile_m (CUTLASS)
   auto operator<=>(const KernelTiling&) const = default;
 };
@@ -79,8 +80,8 @@ std::int64_t launched_blocks(const KernelTiling& tiling, std::int64_t splits, co
 
 /// What the parameters of a kernel are multiplied with, in this order: a launch; operands and result (4 million
 /// bytes); parts to be added, and a result that is added to (4 million bytes); full waves (thousands of depth x
-/// resident blocks); a wave with few
-/// blocks a multiprocessor (the same); a last wave (the same); its filled share (the same); waves.
+/// resident blocks); a wave with few blocks a multiprocessor, or of blocks that work through all tiles what waits for
+/// the caches (the same); a last wave (the same); its filled share (the same); waves.
 /// Why a last wave counts whole: a multiprocessor whose blocks end together takes as many new ones.
 inline constexpr std::size_t kKernelTerms = 8;
 using KernelTerms = std::array<double, kKernelTerms>;
@@ -100,8 +101,9 @@ struct KernelChoice {
   auto operator<=>(const KernelChoice&) const = default;
 };
 
-/// The library's answers for a lattice of sizes. Of tensor cores there are two of a kind: kernels that load 16 bytes at
-/// once need rows that are a multiple of 8, so the library has others for rows that are not.
+/// The library's answers for a lattice of sizes. Under AMP there are two of a kind: for rows that are a multiple of 8 the
+/// library has other kernels than for those that are not, which are all alike (cuBLAS 13.1 on H200, asked for every row
+/// from 16 to 3,000 of seven widths; in fp32 and TF32 rows make no such difference).
 struct ProductChoices {
   ProductKind kind;
   std::vector<std::int64_t> rows;                             // ascending
@@ -142,6 +144,7 @@ struct ProductTime {
   std::int64_t resident = 1;  // of them at once on a multiprocessor
   const ProductKernel* kernel = nullptr;
   bool covered = true;  // false: beyond the lattice, or of a width that the library was not asked for
+  double octaves_beyond = 0;  // the lattice's largest width or rows: log2
 };
 
 /// Times of many products by one model. It may be asked by several threads at once.
@@ -160,7 +163,7 @@ class ProductTimes {
   const ProductModel& model_;
 };
 
-/// The same for one product: much longer a product than ProductTimes.
+/// The same for one product.
 std::optional<ProductTime> product_time(const ProductModel& model, const ProductKind& kind, const ProductSize& size);
 
 /// 4, or 2 under AMP.
