@@ -51,7 +51,8 @@ bool contains(const std::string& text, const char* word) {
 }
 
 /// Without what makes no difference to its times: of nvjet kernels the type of their numbers, of which 16 bits are 16,
-/// how deep they fetch ahead, their clusters, a bias, and where the second operand is transposed the order of the first.
+/// how deep they fetch ahead, their clusters, a bias, and where the second operand is not transposed the order of the
+/// first.
 std::string short_name(const std::string& name) {
   static const std::regex nvjet(R"((nvjet_sm\d+)_[a-z]+_(\d+x\d+)_\d+x\d+_\dx\d_[hv]_(.*))");
   static const std::regex operands(R"((.*?)(bias_)?[NT]N([NT])(.*))");
@@ -112,7 +113,7 @@ struct Family {
 /// Small tiles take more for what they multiply: a straight line of the logarithms through the kernels with tiles of
 /// such an area, with a slope of about 1.
 double log_depth_us(const Family& family, double log_area) {
-  constexpr double kAlike = 0.4;      // of the logarithm of areas
+  constexpr double kAlike = 0.4;     // of the logarithm of areas
   constexpr double kSlopeIsOne = 3;  // as if kernels of that weight, twice as large, said so
   constexpr double kFar = 1e-3;      // a weight that the farthest kernels still have
   if (family.known.empty()) return family.log_depth_us + log_area;
@@ -215,7 +216,8 @@ class ProductFit {
       if (found == fitted_.end()) continue;
       kernel = {tiling_of(seen, found->second.turned), found->second.parameters_us, 0};
       if (as == accumulates) kernel.probes = static_cast<std::int64_t>(found->second.probes);
-      if (as != accumulates && seen.splits == 1) kernel.parameters_us[2] = expected(family(seen.name), kernel.tiling)[2];
+      if (as != accumulates && seen.splits == 1)
+        kernel.parameters_us[2] = expected(family(seen.name), kernel.tiling)[2];
       break;
     }
     if (kernel.parameters_us == KernelTerms{}) kernel.parameters_us = expected(family(seen.name), kernel.tiling);
@@ -457,7 +459,8 @@ KernelTerms least_squares_from(const std::vector<KernelTerms>& terms, const std:
 KernelTiling tiling_of(const SeenKernel& kernel, Turned turned) {
   KernelTiling tiling;
   tiling.name = short_name(kernel.name);
-  std::tie(tiling.tile_m, tiling.tile_n) = tile_in_name(kernel.name).value_or(std::pair<std::int64_t, std::int64_t>(32, 32));
+  std::tie(tiling.tile_m, tiling.tile_n) =
+      tile_in_name(kernel.name).value_or(std::pair<std::int64_t, std::int64_t>(32, 32));
   std::tie(tiling.cluster_m, tiling.cluster_n) = cluster_of(kernel);
   if (turned.tile) std::swap(tiling.tile_m, tiling.tile_n);
   if (turned.cluster) std::swap(tiling.cluster_m, tiling.cluster_n);
@@ -510,7 +513,8 @@ ProductModel fit_products(const ProductSamples& samples, std::int64_t multiproce
     for (const std::size_t s : order) {
       std::vector<KernelChoice> of_shape;
       for (std::size_t r = 0; r < answers.rows.size(); ++r) {
-        const auto choice = fastest(answers, s, r, model.kernels, choice_of[accumulates(answers.kind)], multiprocessors);
+        const auto choice =
+            fastest(answers, s, r, model.kernels, choice_of[accumulates(answers.kind)], multiprocessors);
         if (choice) of_shape.push_back(*choice);
       }
       if (of_shape.size() != answers.rows.size()) continue;  // the library did not answer for all rows

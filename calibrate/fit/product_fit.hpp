@@ -2,11 +2,10 @@
 //
 //   ProductModel model = fit_products(samples.products, 132, "NVIDIA H200");
 //
-// Kernels of one name share their parameters, whatever the number of splits. Each set of parameters is the least sum
-// of squared relative errors, none below zero, with products that are far off counting less; where there are few
-// products
-// it stays near what the other kernels of its family take for a tile of its area. Which direction of the grid a tile's
-// first number belongs to is not in a name: the one that fits better.
+// Kernels of one name share their parameters, whatever the number of splits, but for those that add to their result.
+// Each set of parameters is the least sum of squared relative errors, none below zero, with products that are far off
+// counting less; where there are few products it stays near what the other kernels of its family take for a tile of
+// its area. Which direction of the grid a tile's first number belongs to is not in a name: the one that fits better.
 //
 // A pipeline's product runs by the fastest of several ways: of a size that was not timed, by the one whose kernel the
 // model finds fastest.

@@ -1,6 +1,7 @@
 #include "calibrate/fit/product_samples.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 
 #include "sim/cost/choice_text.hpp"
@@ -14,7 +15,8 @@ namespace {
 using nlohmann::ordered_json;
 using Words = std::vector<std::string>;
 
-constexpr std::int64_t kLargestSize = std::int64_t{1} << 30;
+constexpr std::int64_t kLargestSize = std::int64_t{1} << 24;
+constexpr std::int64_t kMostBlocks = std::int64_t{1} << 20, kMostSplits = std::int64_t{1} << 16;
 ordered_json to_json(const ProductAnswers& answers) {
   ordered_json json;
   write_product_kind(answers.kind, json);
@@ -34,11 +36,14 @@ SeenKernel read_kernel(const JsonPlace& place) {
   place.object_of(Words{"name", "splits", "cluster", "resident", "blocks", "adds_parts"});
   SeenKernel kernel;
   kernel.name = place.at("name").text();
-  kernel.splits = place.at("splits").whole(1, kLargestSize);
-  kernel.cluster_x = place.at("cluster").array().at(std::size_t{0}).whole(1, 64);
-  kernel.cluster_y = place.at("cluster").at(std::size_t{1}).whole(1, 64);
+  kernel.splits = place.at("splits").whole(1, kMostSplits);
+  const JsonPlace cluster = place.at("cluster");
+  cluster.array();
+  if (cluster.size() != 2) cluster.refuse("two whole numbers");
+  kernel.cluster_x = cluster.at(std::size_t{0}).whole(1, 64);
+  kernel.cluster_y = cluster.at(std::size_t{1}).whole(1, 64);
   kernel.resident = place.at("resident").whole(1, 1024);
-  kernel.blocks = place.at("blocks").whole(1, std::int64_t{1} << 40);
+  kernel.blocks = place.at("blocks").whole(1, kMostBlocks);
   kernel.adds_parts = place.at("adds_parts").boolean();
   return kernel;
 }
@@ -51,6 +56,9 @@ ProductAnswers read_answers(const JsonPlace& place, std::size_t kernels) {
   const JsonPlace rows = place.at("rows"), shapes = place.at("shapes");
   rows.array();
   for (std::size_t i = 0; i < rows.size(); ++i) answers.rows.push_back(rows.at(i).whole(1, kLargestSize));
+  if (answers.rows.empty() ||
+      std::adjacent_find(answers.rows.begin(), answers.rows.end(), std::greater_equal<>()) != answers.rows.end())
+    rows.refuse("at least one, ascending");
   shapes.array();
   const std::size_t count = answers.rows.size() * static_cast<std::size_t>(answers.ways);
   for (std::size_t s = 0; s < shapes.size(); ++s) {
@@ -58,8 +66,8 @@ ProductAnswers read_answers(const JsonPlace& place, std::size_t kernels) {
     shape.object_of(Words{"in", "out", "kernels"});
     answers.shapes.emplace_back(shape.at("in").whole(1, kLargestSize), shape.at("out").whole(1, kLargestSize));
     const JsonPlace text = shape.at("kernels");
-    std::optional<KernelIndices> of_shape =
-        read_choice_text(text.text(), count, kernels, answers.kernels.empty() ? KernelIndices{} : answers.kernels.back());
+    std::optional<KernelIndices> of_shape = read_choice_text(
+        text.text(), count, kernels, answers.kernels.empty() ? KernelIndices{} : answers.kernels.back());
     if (!of_shape)
       text.refuse("letters of " + std::to_string(count) + " kernels of the list, which has " + std::to_string(kernels));
     answers.kernels.push_back(std::move(*of_shape));
@@ -79,8 +87,8 @@ ProductTiming read_timing(const ProductKind& kind, const JsonPlace& place, std::
   timing.kind = kind;
   timing.size = {whole(0, 1, kLargestSize), whole(1, 1, kLargestSize), whole(2, 1, kLargestSize)};
   timing.kernel = static_cast<std::size_t>(whole(3, 0, static_cast<std::int64_t>(kernels) - 1));
-  timing.blocks = whole(4, 1, std::int64_t{1} << 40);
-  for (std::size_t i = kWhole; i < place.size(); ++i) timing.values_us.push_back(place.at(i).number(1e-6, 1e12));
+  timing.blocks = whole(4, 1, kMostBlocks);
+  for (std::size_t i = kWhole; i < place.size(); ++i) timing.values_us.push_back(place.at(i).number(0.01, 1e9));
   return timing;
 }
 
@@ -160,8 +168,15 @@ ProductSamples product_samples_from_json(const JsonPlace& place) {
   if (kernels.size() > kMostIndices) kernels.refuse("at most " + std::to_string(kMostIndices) + " kernels");
   for (std::size_t i = 0; i < kernels.size(); ++i) products.kernels.push_back(read_kernel(kernels.at(i)));
   answers.array();
-  for (std::size_t i = 0; i < answers.size(); ++i)
+  for (std::size_t i = 0; i < answers.size(); ++i) {
     products.answers.push_back(read_answers(answers.at(i), products.kernels.size()));
+    const ProductAnswers& now = products.answers.back();
+    for (std::size_t j = 0; j < i; ++j) {
+      const ProductAnswers& other = products.answers[j];
+      if (other.kind == now.kind && other.rows.front() % 2 == now.rows.front() % 2)
+        answers.at(i).refuse("each kind of product once, under AMP once with odd rows");
+    }
+  }
   timings.array();
   for (std::size_t i = 0; i < timings.size(); ++i)
     read_timings(timings.at(i), products.kernels.size(), products.timings);

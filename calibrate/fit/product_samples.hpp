@@ -11,8 +11,8 @@
 //                  rows, in, out, kernel, blocks, times
 //
 // The kernels of a shape are a text (sim/cost/choice_text.hpp); "---": no answer. A product of a pipeline in fp32 has
-// several ways to be run (runtime/model/matrix_products.hpp): for each row as many kernels as there are `ways`. A timing
-// is of one of them. Units: microseconds.
+// several ways to be run (runtime/model/matrix_products.hpp): for each row as many kernels as there are `ways`. A
+// timing is of one of them. Units: microseconds.
 #pragma once
 
 #include <cstdint>

@@ -95,8 +95,7 @@ Timed DeviceTimer::time_cuda(const std::function<void()>& work, const Series& se
   // The host gets ahead of a device that is busy for longer than the host issues: no need to hold it.
   Timed timed;
   timed.sustained = series.sustained_seconds > 0 && kBusy * issue_ns < once_ns;
-  if (timed.sustained)
-    keep_busy(stream, work, series.sustained_seconds, std::max(kLaunchesAhead / series.kernels, 2));
+  if (timed.sustained) keep_busy(stream, work, series.sustained_seconds, std::max(kLaunchesAhead / series.kernels, 2));
   int at_once = repetitions;
   if (series.rested) at_once = repetitions_for(kFullClockSeconds, once_ns * inner, 1, repetitions);
   timed.warmup = std::min(kWarmup, at_once);

@@ -20,6 +20,7 @@
 
 namespace pdl {
 
+/// So long a card works at its full clock after as long a rest.
 constexpr double kFullClockSeconds = 0.03;
 
 /// How a work is repeated.
@@ -33,7 +34,7 @@ struct Series {
   /// its full clock, whatever was before. (An H200 keeps it for 40 ms of the heaviest load after 100 ms of none, and
   /// always if it rests half the time; 2026-11-29.)
   bool rested = false;
-  int least_repetitions = 6;  // measured, after 2 dropped ones
+  int least_repetitions = 6;  // measured, after those that are dropped (Timed::warmup)
 };
 
 struct Timed {

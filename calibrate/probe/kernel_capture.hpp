@@ -5,8 +5,7 @@
 // The operation is captured into a graph of CUDA, whose nodes say each kernel's name, grid and cluster; the driver says
 // how many blocks of it a multiprocessor holds. Nothing is executed, so memory need not hold data: some 50 to 100 us an
 // operation. What a library has to set up (its handle, its workspace) must have been there before: run one such
-// operation
-// first. Not here: durations (calibrate/probe/device_timer.hpp).
+// operation first. Not here: durations (calibrate/probe/device_timer.hpp).
 #pragma once
 
 #include <cstdint>
@@ -27,8 +26,7 @@ struct CapturedKernel {
 
 /// In the order of the launches, of the current stream, which must not be the default stream; memory operations are
 /// left out. Nothing where the capture fails: a driver without these calls (before CUDA 12.3), an operation that waits
-/// for
-/// the device, a build without CUDA.
+/// for the device, a build without CUDA.
 std::optional<std::vector<CapturedKernel>> capture_kernels(const std::function<void()>& operation);
 
 }  // namespace pdl

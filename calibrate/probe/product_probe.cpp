@@ -25,7 +25,7 @@
 #include "runtime/comm/waiting.hpp"
 #include "runtime/device/devices.hpp"
 #include "runtime/model/matrix_products.hpp"
-#include "sim/cost/layer_model.hpp"
+#include "sim/cost/kernel_name.hpp"
 
 #if PDL_CUDA
 #include <ATen/cuda/CUDAContext.h>
@@ -228,7 +228,7 @@ class ProductCalls {
   std::array<Operands::Product, kTurns> turns_;
 };
 
-/// All kernels that were seen, each once.
+/// All kernels that were seen, each once. Several threads may ask.
 class KernelTable {
  public:
   explicit KernelTable(std::vector<SeenKernel>& kernels) : kernels_(kernels) {}
@@ -257,6 +257,7 @@ class KernelTable {
       seen.splits = std::max<std::int64_t>(1, (blocks + tiles / 2) / tiles);
     }
     const auto key = std::tuple(seen.name, seen.splits, seen.cluster_x, seen.cluster_y, seen.resident, seen.adds_parts);
+    const std::lock_guard lock(mutex_);
     const auto [found, is_new] = known_.emplace(key, kernels_.size());
     if (is_new) kernels_.push_back(seen);
     std::int64_t& most = kernels_[found->second].blocks;
@@ -268,6 +269,7 @@ class KernelTable {
   using Key = std::tuple<std::string, std::int64_t, std::int64_t, std::int64_t, std::int64_t, bool>;
   std::vector<SeenKernel>& kernels_;
   std::map<Key, std::size_t> known_;
+  std::mutex mutex_;
 };
 
 struct Probing {
@@ -284,7 +286,7 @@ struct Asking {
   const Operands& operands;
   c10::Device device;
   KernelTable& kernels;
-  std::mutex& kernels_mutex;
+  std::atomic<std::int64_t>& not_captured;  // products whose capture failed
 };
 
 using Ways = std::vector<std::optional<std::size_t>>;  // kernel of each
@@ -295,8 +297,8 @@ Ways ask_ways(const Asking& asking, ProductCalls& calls, const ProductKind& kind
   for (std::size_t way = 0; way < ways; ++way) {
     bool ran = true;
     const auto captured = capture_kernels([&] { ran = calls.run(way, 0); });
+    if (!captured) ++asking.not_captured;
     std::int64_t blocks = 0;
-    const std::lock_guard lock(asking.kernels_mutex);
     kernels.push_back(captured && ran ? asking.kernels.index(*captured, kind, size, blocks) : std::nullopt);
   }
   return kernels;
@@ -448,7 +450,9 @@ std::string library_version() {
          std::to_string(version % 100);
 }
 
-ProductSamples probe_dtype(Dtype dtype, const RuntimeOptions& runtime, const Progress& progress) {
+using Note = std::function<void(const std::string&)>;
+
+ProductSamples probe_dtype(Dtype dtype, const RuntimeOptions& runtime, const Note& note, const Progress& progress) {
   const c10::InferenceMode without_autograd;
   const c10::Device device = device_of(runtime, 0);
   const c10::cuda::CUDAStreamGuard on_stream(c10::cuda::getStreamFromPool(true, device.index()));
@@ -458,7 +462,7 @@ ProductSamples probe_dtype(Dtype dtype, const RuntimeOptions& runtime, const Pro
   samples.asked_by = "stream capture";
   KernelTable kernels(samples.kernels);
   const Operands operands(dtype, device, runtime.seed);
-  std::mutex kernels_mutex;
+  std::atomic<std::int64_t> not_captured = 0;
   std::vector<std::string> implementations = {"autograd"};
   if (!is_amp(dtype)) implementations.push_back("pipeline");  // autocast is not in a pipeline's stages
   double before = 0;
@@ -466,7 +470,7 @@ ProductSamples probe_dtype(Dtype dtype, const RuntimeOptions& runtime, const Pro
     const auto report = [&](double fraction, const std::string& what) {
       progress(before + fraction / static_cast<double>(implementations.size()), what);
     };
-    const Asking asking{implementation, dtype, operands, device, kernels, kernels_mutex};
+    const Asking asking{implementation, dtype, operands, device, kernels, not_captured};
     for (ProductAnswers& answers : ask_library(asking, [&](double fraction) {
            report(0.4 * fraction, "which kernels " + implementation + " products " + to_string(dtype) + " take");
          }))
@@ -492,6 +496,9 @@ ProductSamples probe_dtype(Dtype dtype, const RuntimeOptions& runtime, const Pro
     before += 1 / static_cast<double>(implementations.size());
   }
   at::globalContext().setAllowTF32CuBLAS(false);
+  if (not_captured > 0 && note)
+    note("products " + to_string(dtype) + ": " + std::to_string(not_captured) +
+         " captures failed, so shapes are missing among those that the library was asked for");
   return samples;
 }
 
@@ -502,8 +509,9 @@ std::vector<ProbePart> product_parts(const ProbeOptions& options, const RuntimeO
   if (runtime.device != DeviceKind::cuda) return parts;
   for (const Dtype dtype : options.dtypes) {
     const double seconds = dtype == Dtype::fp32 ? 25 : 14;
-    parts.push_back({"products " + to_string(dtype), seconds, [=](const Collect& collect, const Progress& progress) {
-                       collect(probe_dtype(dtype, runtime, progress));
+    parts.push_back({"products " + to_string(dtype), seconds,
+                     [=, note = options.note](const Collect& collect, const Progress& progress) {
+                       collect(probe_dtype(dtype, runtime, note, progress));
                      }});
   }
   return parts;

@@ -4,17 +4,15 @@
 //   for (ProbePart& part : product_parts(options, runtime)) ...    // a part a data type, on the first GPU; none on CPU
 //
 //   asked    LibTorch's own calls (addmm with a bias; mm for both gradients) with every width from 64 to 12,288 that is
-//   a
-//            multiple of 64 (square), pairs of fewer widths, and 60 numbers of rows: some 80,000 captures a data type,
-//            4 to 10 s
+//            a multiple of 64 (square), pairs of fewer widths, and 320 numbers of rows, of which half are known from
+//            those around (rows_in_steps.hpp): by up to 14 threads, 4 to 8 s a data type
 //   timed    sizes drawn at random, three fifths of them square, the most expensive first: on tensor cores the clock
 //            depends on the power drawn just before, so neighbours are alike. Weights take turns, to come from
 //            memory as in training; activations and gradients are half zeros, as behind a ReLU.
 //
-// A pipeline's products (fp32) are asked and timed in all ways that they could be run by
-// (runtime/model/matrix_products.hpp).
-// With TF32 these are LibTorch's calls. In all 3,517 sizes that were tried on an H200 (CUDA 13.0) LibTorch took the
-// same kernel with a bias as with bias and ReLU, and the same whether or not it adds to the result: asked once.
+// A pipeline's products in fp32 are asked and timed in all ways that they could be run by
+// (runtime/model/matrix_products.hpp). With TF32 these are LibTorch's calls, by the same kernels as autograd's; but
+// those that add to their result read it first (22 % of a weight gradient), so they are timed too.
 #pragma once
 
 #include <vector>

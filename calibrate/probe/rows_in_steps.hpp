@@ -1,11 +1,12 @@
 // Which rows of a lattice a library has to be asked for, where its answers change in steps.
 //
-//   rows       8  16  24  32  40  48  56  64
-//   kernel     a   a   a   a   b   b   b   b       asked: 8, 64 (differ), 32 (as 8), 48 (as 64), 40 (as 48)
-//   answer of  8   8   8  32  40  48  48  64       16 and 24 lie between 8 and 32, which have the same
+//   row        64  65  66  67  68  72  76       asked first: 64, 68, 72, 76; 64 and 68 differ: 66, as 64, then 67
+//   kernel     a   a   a   b   b   b   b
+//   answer of  64  64  66  67  68  68  72       65 lies between two of one answer; so do 69 to 71, and 73 to 75
 //
-// A step between two rows of the same kernel that is as narrow as those are apart is missed: of cuBLAS 13.1's choices on
-// an H200 between 16 and 3,000 rows 1 to 5 % where rows are sixteen to each power of two at first.
+// Which rows are first: each up to the 32nd, then every second, third, ... and from the 128th on every eighth. A step
+// between two of them that have the same kernel is missed: of cuBLAS 13.1's choices on an H200 between 16 and 3,000
+// rows 1 to 5 % where there were eight first rows to each power of two; now there are eight to thirty-two.
 //
 // Units: indices of rows. Not here: what is asked (product_probe.hpp).
 #pragma once

@@ -326,6 +326,9 @@ void take_products(const std::string& file, Samples& samples) {
     throw InputError(file, "a GPU of " + of(other, "multiprocessors").dump() + " multiprocessors",
                      of(samples, "multiprocessors").dump() + ", as the samples of --from");
   }
+  if (!samples.products.empty())
+    throw InputError("--products", file + " beside samples of --from that have products of their own",
+                     "samples without: they would be replaced by those of another host");
   samples.products = other.products;
   samples.environment["products_of"] = {{"card", of(other, "card")}, {"date", of(other, "date")}};
 }

@@ -4,6 +4,13 @@
 
 namespace pdl {
 
+bool is_product_kernel(const std::string& name) {
+  for (const char* word : {"gemm", "nvjet", "cutlass"}) {
+    if (name.find(word) != name.npos && name.find("splitKreduce") == name.npos) return true;
+  }
+  return false;
+}
+
 bool works_through_tiles(const std::string& name) {
   return name.find("nvjet") != name.npos || name.find("sm90_xmma") != name.npos;
 }

@@ -14,6 +14,9 @@
 
 namespace pdl {
 
+/// It multiplies matrices, and does not only add the parts of a product.
+bool is_product_kernel(const std::string& name);
+
 /// Its blocks take one tile of the result after another, until none is left: kernels of Hopper.
 bool works_through_tiles(const std::string& name);
 

@@ -5,6 +5,7 @@
 
 #include <boost/container_hash/hash.hpp>
 
+#include "sim/cost/kernel_name.hpp"
 #include "sim/cost/layer_time.hpp"
 #include "sim/io/error.hpp"
 #include "sim/io/number_text.hpp"
@@ -188,6 +189,10 @@ const CurvePoint* measured_point(const MeasuredCurve& shape, std::int64_t rows) 
 /// Prices that are kept; beyond that many they are forgotten together, so that a sweep of any length needs no more.
 constexpr std::size_t kMostKept = 20'000;
 
+/// What an error bar grows by with each doubling beyond what was measured, a guess: kernels' model, a straight line
+/// between widths, kinds whose time follows their bytes.
+constexpr double kAnOctaveOfKernels = 0.1, kAnOctaveOfALine = 0.3, kAnOctaveOfBytes = 0.05;
+
 /// Beyond the widths and rows of a family: log2 of how many times.
 double octaves_outside(double value, double least, double largest) {
   return std::max({0.0, std::log2(value / largest), std::log2(least / value)});
@@ -200,10 +205,11 @@ void say_what_is_far(const MeasuredKey& layer, const LayerPart& part, double oth
                 ": for widths that are no multiple of 16 bytes the library takes other kernels, often slower by far, "
                 "which nothing measured");
   }
-  if (part.octaves_beyond == 0) return;
-  notices.say("layers of width " + width_text(layer) + ", " + std::to_string(layer.size) + " rows: " +
-              fixed(std::exp2(part.octaves_beyond), 1) + " times beyond the products that the profile knows, where " +
-              "nothing was held against it");
+  constexpr double kFar = 0.1;  // octaves
+  if (part.octaves_beyond < kFar) return;
+  notices.say("layers of width " + width_text(layer) + ", " + std::to_string(layer.size) +
+              " rows: " + fixed(std::exp2(part.octaves_beyond), 1) +
+              " times beyond the products that the profile knows, where " + "nothing was held against it");
 }
 
 }  // namespace
@@ -431,17 +437,21 @@ double LayerFamilies::other_kernels_bar(const MeasuredKey& layer) const {
 /// Of sizes that were held back when the profile was fitted; where that is not known, and where the library was not
 /// asked for such sizes, what a straight line between widths is off by (docs/accuracy.md). Beyond all that was measured
 /// nothing was ever held against it, and the bar grows with the distance.
-double LayerFamilies::half_width(const MeasuredKey& layer, const LayerPart& part) const {
+double LayerFamilies::half_width(const MeasuredKey& layer, const LayerPart& part, double an_octave_beyond) const {
   constexpr double kOfALine = 0.15;
-  constexpr double kAnOctaveBeyond = 0.1, kAnOctaveOfALine = 0.3;
-  const LayerError* found = nullptr;
-  for (const LayerError& error : profile_.layer_errors) {
-    const bool of_such = error.implementation == layer.implementation && error.dtype == layer.dtype &&
-                         error.asked == part.asked && error.from_ns <= part.device_ns;
-    if (of_such && (!found || error.from_ns > found->from_ns)) found = &error;
-  }
-  const double beyond = (profile_.products ? kAnOctaveBeyond : kAnOctaveOfALine) * part.octaves_beyond;
-  return (found ? found->half_width : kOfALine) + beyond + other_kernels_bar(layer);
+  // Of few sizes that were not asked for a chance may be better than of many that were.
+  const auto of_such = [&](bool asked) {
+    const LayerError* found = nullptr;
+    for (const LayerError& error : profile_.layer_errors) {
+      if (error.implementation != layer.implementation || error.dtype != layer.dtype || error.asked != asked ||
+          error.from_ns > part.device_ns)
+        continue;
+      if (!found || error.from_ns > found->from_ns) found = &error;
+    }
+    return found ? found->half_width : kOfALine;
+  };
+  const double known = part.asked ? of_such(true) : std::max(of_such(true), of_such(false));
+  return known + an_octave_beyond * part.octaves_beyond + other_kernels_bar(layer);
 }
 
 std::optional<LayerPart> LayerFamilies::by_model(const Family& family, const MeasuredKey& layer,
@@ -480,7 +490,7 @@ std::optional<LayerPart> LayerFamilies::by_model(const Family& family, const Mea
   part.issue_size = layer.size;
   part.asked = modelled->covered && other_kernels_bar(layer) == 0;
   part.octaves_beyond = modelled->octaves_beyond;
-  part.half_width = half_width(layer, part);
+  part.half_width = half_width(layer, part, kAnOctaveOfKernels);
   part.probed = false;
   say_what_is_far(layer, part, other_kernels_bar(layer), price.said);
   return part;
@@ -507,7 +517,10 @@ LayerPart LayerFamilies::of_family(const Family& family, const MeasuredKey& laye
     part.half_width = spread_of(*measured);
   } else if (is_row_wise(layer)) {
     part = by_numbers(family, layer, price.said);
-    part.half_width = half_width(layer, part);
+    const Curve& curve = family.by_numbers;
+    part.octaves_beyond = octaves_outside(static_cast<double>(numbers(layer, layer.size)),
+                                          static_cast<double>(curve.least()), static_cast<double>(curve.largest()));
+    part.half_width = half_width(layer, part, kAnOctaveOfBytes);
     part.probed = false;
   } else if (const auto modelled = by_model(family, layer, price)) {
     part = *modelled;
@@ -515,7 +528,7 @@ LayerPart LayerFamilies::of_family(const Family& family, const MeasuredKey& laye
     part = by_line(family, layer, price.said);
     part.asked = false;
     part.octaves_beyond = octaves_of(family, layer);
-    part.half_width = half_width(layer, part);
+    part.half_width = half_width(layer, part, kAnOctaveOfALine);
     part.probed = false;
   }
   part.of = layer;

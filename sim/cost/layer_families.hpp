@@ -124,7 +124,7 @@ class LayerFamilies {
   std::optional<LayerPart> by_model(const Family& family, const MeasuredKey& layer, LayerPrice& price) const;
   static double octaves_of(const Family& family, const MeasuredKey& layer);
   double other_kernels_bar(const MeasuredKey& layer) const;
-  double half_width(const MeasuredKey& layer, const LayerPart& part) const;
+  double half_width(const MeasuredKey& layer, const LayerPart& part, double an_octave_beyond) const;
   double at_rows(const Family& family, const MeasuredCurve& shape, std::int64_t rows, Notices& notices) const;
   double roofline_ns(const Family& family, const MeasuredKey& layer, const MeasuredKey& measured,
                      double measured_ns) const;

@@ -46,13 +46,6 @@ std::vector<std::string> products_of(const MeasuredKey& layer) {
   return operations;
 }
 
-bool is_product_kernel(const std::string& name) {
-  for (const char* word : {"gemm", "nvjet", "cutlass"}) {
-    if (name.find(word) != name.npos && name.find("splitKreduce") == name.npos) return true;
-  }
-  return false;
-}
-
 std::optional<ModelledOperation> LayerModel::at(const MeasuredKey& layer) const {
   if (layer.layer.kind->scaling != LayerScaling::matrix_product || !layer.dtype) return std::nullopt;
   const ProductSize size{layer.size, input_numbers(layer.layer), output_numbers(layer.layer)};
@@ -66,7 +59,10 @@ std::optional<ModelledOperation> LayerModel::at(const MeasuredKey& layer) const 
   }
   for (const std::string& operation : operations) {
     auto time = products_.at({layer.implementation, operation, *layer.dtype}, size);
-    if (!time) time = products_.at({"autograd", operation, *layer.dtype}, size);
+    if (!time) {  // as LibTorch's own products, for which the library was not asked
+      time = products_.at({"autograd", operation, *layer.dtype}, size);
+      modelled.covered = false;
+    }
     if (!time) return std::nullopt;
     modelled.ns += time->ns * (operation == "backward_input" ? input_gradients : 1);
     modelled.covered = modelled.covered && time->covered;

@@ -5,9 +5,8 @@
 //   modelled.ns                                       // the products, and what moves memory beside them
 //
 // It need not be right, only wrong by about the same share at similar sizes: LayerTimes takes the measured time over
-// the
-// modelled one from the sizes that were measured. So what is not in it (two streams in one backward, caches) is in that
-// share.
+// the modelled one from the sizes that were measured. So what is not in it (two streams in one backward, caches) is in
+// that share.
 //
 // Beside the products: bytes of ReLU and its backward, the sum over rows of the bias's gradient, autocast's copies,
 // gradients that are added to; at the best rate seen in the profile, and 2 us a kernel.
@@ -33,9 +32,6 @@ struct ModelledOperation {
 
 /// Which products a layer's operation is made of, in the order in which they run: "backward_input", "backward_weight".
 std::vector<std::string> products_of(const MeasuredKey& layer);
-
-/// A launch of this name multiplies matrices.
-bool is_product_kernel(const std::string& name);
 
 class LayerModel {
  public:

@@ -7,7 +7,7 @@
 // Measured shapes as they are. Others, of matrix products, by the model of their kernels where the profile has one
 // (sim/cost/layer_model.hpp): its time, times the share by which measured sizes near this one differ from it,
 //
-//   share = median of measured / modelled over measured sizes, each with the weight (distance^2 + 0.08)^-2, distance
+//   share = median of measured / modelled over measured sizes, each with the weight (distance^2 + 0.5)^-2, distance
 //           in the logarithms of rows, in and out; a median, since where the model has another kernel than ran it is
 //           far off
 //

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <functional>
 #include <map>
 #include <tuple>
 #include <utility>
@@ -18,6 +19,8 @@ using nlohmann::ordered_json;
 using Words = std::vector<std::string>;
 
 constexpr std::int64_t kLargest = std::int64_t{1} << 30;
+constexpr std::int64_t kLargestTile = 4096, kLargestCluster = 64, kMostResident = 1024;
+constexpr std::int64_t kMostBlocks = std::int64_t{1} << 20, kMostSplits = std::int64_t{1} << 16;
 
 double five_digits(double number) {
   char text[64];
@@ -63,10 +66,10 @@ ordered_json to_json(const std::vector<ProductKernel>& kernels) {
   return all;
 }
 
-std::pair<std::int64_t, std::int64_t> read_pair(const JsonPlace& place) {
+std::pair<std::int64_t, std::int64_t> read_tile(const JsonPlace& place) {
   place.array();
   if (place.size() != 2) place.refuse("two whole numbers");
-  return {place.at(std::size_t{0}).whole(1, kLargest), place.at(std::size_t{1}).whole(1, kLargest)};
+  return {place.at(std::size_t{0}).whole(1, kLargestTile), place.at(std::size_t{1}).whole(1, kLargestTile)};
 }
 
 /// One of each grid.
@@ -78,8 +81,8 @@ void read_kernels(const JsonPlace& place, std::vector<ProductKernel>& kernels) {
   ProductKernel kernel;
   KernelTiling& tiling = kernel.tiling;
   tiling.name = place.at("name").text();
-  std::tie(tiling.tile_m, tiling.tile_n) = read_pair(place.at("tile"));
-  if (place.has("resident")) tiling.resident = place.at("resident").whole(1, kLargest);
+  std::tie(tiling.tile_m, tiling.tile_n) = read_tile(place.at("tile"));
+  if (place.has("resident")) tiling.resident = place.at("resident").whole(1, kMostResident);
   for (const auto& [key, member] : kFlags) {
     if (place.has(key)) tiling.*member = place.at(key).boolean();
   }
@@ -94,9 +97,9 @@ void read_kernels(const JsonPlace& place, std::vector<ProductKernel>& kernels) {
     const JsonPlace grid = grids.at(g);
     grid.array();
     if (grid.size() != 3) grid.refuse("two numbers of a cluster, and the most blocks of a launch or 0");
-    tiling.cluster_m = grid.at(std::size_t{0}).whole(1, kLargest);
-    tiling.cluster_n = grid.at(std::size_t{1}).whole(1, kLargest);
-    tiling.grid_limit = grid.at(std::size_t{2}).whole(0, kLargest);
+    tiling.cluster_m = grid.at(std::size_t{0}).whole(1, kLargestCluster);
+    tiling.cluster_n = grid.at(std::size_t{1}).whole(1, kLargestCluster);
+    tiling.grid_limit = grid.at(std::size_t{2}).whole(0, kMostBlocks);
     kernels.push_back(kernel);
   }
 }
@@ -107,6 +110,12 @@ std::string read_word(const JsonPlace& place, const Words& known) {
   return word;
 }
 
+/// And none twice.
+template <typename Value>
+bool ascending(const std::vector<Value>& values) {
+  return std::adjacent_find(values.begin(), values.end(), std::greater_equal<>()) == values.end();
+}
+
 ProductChoices read_choices(const JsonPlace& place, const std::vector<KernelChoice>& known) {
   place.object_of(Words{"implementation", "operation", "dtype", "rows", "shapes"});
   ProductChoices choices;
@@ -114,8 +123,7 @@ ProductChoices read_choices(const JsonPlace& place, const std::vector<KernelChoi
   const JsonPlace rows = place.at("rows"), shapes = place.at("shapes");
   rows.array();
   for (std::size_t r = 0; r < rows.size(); ++r) choices.rows.push_back(rows.at(r).whole(1, kLargest));
-  if (choices.rows.empty() || !std::is_sorted(choices.rows.begin(), choices.rows.end()))
-    rows.refuse("at least one, ascending");
+  if (choices.rows.empty() || !ascending(choices.rows)) rows.refuse("at least one, ascending");
   shapes.array();
   if (shapes.size() == 0) shapes.refuse("at least one");
   KernelIndices before;  // of the shape before
@@ -134,7 +142,7 @@ ProductChoices read_choices(const JsonPlace& place, const std::vector<KernelChoi
     for (const std::optional<std::size_t>& index : *indices) of_shape.push_back(known[*index]);
     before = *indices;
   }
-  if (!std::is_sorted(choices.shapes.begin(), choices.shapes.end())) shapes.refuse("shapes in ascending order");
+  if (!ascending(choices.shapes)) shapes.refuse("shapes in ascending order, each once");
   return choices;
 }
 
@@ -224,9 +232,16 @@ ProductModel product_model_from_json(const JsonPlace& place) {
   model.memory_bytes_per_ns = place.at("memory_bytes_per_ns").number(0, 1e9);
   const JsonPlace clocks = place.at("clocks");
   clocks.array();
-  for (std::size_t i = 0; i < clocks.size(); ++i) model.clocks.push_back(read_clock(clocks.at(i)));
+  for (std::size_t i = 0; i < clocks.size(); ++i) {
+    const ClockCurve clock = read_clock(clocks.at(i));
+    for (const ClockCurve& other : model.clocks) {
+      if (other.dtype == clock.dtype) clocks.at(i).refuse("each data type once");
+    }
+    model.clocks.push_back(clock);
+  }
   const JsonPlace kernels = place.at("kernels"), splits = place.at("splits"), choices = place.at("choices");
   kernels.array();
+  if (kernels.size() == 0) kernels.refuse("at least one");
   for (std::size_t i = 0; i < kernels.size(); ++i) read_kernels(kernels.at(i), model.kernels);
   splits.array();
   std::vector<KernelChoice> known;
@@ -236,11 +251,14 @@ ProductModel product_model_from_json(const JsonPlace& place) {
     if (pair.size() != 2) pair.refuse("a kernel and its splits");
     known.push_back({static_cast<std::size_t>(
                          pair.at(std::size_t{0}).whole(0, static_cast<std::int64_t>(model.kernels.size()) - 1)),
-                     pair.at(std::size_t{1}).whole(1, kLargest)});
+                     pair.at(std::size_t{1}).whole(1, kMostSplits)});
   }
   choices.array();
   for (std::size_t i = 0; i < choices.size(); ++i) model.choices.push_back(read_choices(choices.at(i), known));
   std::sort(model.choices.begin(), model.choices.end(), goes_before);
+  const auto alike = [](const ProductChoices& a, const ProductChoices& b) { return !goes_before(a, b); };
+  if (std::adjacent_find(model.choices.begin(), model.choices.end(), alike) != model.choices.end())
+    choices.refuse("each kind of product once, under AMP once with odd rows");
   return model;
 }
 

@@ -34,9 +34,10 @@ double log_distance(std::int64_t a, std::int64_t b) {
   return std::abs(std::log(static_cast<double>(a) / static_cast<double>(b)));
 }
 
-/// Between two rows of the lattice the library has the kernel of the row above. Not so where it has another kernel at
-/// nearly every row.
-bool is_complete(const ProductChoices& choices) {
+/// Whether between two rows of the lattice the library has the kernel of the row above. So it has in steps of tiles;
+/// and of products of several ways the fastest kernel of the row above takes but .1 % longer than that of the row
+/// itself (rows of two widths, 2304 and 5824, in steps of 4). Not so where it has another kernel at nearly every row.
+bool as_the_row_above(const ProductChoices& choices) {
   return !is_amp(choices.kind.dtype) || choices.of_odd_rows();
 }
 
@@ -47,7 +48,7 @@ std::span<const KernelChoice> choices_around(const ProductChoices& choices, std:
   const auto above = std::lower_bound(choices.rows.begin(), choices.rows.end(), rows);
   const auto i = static_cast<std::size_t>(above - choices.rows.begin());
   if (above == choices.rows.end()) return of_shape.last(1);
-  if (i == 0 || *above == rows || is_complete(choices)) return of_shape.subspan(i, 1);
+  if (i == 0 || *above == rows || as_the_row_above(choices)) return of_shape.subspan(i, 1);
   const std::size_t first = i - std::min(i, kBeside);
   return of_shape.subspan(first, std::min(i + kBeside, of_shape.size()) - first);
 }
@@ -70,6 +71,9 @@ std::int64_t largest_rows(const ProductChoices& choices) {
 
 /// Another width of the lattice is nearer than this share: kernels hardly differ.
 constexpr double kNearWidth = 0.08;
+
+/// No product of fewer rows is timed (calibrate/probe/product_probe.cpp).
+constexpr double kFewestTimed = 16;
 
 /// Where none is: of 1,550 products on an H200 that are not square (2026-11-29) the fastest kernel of 6 shapes is 4 to
 /// 8 % off, that of the nearest one 8 to 21 %, mostly too slow.
@@ -189,6 +193,14 @@ double log_clock_factor(const std::vector<ClockCurve>& clocks, Dtype dtype, cons
   return curve->log_factor[i - 1] + part * (curve->log_factor[i] - curve->log_factor[i - 1]);
 }
 
+ProductTimes::ProductTimes(const ProductModel& model) : model_(model) {
+  for (const ProductChoices& choices : model.choices) {
+    std::vector<std::array<double, 2>>& logs = log_shapes_.emplace_back();
+    for (const auto& [in, out] : choices.shapes)
+      logs.push_back({std::log(static_cast<double>(in)), std::log(static_cast<double>(out))});
+  }
+}
+
 /// Of two of a kind the one for such rows.
 std::optional<std::size_t> ProductTimes::choices_of(const ProductKind& kind, std::int64_t rows) const {
   constexpr std::int64_t kAligned = 8;
@@ -208,9 +220,11 @@ std::vector<std::size_t> ProductTimes::near_shapes(std::size_t of, const Product
   const auto exact = std::lower_bound(shapes.begin(), shapes.end(), std::pair(size.in, size.out));
   if (exact != shapes.end() && *exact == std::pair(size.in, size.out))
     return {static_cast<std::size_t>(exact - shapes.begin())};
+  const double log_in = std::log(static_cast<double>(size.in)), log_out = std::log(static_cast<double>(size.out));
   std::vector<std::pair<double, std::size_t>> distances;
+  distances.reserve(shapes.size());
   for (std::size_t i = 0; i < shapes.size(); ++i)
-    distances.emplace_back(log_distance(shapes[i].first, size.in) + log_distance(shapes[i].second, size.out), i);
+    distances.emplace_back(std::abs(log_shapes_[of][i][0] - log_in) + std::abs(log_shapes_[of][i][1] - log_out), i);
   const std::size_t count = std::min(kShapesAround, distances.size());
   std::partial_sort(distances.begin(), distances.begin() + static_cast<std::ptrdiff_t>(count), distances.end());
   std::vector<std::size_t> near;
@@ -237,13 +251,16 @@ std::optional<ProductTime> ProductTimes::at(const ProductKind& kind, const Produ
   const ProductKernel& kernel = model_.kernels[choice.kernel];
   const auto& [in, out] = choices.shapes[near.front()];
   const bool covered = log_distance(in, size.in) + log_distance(out, size.out) <= kNearWidth &&
-                       size.rows <= largest_rows(choices) && size.rows >= std::min<std::int64_t>(choices.rows.front(), 8);
+                       size.rows <= largest_rows(choices) && size.rows >= choices.rows.front();
   const auto widest = static_cast<double>(choices.shapes.back().first);
+  const auto rows = static_cast<double>(size.rows);
   const double beyond = std::max({1.0, static_cast<double>(std::max(size.in, size.out)) / widest,
-                                  static_cast<double>(size.rows) / static_cast<double>(largest_rows(choices))});
-  return ProductTime{ns,      launched_blocks(kernel.tiling, choice.splits, shape),
+                                  rows / static_cast<double>(largest_rows(choices)), kFewestTimed / rows});
+  return ProductTime{ns,
+                     launched_blocks(kernel.tiling, choice.splits, shape),
                      kernel.tiling.resident,
-                     &kernel, covered,
+                     &kernel,
+                     covered,
                      std::log2(beyond)};
 }
 

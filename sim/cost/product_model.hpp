@@ -60,7 +60,7 @@ struct KernelTiling {
   bool shares_tiles = false;                  // such blocks share the last tiles evenly (stream-K)
   bool splits_depth = false;                  // several blocks a tile, each a part of the depth
   bool adds_parts = false;                    // and a second kernel adds these parts
-  bool accumulates = false;   // adds to what is in the result, which it reads first
+  bool accumulates = false;                   // adds to what is in the result, which it reads first
   bool swizzles = false;  // tiles are launched in groups of up to 8 in the direction of tile_m (CUTLASS)
   auto operator<=>(const KernelTiling&) const = default;
 };
@@ -78,10 +78,16 @@ double product_bytes(const ProductShape& shape, std::int64_t number_bytes);
 /// Thread blocks of the launch.
 std::int64_t launched_blocks(const KernelTiling& tiling, std::int64_t splits, const ProductShape& shape);
 
-/// What the parameters of a kernel are multiplied with, in this order: a launch; operands and result (4 million
-/// bytes); parts to be added, and a result that is added to (4 million bytes); full waves (thousands of depth x
-/// resident blocks); a wave with few blocks a multiprocessor, or of blocks that work through all tiles what waits for
-/// the caches (the same); a last wave (the same); its filled share (the same); waves.
+/// What the parameters of a kernel are multiplied with, in this order; depth: in thousands, times resident blocks.
+///   0  1: a launch
+///   1  operands and result, 4 million bytes
+///   2  parts to be added, and a result that is added to, 4 million bytes
+///   3  depth of full waves; of stream-K of all tiles, evenly
+///   4  depth of a wave with few blocks a multiprocessor; of blocks that work through all tiles that by which they wait
+///      for the caches
+///   5  depth of a last wave; of stream-K of waves too many, where tiles are nearly as many as blocks
+///   6  the filled share of a last wave's depth
+///   7  waves
 /// Why a last wave counts whole: a multiprocessor whose blocks end together takes as many new ones.
 inline constexpr std::size_t kKernelTerms = 8;
 using KernelTerms = std::array<double, kKernelTerms>;
@@ -101,9 +107,9 @@ struct KernelChoice {
   auto operator<=>(const KernelChoice&) const = default;
 };
 
-/// The library's answers for a lattice of sizes. Under AMP there are two of a kind: for rows that are a multiple of 8 the
-/// library has other kernels than for those that are not, which are all alike (cuBLAS 13.1 on H200, asked for every row
-/// from 16 to 3,000 of seven widths; in fp32 and TF32 rows make no such difference).
+/// The library's answers for a lattice of sizes. Under AMP there are two of a kind: for rows that are a multiple of 8
+/// the library has other kernels than for those that are not, which are all alike (cuBLAS 13.1 on H200, asked for every
+/// row from 16 to 3,000 of seven widths; in fp32 and TF32 rows make no such difference).
 struct ProductChoices {
   ProductKind kind;
   std::vector<std::int64_t> rows;                             // ascending
@@ -116,8 +122,9 @@ struct ProductChoices {
 /// By kind, of each the one of odd rows behind the other.
 bool goes_before(const ProductChoices& a, const ProductChoices& b);
 
-/// Tensor cores are held back by the power limit, the more the longer a product keeps them busy: its time over that at
-/// the clock of small products. Straight between the points in log(FLOPs), constant beyond them.
+/// What all kernels of a data type on tensor cores take over what their parameters say, by the size of the product:
+/// mostly the clock, which differs a little even where the card rests between products. Straight between the points in
+/// log(FLOPs), constant beyond them.
 struct ClockCurve {
   Dtype dtype = Dtype::fp32;
   std::vector<double> flops;       // ascending
@@ -143,15 +150,15 @@ struct ProductTime {
   std::int64_t blocks = 0;    // thread blocks of the launch
   std::int64_t resident = 1;  // of them at once on a multiprocessor
   const ProductKernel* kernel = nullptr;
-  bool covered = true;  // false: beyond the lattice, or of a width that the library was not asked for
-  double octaves_beyond = 0;  // the lattice's largest width or rows: log2
+  bool covered = true;        // false: beyond the lattice, or of a width that the library was not asked for
+  double octaves_beyond = 0;  // the largest width or rows, or below the fewest rows that are timed: log2
 };
 
 /// Times of many products by one model. It may be asked by several threads at once.
 class ProductTimes {
  public:
   /// `model` must outlive this.
-  explicit ProductTimes(const ProductModel& model) : model_(model) {}
+  explicit ProductTimes(const ProductModel& model);
 
   /// Nothing if the library was not asked for products of that kind. Sizes are positive.
   std::optional<ProductTime> at(const ProductKind& kind, const ProductSize& size) const;
@@ -161,6 +168,7 @@ class ProductTimes {
   std::vector<std::size_t> near_shapes(std::size_t choices, const ProductSize& size) const;
 
   const ProductModel& model_;
+  std::vector<std::vector<std::array<double, 2>>> log_shapes_;  // by choices, then by shape: log(in), log(out)
 };
 
 /// The same for one product.

@@ -397,6 +397,14 @@ std::string cut_products(std::string& text) {
   return products;
 }
 
+/// Of a GPU with as many multiprocessors as that of the profile, where both are known.
+ProductModel read_products(const JsonPlace& place, std::int64_t multiprocessors) {
+  ProductModel model = product_model_from_json(place);
+  if (multiprocessors > 0 && model.multiprocessors != multiprocessors)
+    place.at("multiprocessors").refuse(std::to_string(multiprocessors) + ", as the environment has");
+  return model;
+}
+
 }  // namespace
 
 ordered_json to_json(const CostProfile& profile) {
@@ -449,7 +457,8 @@ CostProfile profile_from_json(const nlohmann::json& document, const std::string&
       if (probe == Probe::memory) profile.memory.push_back(reader.memory(entries.at(e)));
     }
   }
-  if (root.has("products")) profile.products = product_model_from_json(root.at("products"));
+  if (root.has("products"))
+    profile.products = read_products(root.at("products"), profile.host_description.multiprocessors);
   if (root.has("layer_errors")) profile.layer_errors = read_layer_errors(root.at("layer_errors"));
   if (profile.curves.empty()) throw InputError(place, "a profile without any curve", "at least one");
   sort_by_key(profile.curves, place);
@@ -489,9 +498,14 @@ CostProfile profile_from_text(std::string text, const std::string& place) {
   std::string products = checked_head(text).is_null() ? "" : cut_products(text);
   CostProfile profile = profile_from_json(parse_json(text, place), place);
   if (!products.empty()) {
-    profile.products = ProductsOfProfile([products = std::move(products), place] {
-      const nlohmann::json document = parse_json(products, place);
-      return product_model_from_json(JsonPlace(document, place).at("products"));
+    const std::int64_t multiprocessors = profile.host_description.multiprocessors;
+    profile.products = ProductsOfProfile([products = std::move(products), place, multiprocessors] {
+      try {
+        const nlohmann::json document = parse_json(products, place);
+        return read_products(JsonPlace(document, place).at("products"), multiprocessors);
+      } catch (const InputError& error) {
+        throw BrokenFile(error);
+      }
     });
   }
   return profile;

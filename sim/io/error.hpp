@@ -22,6 +22,11 @@ struct InputError : std::runtime_error {
                            std::string(expected)) {}
 };
 
+/// A file that was taken by its head and is broken below: unlike a row of a table that is refused, nothing can go on.
+struct BrokenFile : InputError {
+  explicit BrokenFile(const InputError& error) : InputError(error) {}
+};
+
 /// A word that has no meaning beside the others (buckets without ddp, a network on one host): without it the rest may
 /// stand.
 struct WithoutMeaning : InputError {

@@ -158,6 +158,8 @@ class Search {
     } catch (const OutOfMemory& error) {
       row.needed_memory_bytes = error.needed_bytes;
       row.loss = Loss::memory;
+    } catch (const BrokenFile&) {
+      throw;
     } catch (const InputError& error) {
       refuse(row, error.what(), kExitInput);
     } catch (const CannotRun& error) {

@@ -88,6 +88,8 @@ class RowPredictor {
       record.settings = RowSettings(to_settings(run.spec));  // a search decides chunks and overlap
       record.result = result_of(run);
       record.source = describe_source(run);
+    } catch (const BrokenFile&) {
+      throw;
     } catch (const InputError& error) {
       refuse(error.what(), kExitInput);
     } catch (const CannotRun& error) {

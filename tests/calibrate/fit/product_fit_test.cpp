@@ -70,7 +70,10 @@ TEST_CASE("names say tiles, captures the rest", "[product_fit]") {
   CHECK(tiling_of(seen(kXmma, 2), {true, true}).tile_m == 128);
   const KernelTiling nvjet = tiling_of(seen(kNvjet, 1), {});
   CHECK(std::tuple(nvjet.tile_m, nvjet.tile_n, nvjet.grid_limit) == std::tuple(128, 256, 132));
-  CHECK(nvjet.name == "nvjet_sm90_tst_128x256_bz_coopA_NNT");
+  CHECK(nvjet.name == "nvjet_sm90_128x256_bz_coopA_?NT");
+  CHECK(tiling_of(seen("nvjet_sm90_hsh_128x256_64x3_1x2_h_bz_coopA_bias_TNT", 1), {}).name == nvjet.name);
+  CHECK(tiling_of(seen("nvjet_sm90_hsh_128x256_64x3_1x2_h_bz_coopA_NTN", 1), {}).name ==
+        "nvjet_sm90_128x256_bz_coopA_NTN");
   CHECK(tiling_of(seen("sm90_xmma_gemm_tilesize128x128x32_execute_segment_k_on_kernel", 1), {}).shares_tiles);
   CHECK(tiling_of(seen("gemv", 1), {}).tile_m == 32);
 }
@@ -122,6 +125,43 @@ TEST_CASE("a kernel without products is expected to be as its family", "[product
   CHECK(found->parameters_us[3] == Approx(80).epsilon(0.05));
 }
 
+TEST_CASE("a kernel that adds to its result has parameters of its own", "[product_fit]") {
+  ProductSamples samples;
+  const KernelTerms plain = {4, 0.2, 0.3, 48, 60, 30, 15, 3};
+  add_products(samples, seen(kSimt, 4), {}, plain, 100, 0);
+  const ProductKind adds{"pipeline", "backward_weight", Dtype::fp32};
+  const ProductShape of_one = product_shape(adds, {256, 1024, 1024});
+  for (int i = 0; i < 100; ++i) {  // the same sizes, half as long again
+    ProductTiming timing = samples.timings[static_cast<std::size_t>(i)];
+    const ProductShape shape = product_shape(timing.kind, timing.size);
+    timing.kind = adds;
+    timing.size = {shape.k, shape.m, shape.n};
+    timing.values_us.front() *= 1.5;
+    samples.timings.push_back(timing);
+  }
+  samples.answers.push_back({{"autograd", "forward", Dtype::fp32}, 1, {256}, {{1024, 1024}}, {{0}}});
+  samples.answers.push_back({adds, 1, {256}, {{1024, 1024}}, {{0}}});
+  const ProductModel model = fit_products(samples, kMultiprocessors, "a card");
+  const double alone = product_time(model, {"autograd", "forward", Dtype::fp32}, {256, 1024, 1024})->ns;
+  const double added = product_time(model, adds, {of_one.k, 1024, 1024})->ns;
+  const KernelTerms terms = kernel_terms(tiling_of(samples.kernels[0], {}), 1, {1024, 1024, 256}, 4, kMultiprocessors);
+  CHECK(added == Approx(1.5e3 * std::inner_product(terms.begin(), terms.end(), plain.begin(), 0.0)).epsilon(0.05));
+  CHECK(alone < added);
+}
+
+TEST_CASE("a kernel that was never seen to add is as fast as without, and reads its result", "[product_fit]") {
+  ProductSamples samples;
+  add_products(samples, seen(kSimt, 4), {}, {4, 0.2, 0.3, 48, 60, 30, 15, 3}, 100, 0);
+  const ProductKind adds{"pipeline", "backward_weight", Dtype::fp32};
+  samples.answers.push_back({adds, 1, {256}, {{1024, 1024}}, {{0}}});
+  samples.answers.push_back({{"autograd", "backward_weight", Dtype::fp32}, 1, {256}, {{1024, 1024}}, {{0}}});
+  const ProductModel model = fit_products(samples, kMultiprocessors, "a card");
+  const ProductTime added = *product_time(model, adds, {256, 1024, 1024});
+  const ProductTime alone = *product_time(model, {"autograd", "backward_weight", Dtype::fp32}, {256, 1024, 1024});
+  CHECK(added.kernel->probes == 0);
+  CHECK(added.ns == Approx(alone.ns + 0.3e3 * 1024 * 1024 * 4 / 4e6).epsilon(0.01));
+}
+
 TEST_CASE("a pipeline's product takes the way whose kernel is fastest", "[product_fit]") {
   ProductSamples samples;
   add_products(samples, seen("cutlass_80_simt_sgemm_128x128_8x4_nn_align1", 1), {}, {4, 0.1, 0.3, 80, 80, 80, 80, 2},
@@ -156,6 +196,7 @@ TEST_CASE("samples of products survive their file, and parts of a calibration ar
   two.kernels.front().name = kXmma;
   two.kernels.push_back(one.kernels.front());
   two.timings.back().kernel = 1;
+  two.answers.front().kind.operation = "backward_input";
   ProductSamples all;
   append(all, one);
   append(all, two);
@@ -168,6 +209,19 @@ TEST_CASE("samples of products survive their file, and parts of a calibration ar
   nlohmann::json broken = json;
   broken["answers"][0]["shapes"][0]["kernels"] = "AAAAAA";
   CHECK_THROWS_AS(product_samples_from_json(JsonPlace(broken, "s.json")), InputError);
+  for (const nlohmann::json& cluster : {nlohmann::json::array(), nlohmann::json{1}, nlohmann::json{1, 1, 7}}) {
+    broken = json;
+    broken["kernels"][0]["cluster"] = cluster;
+    CHECK_THROWS_AS(product_samples_from_json(JsonPlace(broken, "s.json")), InputError);
+  }
+  for (const nlohmann::json& rows : {nlohmann::json::array(), nlohmann::json{16, 8}, nlohmann::json{8, 8}}) {
+    broken = json;
+    broken["answers"][0]["rows"] = rows;
+    CHECK_THROWS_WITH(product_samples_from_json(JsonPlace(broken, "s.json")), ContainsSubstring("ascending"));
+  }
+  broken = json;
+  broken["answers"].push_back(broken["answers"][0]);
+  CHECK_THROWS_WITH(product_samples_from_json(JsonPlace(broken, "s.json")), ContainsSubstring("each kind"));
   broken = json;
   broken["timings"][0]["sizes"][0][3] = 2;
   CHECK_THROWS_AS(product_samples_from_json(JsonPlace(broken, "s.json")), InputError);

@@ -118,5 +118,64 @@ TEST_CASE("a profile whose entries and points are in any order gives the same sw
   }
 }
 
+TEST_CASE("a profile that is broken below its head ends a sweep, and is no refusal of its rows", "[layer_families]") {
+  CostProfile profile = tiny_profile();
+  profile.products = ProductsOfProfile(
+      []() -> ProductModel { throw BrokenFile(InputError("p.json: products.choices[0]", "AAB", "letters")); });
+  const std::vector<SettingValue> given = {
+      {"dim", "64,100", "--dim"}, {"gpus", "2", "--gpus"}, {"schedule", "gpipe", "--schedule"}};
+  CHECK_THROWS_AS(run_sweep(given, &profile, {}), BrokenFile);
+}
+
+struct Bar {
+  double half_width = 0;
+  std::string said;
+};
+
+Bar bar(const CostProfile& profile, Dtype dtype, std::int64_t width, std::int64_t rows) {
+  Notices notices;
+  LayerTimes times(profile, dtype, notices);
+  MeasuredKey key = ProfileBuilder::layer_key("forward", width, width, rows);
+  key.implementation = "autograd";
+  key.dtype = dtype;
+  Bar bar{times.at(key).front().half_width, {}};
+  for (const std::string& text : notices.texts()) bar.said += text + "\n";
+  return bar;
+}
+
+TEST_CASE("widths that the library has other kernels for, and sizes beyond all probes, have wider bars",
+          "[layer_families]") {
+  const CostProfile known = load_profile(PDL_SOURCE_DIR "/data/h200x2/profile.json");
+  for (const auto& [dtype, aligned] : {std::pair{Dtype::tf32, 4}, {Dtype::amp_bf16, 8}}) {
+    const Bar even = bar(known, dtype, 5440, 1000), odd = bar(known, dtype, 5440 + aligned / 2, 1000);
+    CHECK(bar(known, dtype, 5440 + aligned, 1000).half_width < 0.3);
+    CHECK(odd.half_width > even.half_width + 0.4);
+    CHECK_THAT(odd.said, ContainsSubstring("takes other kernels"));
+    CHECK(even.said.empty());
+  }
+  CHECK(bar(known, Dtype::fp32, 5441, 1000).half_width > bar(known, Dtype::fp32, 5440, 1000).half_width + 0.05);
+  // Two and three doublings beyond 12,288 and 8,192 rows.
+  const double asked = bar(known, Dtype::fp32, 24576, 100).half_width;
+  CHECK(bar(known, Dtype::fp32, 49152, 100).half_width == Approx(asked + 0.1));
+  CHECK(bar(known, Dtype::fp32, 1000, 65536).half_width ==
+        Approx(bar(known, Dtype::fp32, 1000, 32768).half_width + 0.1));
+  CHECK_THAT(bar(known, Dtype::fp32, 49152, 100).said, ContainsSubstring("4.0 times beyond"));
+}
+
+TEST_CASE("straight lines between widths are known to be nothing far beyond them", "[layer_families]") {
+  ProfileBuilder b;
+  b.layer("forward", 512, {{64, 1.0}, {256, 4.0}}).layer("forward", 1024, {{64, 4.0}, {256, 16.0}});
+  const CostProfile profile = b.done();
+  const auto half_width = [&](std::int64_t width, std::int64_t rows) {
+    Notices notices;
+    LayerTimes times(profile, Dtype::fp32, notices);
+    return times.at(ProfileBuilder::layer_key("forward", width, width, rows)).front().half_width;
+  };
+  CHECK(half_width(700, 100) == Approx(0.15));
+  CHECK(half_width(8192, 100) == Approx(0.15 + 3 * 0.3));
+  CHECK(half_width(64, 100) == Approx(0.15 + 3 * 0.3));
+  CHECK(half_width(700, 1024) == Approx(0.15 + 2 * 0.3));
+}
+
 }  // namespace
 }  // namespace pdl

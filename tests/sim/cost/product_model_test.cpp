@@ -92,6 +92,39 @@ TEST_CASE("blocks that work through all tiles: as many as the grid has, clusters
   CHECK(kernel_terms(tiling, 1, tiles(20), kFp32, kMultiprocessors)[3] == Approx(2.5));  // evenly
 }
 
+// 128 x 128 loads 256 numbers for 16,384 products of a step, 1.6 times what the caches give; in clusters of two 192.
+TEST_CASE("blocks wait for the caches where few share what they load, and some have little to do", "[product_model]") {
+  KernelTiling tiling = tiles_of_100(1);
+  tiling.tile_m = tiling.tile_n = 128;
+  tiling.grid_limit = 132;
+  const auto waits = [&](std::int64_t m, std::int64_t n) {
+    return kernel_terms(tiling, 1, {m, n, 1000}, kFp32, 132)[4];
+  };
+  const double beyond = 256.0 / 16384 / 0.0098 - 1;
+  CHECK(waits(44 * 128, 3 * 128) == 0);                    // all in step
+  CHECK(waits(44 * 128, 2 * 128 + 16) == Approx(beyond));  // the last column is nearly empty
+  CHECK(waits(44 * 128, 2 * 128 + 70) == Approx(beyond * (58.0 / 128 - 0.1) / 0.7));
+  CHECK(waits(88 * 128, 2 * 128 + 16) == Approx(2 * beyond));  // two waves
+  tiling.cluster_m = 2;
+  CHECK(waits(44 * 128, 2 * 128 + 16) == Approx(192.0 / 16384 / 0.0098 - 1));
+  tiling.cluster_m = 4;
+  CHECK(waits(44 * 128, 2 * 128 + 16) == 0);
+}
+
+TEST_CASE("blocks that share tiles are never in step, and nearly as many tiles as blocks are a wave more",
+          "[product_model]") {
+  KernelTiling tiling = tiles_of_100(1);
+  tiling.grid_limit = 10;
+  tiling.shares_tiles = true;
+  const auto terms = [&](std::int64_t count) { return kernel_terms(tiling, 1, tiles(count), kFp32, kMultiprocessors); };
+  CHECK(terms(12)[4] == Approx(1.2 * (0.02 / 0.0098 - 1)));
+  CHECK(terms(9)[5] == 1);
+  CHECK(terms(10)[5] == 1);
+  CHECK(terms(19)[5] == 2);
+  CHECK(terms(12)[5] == 0);
+  CHECK(terms(29)[5] == 0);
+}
+
 ProductModel model_of_two() {
   ProductModel model;
   model.library = "cuBLAS 1.2.3";
@@ -131,19 +164,45 @@ TEST_CASE("where the lattice has not the shape, the fastest kernel of the neares
   CHECK_FALSE(takes_fast(1600, 1500));  // the very shape is asked alone
 }
 
-TEST_CASE("between two rows: in fp32 the kernel of the row above, else the faster one", "[product_model]") {
+TEST_CASE("between two rows: the kernel of the row above; under AMP the fastest of two below and two above",
+          "[product_model]") {
   ProductModel model = model_of_two();
   model.kernels[1].parameters_us[3] = 0.1;  // fast
-  model.choices.front().rows = {100, 200};
   model.choices.front().shapes = {{1000, 1000}};
-  model.choices.front().of_shape = {{{1, 1}, {0, 1}}};
-  const auto kernel = [&](const ProductKind& kind) {
+  const auto kernel = [&](const ProductKind& kind, std::vector<std::int64_t> rows, std::vector<KernelChoice> kernels) {
     model.choices.front().kind = kind;
-    return product_time(model, kind, {150, 1000, 1000})->kernel - model.kernels.data();
+    model.choices.front().rows = std::move(rows);
+    model.choices.front().of_shape = {std::move(kernels)};
+    return product_time(model, kind, {152, 1000, 1000})->kernel - model.kernels.data();
   };
-  CHECK(kernel({"autograd", "forward", Dtype::fp32}) == 0);
-  CHECK(kernel({"pipeline", "forward", Dtype::fp32}) == 1);
-  CHECK(kernel({"autograd", "forward", Dtype::tf32}) == 1);
+  const KernelChoice slow{0, 1}, fast{1, 1};
+  for (const ProductKind& kind : {ProductKind{"autograd", "forward", Dtype::fp32},
+                                  {"pipeline", "forward", Dtype::fp32},
+                                  {"autograd", "forward", Dtype::tf32}}) {
+    CHECK(kernel(kind, {100, 200}, {fast, slow}) == 0);
+    CHECK(kernel(kind, {100, 200}, {slow, fast}) == 1);
+  }
+  const ProductKind amp{"autograd", "forward", Dtype::amp_fp16};
+  CHECK(kernel(amp, {80, 96, 160, 192, 200}, {fast, slow, slow, slow, slow}) == 1);
+  CHECK(kernel(amp, {80, 96, 160, 192, 200}, {slow, slow, slow, fast, slow}) == 1);
+  CHECK(kernel(amp, {80, 96, 160, 192, 200}, {slow, slow, slow, slow, fast}) == 0);  // the third above
+  CHECK(kernel(amp, {64, 80, 152, 160}, {fast, fast, slow, fast}) == 0);             // this very row
+}
+
+TEST_CASE("a lattice of rows that are no multiple of 8 begins at 7, and is asked of each up to the next one",
+          "[product_model]") {
+  const ProductKind kind{"autograd", "forward", Dtype::amp_bf16};
+  ProductModel model = model_of_two();
+  model.choices = {{kind, {8, 16}, {{1000, 1000}}, {{{0, 1}, {0, 1}}}},
+                   {kind, {7, 15}, {{1000, 1000}}, {{{0, 1}, {1, 1}}}}};
+  const auto kernel = [&](std::int64_t rows) {
+    return product_time(model, kind, {rows, 1000, 1000})->kernel - model.kernels.data();
+  };
+  CHECK(kernel(7) == 0);
+  CHECK(kernel(8) == 0);
+  CHECK(kernel(9) == 1);
+  CHECK(kernel(15) == 1);
+  CHECK(kernel(16) == 0);
 }
 
 TEST_CASE("the nearest size of the lattice says the kernel", "[product_model]") {
@@ -160,6 +219,10 @@ TEST_CASE("the nearest size of the lattice says the kernel", "[product_model]") 
   CHECK_FALSE(product_time(model, kind, {1000, 500, 500})->covered);
   CHECK_FALSE(product_time(model, kind, {2000, 1000, 1000})->covered);
   CHECK_FALSE(product_time(model, {"pipeline", "forward", Dtype::fp32}, {1000, 1000, 1000}));
+  CHECK(product_time(model, kind, {1000, 1000, 1000})->octaves_beyond == 0);
+  CHECK(product_time(model, kind, {1000, 1000, 4000})->octaves_beyond == 2);
+  CHECK(product_time(model, kind, {8000, 1000, 1000})->octaves_beyond == 3);
+  CHECK(product_time(model, kind, {4, 1000, 1000})->octaves_beyond == 2);  // none of fewer than 16 rows is timed
 }
 
 // Multiples of 8: kernel 1, between them kernel 0.
@@ -177,6 +240,24 @@ TEST_CASE("rows that are no multiple of 8 have a lattice of their own where ther
   nlohmann::json json = to_json(model);
   std::swap(json["choices"][0], json["choices"][1]);
   CHECK(to_json(product_model_from_json(JsonPlace(json, "p.json"))) == to_json(model));
+}
+
+TEST_CASE("kernels that differ in their grids alone are one entry of a file, in the same order", "[product_model]") {
+  ProductModel model = model_of_two();
+  ProductKernel other = model.kernels[0];
+  other.tiling.cluster_m = 2;
+  other.tiling.grid_limit = 8;
+  model.kernels.insert(model.kernels.begin() + 1, other);
+  model.choices.front().of_shape = {{{2, 1}, {2, 1}}, {{1, 1}, {0, 1}}};
+  const nlohmann::json json = to_json(model);
+  CHECK(json["kernels"].size() == 2);
+  CHECK(json["kernels"][0]["grids"] == nlohmann::json{{1, 1, 0}, {2, 1, 8}});
+  const ProductModel read = product_model_from_json(JsonPlace(json, "p.json"));
+  CHECK(nlohmann::json(to_json(read)) == json);
+  CHECK(read.kernels[1].tiling == other.tiling);
+  nlohmann::json old = json;
+  old["kernels"][0].erase("grids");
+  CHECK_THROWS_WITH(product_model_from_json(JsonPlace(old, "p.json")), ContainsSubstring("pdl-calibrate --from"));
 }
 
 TEST_CASE("a model of products survives its file", "[product_model]") {
@@ -205,6 +286,20 @@ TEST_CASE("a broken model of products is refused with its place", "[product_mode
   CHECK(refused([](auto& json) { json["choices"][0]["shapes"][0][2] = "AAA//A"; }).find("of the 2 splits") !=
         std::string::npos);
   CHECK(refused([](auto& json) { json["choices"][0]["rows"] = {1000, 10}; }).find("ascending") != std::string::npos);
+  CHECK(refused([](auto& json) { json["choices"][0]["rows"] = {10, 10}; }).find("ascending") != std::string::npos);
+  CHECK(refused([](auto& json) { json["choices"][0]["shapes"][1] = json["choices"][0]["shapes"][0]; }).find("once") !=
+        std::string::npos);
+  CHECK(refused([](auto& json) { json["choices"].push_back(json["choices"][0]); }).find("each kind of product once") !=
+        std::string::npos);
+  CHECK(refused([](auto& json) { json["kernels"] = nlohmann::json::array(); }).find("at least one") !=
+        std::string::npos);
+  // Sizes that no GPU has would overflow.
+  CHECK(refused([](auto& json) { json["kernels"][0]["grids"][0] = {1 << 30, 1, 0}; }).find("1 to 64") !=
+        std::string::npos);
+  CHECK(refused([](auto& json) { json["kernels"][0]["tile"] = {1 << 30, 1}; }).find("4096") != std::string::npos);
+  CHECK(refused([](auto& json) { json["splits"][0] = {0, 1 << 30}; }).find("65536") != std::string::npos);
+  const nlohmann::json clock = {{"dtype", "tf32"}, {"flops", {1e9}}, {"log_factor", {0}}};
+  CHECK(refused([&](auto& json) { json["clocks"] = {clock, clock}; }).find("each data type once") != std::string::npos);
   CHECK(refused([](auto& json) { json["splits"][0] = {9, 1}; }).find("splits[0]") != std::string::npos);
   CHECK(refused([](auto& json) { json.erase("library"); }).find("library") != std::string::npos);
 }
