@@ -71,8 +71,8 @@ KERNELS = ("Which kernel the library has for every row; pipelines in TF32 as pro
 HISTORY = {
     "h100x4/runs": "The floor of error bars. Copies between stages hold no multiprocessors. Before them, after an earlier set of pipelines that "
                    "they replace: a whole backward by the length of its stage.",
-    "h200x2/runs": "None: predicted with the present rules and profile, and committed before. Whether their host is that of the profile, "
-                   "which was calibrated 34 minutes before, is not known.",
+    "h200x2/runs": "Of times none: predicted with the present rules and profile, and committed before. Of error bars: tensor cores beside all-reduces. "
+                   "Whether their host is that of the profile, which was calibrated 34 minutes before, is not known.",
     "h200x2/runs_on_host_1": "Error bars; the power limit of tensor cores, and the kernels' model, from probes alone.",
     "h200x2/runs_on_host_2": "The same.",
     "h200x2/runs_on_host_3": KERNELS + "Before: the error bar of clocks; the power limit, after it was seen in these runs that tensor cores are faster "
@@ -158,7 +158,7 @@ NOTES = """
   its weight gradients only where that was faster when it was tuned.
 * zb-h2 is measured by recorded steps with a barrier between them, other programs by steps without: 8 x 8192 in TF32 takes 65.8 ms by the first
   and 69.8 by the second. Its rows judge the first.
-* Of the 156 plans of seed 16 one has no run (DDP Adam, 13 x 4096 with amp-fp16): a worker failed.
+* Of the 156 plans of seed 16 one has no run: DDP Adam, 13 x 4096 with amp-fp16, whose loss is not finite after four steps, which pdl-run refuses.
 * Rows below 16: no product of so few is timed, no run judges them, and predictions of 1 to 15 rows may be longer than those of 16. The bar has 10 %
   more with each halving.
 * Peak memory of autograd's programs (`mp`, `_one`, ddp, dp): to 1.2 % in every run but those, most to .2 %. The rules are those of PyTorch's source and

@@ -207,9 +207,15 @@ void say_what_is_far(const MeasuredKey& layer, const LayerPart& part, double oth
   }
   constexpr double kFar = 0.1;  // octaves
   if (part.octaves_beyond < kFar) return;
+  constexpr std::int64_t kFewestTimed = 16;  // as ProductTime::octaves_beyond counts
+  if (layer.size < kFewestTimed) {
+    notices.say("layers of " + std::to_string(layer.size) +
+                " rows: no product of so few rows was timed, so that their error bar is a guess");
+    return;
+  }
   notices.say("layers of width " + width_text(layer) + ", " + std::to_string(layer.size) +
               " rows: " + fixed(std::exp2(part.octaves_beyond), 1) +
-              " times beyond the products that the profile knows, where " + "nothing was held against it");
+              " times the largest width or rows of the products that were timed, so that their error bar is a guess");
 }
 
 }  // namespace

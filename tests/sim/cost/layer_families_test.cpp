@@ -6,6 +6,7 @@
 
 #include "sim/cost/layer_time.hpp"
 #include "sim/cost/price.hpp"
+#include "sim/io/error.hpp"
 #include "sim/study/sweep.hpp"
 #include "tests/sim/cost/profile_builder.hpp"
 #include "tests/support/catch.hpp"
@@ -159,12 +160,15 @@ TEST_CASE("widths that the library has other kernels for, and sizes beyond all p
   CHECK(bar(known, Dtype::fp32, 49152, 100).half_width == Approx(asked + 0.1));
   CHECK(bar(known, Dtype::fp32, 1000, 65536).half_width ==
         Approx(bar(known, Dtype::fp32, 1000, 32768).half_width + 0.1));
-  CHECK_THAT(bar(known, Dtype::fp32, 49152, 100).said, ContainsSubstring("4.0 times beyond"));
+  CHECK_THAT(bar(known, Dtype::fp32, 5440, 4).said, ContainsSubstring("layers of 4 rows"));
+  CHECK(bar(known, Dtype::fp32, 5440, 4).half_width > 0.2);
+  CHECK_THAT(bar(known, Dtype::fp32, 49152, 100).said, ContainsSubstring("4.0 times the largest width"));
 }
 
 TEST_CASE("straight lines between widths are known to be nothing far beyond them", "[layer_families]") {
   ProfileBuilder b;
-  b.layer("forward", 512, {{64, 1.0}, {256, 4.0}}).layer("forward", 1024, {{64, 4.0}, {256, 16.0}});
+  b.layer("forward", 512, {{64, 1.0}, {256, 4.0}});
+  b.layer("forward", 1024, {{64, 4.0}, {256, 16.0}});
   const CostProfile profile = b.done();
   const auto half_width = [&](std::int64_t width, std::int64_t rows) {
     Notices notices;

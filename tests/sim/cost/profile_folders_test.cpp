@@ -49,6 +49,8 @@ TEST_CASE("products of a file that is as it was written are read when they are a
   products.asked_by = "hand";
   products.card = "c";
   products.multiprocessors = 1;
+  products.kernels.resize(1);
+  products.kernels.front().tiling.tile_m = products.kernels.front().tiling.tile_n = 64;
   profile.products = products;
   const std::string text = profile_text(profile);
   for (const bool with_checksum : {true, false}) {
