@@ -128,8 +128,9 @@ std::string default_profile_name();
 void say_chosen(CostProfile& profile, const std::string& reason, const std::vector<ProfileSummary>& all);
 
 /// One profile for all of them: the first in the same order that can price every spec; where none can, the one that can
-/// price most, and pricing says of the others what is missing. It is say_chosen(). A spec that has no plan counts for
-/// none.
+/// price most, and pricing says of the others what is missing. On tensor cores, of those that can price every spec: the
+/// first that also knows the power limit and has the GPUs asked for. It is say_chosen(). A spec that has no plan counts
+/// for none.
 CostProfile load_default_profile(std::span<const RunSpec> specs);
 
 }  // namespace pdl

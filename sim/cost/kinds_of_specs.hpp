@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
@@ -35,9 +36,16 @@ class KindsOfSpecs {
   /// Every profile has the layers of `mlp`.
   std::string needs_text() const;
 
+  /// Data types of tensor cores, all but fp32, each once.
+  const std::vector<Dtype>& dtypes() const { return dtypes_; }
+
+  /// Of the largest mesh.
+  std::int64_t most_gpus() const { return most_gpus_; }
+
  private:
   std::map<std::string, SpecKind> kinds_;
   bool collectives_ = false;
+  std::int64_t most_gpus_ = 1;
   std::vector<Dtype> dtypes_;             // but fp32, as they come
   std::vector<const LayerKind*> layers_;  // but those of `mlp`, as they come
 };

@@ -16,7 +16,8 @@ namespace {
 struct Extras {
   bool all_reduce = false;
   bool tf32 = false;
-  bool nccl = false;  // between stages
+  bool nccl = false;    // between stages
+  bool clocks = false;  // of layers in TF32, also sustained
 };
 
 /// Profiles of this test alone: the bundled ones are hidden by small ones of the same names.
@@ -34,6 +35,8 @@ class Folder {
       MeasuredCurve other = curve;
       other.key.dtype = Dtype::tf32;
       if (extras.tf32 && curve.key.dtype == Dtype::fp32) profile.curves.push_back(other);
+      other.key.probe = Probe::sustained;
+      if (extras.clocks && curve.key.operation == "forward") profile.curves.push_back(other);
       other = curve;
       other.key.transport = "nccl";
       if (extras.nccl && curve.key.probe == Probe::transfer) profile.curves.push_back(other);
@@ -95,6 +98,23 @@ TEST_CASE(
     CHECK(chosen(rows).name == "zz-exchange");
   }
   CHECK(chosen({kPipeline, kPipeline + " --dtype tf32"}).name == "zz-exchange-too");
+}
+
+TEST_CASE("on tensor cores the first host with enough GPUs whose power limit is known goes before a larger one") {
+  const Folder folder;
+  folder.add("zz-large", 999999, {.all_reduce = true, .tf32 = true});
+  folder.add("zz-clocks", 4, {.tf32 = true, .clocks = true});
+  folder.add("zz-clocks-too", 4, {.all_reduce = true, .tf32 = true, .clocks = true});
+  const std::string tf32 = kPipeline + " --dtype tf32", replicas = kReplicas + " --dtype tf32";
+  CHECK(chosen({tf32}).name == "zz-clocks");
+  CHECK(chosen({tf32}).chosen_as == "the largest host in data/ with layers in tf32 whose power limit is known");
+  CHECK(chosen({replicas}).name == "zz-clocks-too");  // what is asked for is priced first of all
+  CHECK(chosen({kPipeline, tf32}).name == "zz-clocks");
+  CHECK(chosen({kPipeline}).name == "zz-large");  // fp32 has no such limit
+  const CostProfile larger = chosen({"--gpus 8 --schedule gpipe --dtype tf32"});
+  CHECK(larger.name == "zz-large");  // 8 GPUs are more than the others have
+  CHECK(larger.chosen_as == "the largest host in data/ with layers in tf32");
+  CHECK(chosen({"--gpus 4 --strategy ddp --dtype amp-bf16"}).name == "zz-large");  // that none has: no clocks either
 }
 
 TEST_CASE("where no profile can price all rows, the one that can price most, and it is said") {

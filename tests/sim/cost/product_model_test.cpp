@@ -164,7 +164,7 @@ TEST_CASE("where the lattice has not the shape, the fastest kernel of the neares
   CHECK_FALSE(takes_fast(1600, 1500));  // the very shape is asked alone
 }
 
-TEST_CASE("between two rows: the kernel of the row above; under AMP the fastest of two below and two above",
+TEST_CASE("between two rows: the kernel of the row above, and under AMP the fastest of two below and two above",
           "[product_model]") {
   ProductModel model = model_of_two();
   model.kernels[1].parameters_us[3] = 0.1;  // fast
