@@ -4,7 +4,7 @@
   tests/accuracy_document.py --pdl-sim build/sim/pdl-sim            writes docs/accuracy.md, and the marked parts of documents
   tests/accuracy_document.py --pdl-sim build/sim/pdl-sim --check    exit code 1 if a document would change
 
-The numbers come from `pdl-sim validate` over data/*/runs/*.json, from data/*/peers_*.json, and from
+The numbers come from `pdl-sim validate` over data/*/runs/*.json, from data/*/peers_*.json and pytorch_*.json, and from
 data/*/matrix_predictions*.json: what tests/gpu/matrix predicted before it measured. The words around them are here. No
 number is typed in. Marked parts of README.md and docs/*.md are
 
@@ -280,6 +280,77 @@ def peer_table(pattern):
     return head + "\n".join(line for _, line in sorted(lines.values(), reverse=True)) + "\n"
 
 
+PYTORCH_HEAD = """
+### Pipelines of PyTorch, predicted (`--program pytorch`)
+
+Steps of torch.distributed.pipelining ({files}), each beside its prediction from this profile. Of each model all
+schedules and numbers of micro-batches: how far the predictions are off, Spearman's rank correlation of predicted and
+measured step times, and the measured time of the plan that is predicted to be fastest, over that of the fastest.
+{host}
+
+| model | plans | mean (%) | median (%) | maximum (%) | rank correlation | best named / best |
+|:---|---:|---:|---:|---:|---:|---:|
+"""
+NO_PYTHON_HOST = """This profile has no host times of Python, and takes those of LibTorch from C++: plans that Python's launches bound (narrow
+layers, split backwards, many micro-batches) take longer than is predicted."""
+
+
+def ranks(values):
+    order = sorted(range(len(values)), key=values.__getitem__)
+    result = [0] * len(values)
+    for rank, index in enumerate(order):
+        result[index] = rank
+    return result
+
+
+def rank_correlation(one, other):
+    """Spearman's, of values without ties."""
+    count = len(one)
+    squares = sum((a - b) ** 2 for a, b in zip(ranks(one), ranks(other)))
+    return 1 - 6 * squares / (count * (count * count - 1))
+
+
+def pytorch_case(pdl_sim, folder, gpus, case):
+    words = [f"--{key}={case[key]}" for key in ("dim", "depth", "batch", "microbatches")]
+    predicted = json.loads(said(pdl_sim, *words, f"--gpus={gpus}", f"--schedule={case['program']}", "--program=pytorch",
+                                "--profile", os.path.join("data", folder, "profile.json"), "--json", "-"))
+    memory = [abs(gpu["peak_memory_bytes"] / measured - 1) * 100
+              for gpu, measured in zip(predicted["gpus"], case.get("pytorch_peak_memory_bytes", []))]
+    return predicted["step_time_ms"]["median"], case["pytorch_step_time_ms"]["median"], memory
+
+
+def pytorch_tables(pdl_sim, folder):
+    """PyTorch's pipelines on the machine of a profile: a line a model, then every plan, the worst first."""
+    models, files, rows, memory = {}, [], [], []
+    for path in sorted(glob.glob(os.path.join(ROOT, "data", folder, "p*_pipelining.json"))):
+        with open(path, encoding="utf-8") as file:
+            content = json.load(file)
+        files.append(f"`{os.path.basename(path)}`, {content['environment']['date'][:10]}")
+        for case in content["cases"]:
+            model = case["case"].split("  ")[0]
+            predicted, measured, of_gpus = pytorch_case(pdl_sim, folder, content["environment"]["gpus"], case)
+            models.setdefault(model, []).append((predicted, measured))
+            memory += of_gpus
+            error = (predicted / measured - 1) * 100
+            rows.append((abs(error), f"| {case['case']} | {measured:.2f} | {predicted:.2f} | {error:+.1f} |"))
+    if not models:
+        return ""
+    lines = []
+    for model, plans in models.items():
+        errors = [abs(predicted / measured - 1) * 100 for predicted, measured in plans]
+        named = min(plans)[1] / min(measured for _, measured in plans)
+        correlation = rank_correlation(*zip(*plans))
+        lines.append(f"| {model} | {len(plans)} | {statistics.mean(errors):.2f} | {statistics.median(errors):.2f} | "
+                     f"{max(errors):.1f} | {correlation:.3f} | {named:.3f} |")
+    with open(os.path.join(ROOT, "data", folder, "profile.json"), encoding="utf-8") as file:
+        knows_python = '"python_forward"' in file.read()
+    text = PYTORCH_HEAD.format(files="; ".join(files), host="" if knows_python else NO_PYTHON_HOST) + "\n".join(lines)
+    if memory:
+        text += f"\n\nPeak memory, of {len(memory)} GPUs, is off by {mean_and_maximum(memory)}."
+    head = "\n\n| plan | PyTorch (ms) | predicted (ms) | error (%) |\n|:---|---:|---:|---:|\n"
+    return text + head + "\n".join(line for _, line in sorted(rows, reverse=True)) + "\n"
+
+
 BOUND_HEAD = """
 ### Above the schedule itself
 
@@ -492,6 +563,7 @@ def accuracy_text(pdl_sim):
         accuracy += bound_table(pdl_sim, folder)
         peers = peer_table(os.path.join(folder, "peers_*.json"))
         accuracy += PEERS_HEAD + peers if peers else ""
+        accuracy += pytorch_tables(pdl_sim, folder)
         calibrated = facts.split("calibrated ")[1]
         for section in other_hosts(pdl_sim, folder, calibrated):
             accuracy += section

@@ -25,12 +25,17 @@
 namespace pdl {
 namespace {
 
+[[noreturn]] void refuse_pytorch() {
+  throw InputError("--program", "pytorch", "pdl, which pdl-run runs: PyTorch's own program is predicted only");
+}
+
 /// `purpose`: each program of a run has its own.
 std::unique_ptr<StepProgram> make_program(const Plan& plan, const RuntimeOptions& options, Rendezvous* rendezvous,
                                           const std::string& purpose) {
   const Waiting waiting("worker " + std::to_string(std::max(options.rank, 0)) +
                         ": makes its layers and connects the workers");
   switch (plan.parallel.program) {
+    case Program::pytorch_pipeline: refuse_pytorch();
     case Program::pipeline: return make_pipeline_program(plan, options, rendezvous);
     case Program::one_thread: return make_autograd_program(plan, options);
     case Program::data_parallel: return make_dp_program(plan, options);
@@ -194,6 +199,7 @@ RunResult run_program(const Plan& plan, const RuntimeOptions& options, const std
 
 void check_run(const Plan& plan, const RuntimeOptions& options) {
   switch (plan.parallel.program) {
+    case Program::pytorch_pipeline: refuse_pytorch();
     case Program::pipeline: return check_pipeline_plan(plan, options);
     case Program::one_thread: return check_autograd_plan(plan, options);
     case Program::ddp: return check_ddp_plan(plan, options);

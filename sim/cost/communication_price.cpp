@@ -5,6 +5,7 @@
 
 #include "sim/cost/operation_at_size.hpp"
 #include "sim/io/error.hpp"
+#include "sim/plan/pytorch_pipeline_step.hpp"
 
 namespace pdl {
 namespace {
@@ -103,6 +104,11 @@ WorkPrice CommunicationPrices::transfer(const Work& work) {
   const bool issues = sends || plan_.spec.transport != Transport::copy;
   const double issue_ns = (issues ? calls_.transfer_issue_ns : 0) + (sends && has_receives_ ? 0 : calls_.wait_issue_ns);
   KernelList kernels;
+  if (plan_.parallel.program == Program::pytorch_pipeline && !on_host_) {
+    kernels.add_collective(transfers_.at(work.from_worker, work.to_worker, work.bytes), issue_ns,
+                           blocks_of_message(plan_.parallel.mesh.gpus()));
+    return of_kernels(kernels);
+  }
   kernels.add({transfers_.at(work.from_worker, work.to_worker, work.bytes), issue_ns, &kOne});
   const bool by_sending_host = plan_.spec.transport == Transport::copy && sends;
   return {by_sending_host ? of_kernels(kernels).cost : kernels.cost(std::llround(calls_.launch_latency_ns))};

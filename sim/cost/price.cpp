@@ -20,6 +20,7 @@
 #include "sim/cost/notice_shares.hpp"
 #include "sim/cost/notices.hpp"
 #include "sim/cost/operation_at_size.hpp"
+#include "sim/cost/python_host.hpp"
 #include "sim/io/error.hpp"
 #include "sim/io/words.hpp"
 
@@ -50,6 +51,11 @@ constexpr double kClockAtPowerLimit = 0.035;
 /// were within their bars without it.
 constexpr double kTensorCoresBesideCollectives = 0.06;
 
+/// What Python may take to issue work in place of C++: pipelines of layers of width 1024, whose steps are all host, took
+/// 1.35 to 3.5 times as long as by LibTorch's times (data/h200x2/pytorch_pipelining.json, 2026-11-30). Where a profile
+/// has no host times of Python, its slow host is so much slower, so that steps that may be bound by it are said to be.
+constexpr double kPythonBesideCpp = 3.5;
+
 std::string name_of(Implementation implementation) {
   return implementation == Implementation::pipeline ? "pipeline" : "autograd";
 }
@@ -65,6 +71,12 @@ const char* layer_operation(TaskKind kind) {
   }
 }
 
+/// Collectives beside computation, or messages by kernels of NCCL.
+bool has_kernels_beside_compute(const Plan& plan) {
+  return has_work(plan, TaskKind::all_reduce) ||
+         (plan.parallel.program == Program::pytorch_pipeline && has_work(plan, is_pipeline_transfer));
+}
+
 class Pricer {
  public:
   Pricer(const Plan& plan, LayerFamilies& families, HostSpeed speed, double host_quantile)
@@ -77,12 +89,19 @@ class Pricer {
         number_bytes_(activation_number_bytes(plan.spec.model, plan.spec.dtype)),
         layers_(families, dtype_, of_layer_, host_quantile),
         host_(profile_, name_of(implementation_of(plan.parallel.program)), host_quantile, notices_),
-        calls_(host_calls(plan, profile_, host_, notices_)),
+        python_(is_pytorch_pipeline() ? python_host(host_) : PythonHost()),
+        slower_in_python_(is_pytorch_pipeline() && speed == HostSpeed::slow ? kPythonBesideCpp : 1),
+        calls_(calls_of_program()),
         communication_(plan, profile_, calls_, host_quantile, notices_),
-        shares_(profile_.host_description.device == "cuda" && has_work(plan, TaskKind::all_reduce) &&
+        shares_(profile_.host_description.device == "cuda" && has_kernels_beside_compute(plan) &&
                 profile_.host_description.multiprocessors > 0),
         on_host_(profile_.host_description.device == "cpu") {
-    if (shares_) contention_ = MemoryContention(profile_);
+    if (shares_ && has_work(plan, TaskKind::all_reduce)) contention_ = MemoryContention(profile_);
+    if (is_pytorch_pipeline() && !python_.known) {
+      notices_.say("profile " + profile_.name +
+                   " has no host times of Python: those of LibTorch called from C++ are taken, so a step that is bound "
+                   "by its launches takes longer in PyTorch than is said here");
+    }
   }
 
   PricedWork price() {
@@ -118,6 +137,22 @@ class Pricer {
   }
 
  private:
+  bool is_pytorch_pipeline() const {
+    return plan_.parallel.program == Program::pytorch_pipeline && profile_.host_description.device == "cuda";
+  }
+
+  HostCalls calls_of_program() {
+    HostCalls calls = host_calls(plan_, profile_, host_, notices_);
+    if (python_.known) {
+      calls.transfer_issue_ns = python_.message_ns;
+      calls.wait_issue_ns = 0;
+      calls.step_overhead_ns += python_.step_ns;
+    } else {
+      calls.transfer_issue_ns *= slower_in_python_;
+    }
+    return calls;
+  }
+
   /// DDP's processes, and one thread that runs everything: their hosts wait for GPUs only.
   bool hosts_are_alone() const {
     return plan_.parallel.program == Program::ddp || plan_.parallel.program == Program::one_thread;
@@ -172,11 +207,43 @@ class Pricer {
     if (work.kind == TaskKind::backward) {
       if (const auto time = time_by_length(work, index)) return {*time};
     }
+    const bool split = work.kind == TaskKind::backward_input || work.kind == TaskKind::backward_weight;
+    if (split && work.implementation == Implementation::autograd) return half_of_backward(work, index);
     return layers_.at(layer_key(work, index));
   }
 
+  /// Autograd's backward of a layer in two halves, which were not measured: what a backward without an input gradient
+  /// has less than a whole one is the input's, and the rest the weight's. Kernels that are in both come first in both
+  /// (the activation's backward, which is counted with the input).
+  std::vector<OperationTime> half_of_backward(const Work& work, std::int32_t index) {
+    MeasuredKey whole_key = layer_key(work, index);
+    whole_key.operation = "backward";
+    whole_key.input_gradient = true;
+    whole_key.accumulate = work.accumulate;
+    MeasuredKey weight_key = whole_key;
+    weight_key.input_gradient = false;
+    const OperationTime whole = layers_.at(whole_key).front();
+    OperationTime half = layers_.at(weight_key).front();
+    if (work.kind == TaskKind::backward_weight) return {half};
+    half.kernels = whole.kernels;
+    half.device_ns = std::max(0.0, whole.device_ns - half.device_ns);
+    half.issue_ns = std::max(0.0, whole.issue_ns - half.issue_ns);
+    return {half};
+  }
+
+  const PythonCall& python_call(TaskKind kind) const {
+    switch (kind) {
+      case TaskKind::backward: return python_.backward;
+      case TaskKind::backward_input: return python_.backward_input;
+      case TaskKind::backward_weight: return python_.backward_weight;
+      default: return python_.forward;
+    }
+  }
+
   TaskCost compute(const Work& work) {
+    static const std::vector<Kernel> kNone;
     KernelList kernels;
+    if (python_.known) kernels.add({.issue_ns = python_call(work.kind).call_ns, .kernels = &kNone});
     const std::vector<Layer>& layers = plan_.spec.model.layers;
     if (work.loss) {
       const Layer& last = layers[static_cast<std::size_t>(work.first_layer + work.layer_count - 1)];
@@ -189,7 +256,9 @@ class Pricer {
       notices_.say_again(priced.said);
       for (const PricedOperation& operation : priced.operations) {
         if (shares_ && work.kind == TaskKind::backward) kernels.slows_collectives(operation.slows_collectives);
-        kernels.add(operation.time);
+        OperationTime time = operation.time;
+        time.issue_ns = python_.known ? python_call(work.kind).layer_ns : time.issue_ns * slower_in_python_;
+        kernels.add(time);
         count_error(operation);
       }
       limited_.flops += priced.limited.flops;
@@ -254,7 +323,7 @@ class Pricer {
       }
       if (judges_) operation.error = &error_of_size(time);
       if (judges_ && time.of.dtype != Dtype::fp32 && !on_host_) operation.clocks = &error_of_clocks();
-      if (shares_ && work.kind == TaskKind::backward) {
+      if (shares_ && work.kind == TaskKind::backward && has_work(plan_, TaskKind::all_reduce)) {
         operation.slows_collectives =
             contention_.of_layer(layer_key(work, index), time.device_ns, plan_.parallel.mesh.dp);
       }
@@ -483,6 +552,8 @@ class Pricer {
   std::vector<std::int64_t> number_bytes_;  // of what goes into each layer
   LayerTimes layers_;
   HostTimes host_;
+  PythonHost python_;        // of a pipeline that is PyTorch's
+  double slower_in_python_;  // than LibTorch in C++, where that is all that is known
   HostCalls calls_;
   CommunicationPrices communication_;
   bool shares_;                      // multiprocessors, with collectives

@@ -22,6 +22,9 @@ Constraints make_constraints(const TaskGraph& graph, std::span<const TaskCost> c
     const std::uint32_t group = graph.tasks[task].group;
     if (group == kNone) {
       add(start_moment(task), finish_moment(task), cost.device_ns);
+    } else if (graph.works[graph.tasks[task].work].eager) {
+      add(start_moment(task), together_moment(graph, group), 0);
+      add(start_moment(task), finish_moment(task), cost.device_ns);
     } else {
       add(start_moment(task), together_moment(graph, group), 0);
       add(together_moment(graph, group), finish_moment(task), cost.device_ns);

@@ -6,6 +6,7 @@
 //   finish(a)                 <= start(b)               for an edge a -> b, and for the next task of the stream
 //   issue(a)  + issue_ns      <= issue(b)               for an edge a -> b between two hosts
 //   start(t)                  <= together(g)            together(g) + device_ns <= finish(t), for t in group g
+//                                                       (of an eager send start(t) + device_ns <= finish(t))
 //
 // A host that delays a task adds that to all that comes after issue(t).
 // The earliest time of every moment is the longest path to it; a cycle is a deadlock.

@@ -125,9 +125,14 @@ class Pass {
     const std::uint32_t in_group = graph_.tasks[task].group;
     if (in_group == kNone) return end(task, ready(task));
     Group& group = groups_[in_group];
-    group.ready.no_earlier_than(ready(task));
-    next_in_group_[task] = group.newest;
-    group.newest = task;
+    const Moment own = ready(task);
+    group.ready.no_earlier_than(own);
+    if (graph_.works[graph_.tasks[task].work].eager) {
+      end(task, own);
+    } else {
+      next_in_group_[task] = group.newest;
+      group.newest = task;
+    }
     if (--group.waits_for > 0) return;
     for (TaskId member = group.newest; member != kNone; member = next_in_group_[member]) end(member, group.ready);
   }

@@ -135,10 +135,14 @@ class Engine {
     const std::uint32_t group = graph_.tasks[task].group;
     if (group == kNone) return finish(task, times_[task].start_ns);
     group_ready_ns_[group] = std::max(group_ready_ns_[group], times_[task].start_ns);
-    next_in_group_[task] = group_first_[group];
-    group_first_[group] = task;
+    if (graph_.works[graph_.tasks[task].work].eager) {
+      finish(task, times_[task].start_ns);
+    } else {
+      next_in_group_[task] = group_first_[group];
+      group_first_[group] = task;
+    }
     if (--group_waits_for_[group] > 0) return;
-    if (holds_multiprocessors(task)) return begin_collective(group, task);
+    if (is_collective(graph_.tasks[task].kind) && holds_multiprocessors(task)) return begin_collective(group, task);
     for (TaskId member = group_first_[group]; member != kNone; member = next_in_group_[member]) {
       finish(member, group_ready_ns_[group]);
     }
@@ -154,7 +158,8 @@ class Engine {
   const std::vector<KernelCost>& kernels(TaskId task) const { return shared_.kernels[graph_.tasks[task].work]; }
 
   bool holds_multiprocessors(TaskId task) const {
-    return is_collective(graph_.tasks[task].kind) && !kernels(task).empty();
+    const TaskKind kind = graph_.tasks[task].kind;
+    return (is_collective(kind) || is_pipeline_transfer(kind)) && !kernels(task).empty();
   }
 
   void give_back_multiprocessors(const Finish& finished) {
@@ -226,7 +231,7 @@ class Engine {
   }
 
   void add_grid(Multiprocessors& gpu, const Wake& now) {
-    if (is_collective(graph_.tasks[now.task].kind)) {
+    if (holds_multiprocessors(now.task)) {
       return gpu.add({.id = now.task, .blocks = kernels(now.task).back().blocks, .stays = true}, now.time_ns);
     }
     Progress& progress = progress_[static_cast<std::size_t>(now.worker)];

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 #include "sim/memory/allocated_tensors.hpp"
 
@@ -40,6 +41,15 @@ struct Replay {
   /// The loss is of a copy in fp32.
   bool gives_half() const { return number_bytes.back() < kBytesPerNumber; }
   bool is_dp() const { return plan.parallel.program == Program::data_parallel; }
+  bool is_pytorch_pipeline() const { return plan.parallel.program == Program::pytorch_pipeline; }
+  /// What goes into the stage's first layer is in a buffer that lasts for the whole training.
+  bool input_stays(std::int64_t layer, const Work& work) const {
+    return layer == 0 || (is_pytorch_pipeline() && layer == work.first_layer);
+  }
+  /// PipelineStage.backward_one_chunk has the stage's result in a variable until its end.
+  bool result_stays(std::int64_t layer, const Stage& stage) const {
+    return is_pytorch_pipeline() && layer + 1 == stage.first_layer + stage.layer_count;
+  }
   /// Of the outputs that a loss is of: all rows of DataParallel's micro-batch.
   std::int64_t loss_rows(const Work& work) const {
     return is_dp() ? work.bytes / kBytesPerNumber / output_numbers(plan.spec.model) : work.rows;
@@ -67,7 +77,7 @@ void replay_forward(const Replay& replay, const Work& work, Level level) {
     level.take(other, tensor_bytes(tensors.temporary));
     level.take(activations, replay.activation_bytes(work.rows, l + 1));
     level.give(other, tensor_bytes(tensors.temporary));
-    const bool kept_before = l == 0 || (l > work.first_layer && replay.keeps_result(l - 1));
+    const bool kept_before = replay.input_stays(l, work) || (l > work.first_layer && replay.keeps_result(l - 1));
     if (!tensors.keeps_input && !kept_before) level.give(activations, replay.activation_bytes(work.rows, l));
   }
   level.give(other, cached);
@@ -106,7 +116,8 @@ std::int64_t replay_layer_backward(const Replay& replay, const Work& work, const
   if (tensors.between_numbers > 0) {
     const std::int64_t between = allocated_bytes(tensors.between_numbers * tensors.gradient_number_bytes);
     level.take(activations, between);
-    level.give(activations, arrived + (tensors.keeps_result ? replay.activation_bytes(work.rows, l + 1) : 0));
+    const bool goes = tensors.keeps_result && !replay.result_stays(l, stage);
+    level.give(activations, arrived + (goes ? replay.activation_bytes(work.rows, l + 1) : 0));
     arrived = between;
   }
   const std::int64_t made =
@@ -146,7 +157,7 @@ void replay_backward(const Replay& replay, const Work& work, const Stage& stage,
 void replay_loss(const Replay& replay, const Work& work, Level level) {
   const std::int64_t in_fp32 = tensor_bytes(replay.loss_rows(work) * output_numbers(replay.plan.spec.model));
   const bool half = replay.gives_half();
-  const bool goes = !replay.is_dp() && !replay.keeps_result(replay.layer_count() - 1);
+  const bool goes = !replay.is_dp() && !replay.is_pytorch_pipeline() && !replay.keeps_result(replay.layer_count() - 1);
   if (half) level.take(other, in_fp32);  // the output's copy
   level.take(other, 2 * in_fp32);
   level.give(other, 2 * in_fp32 - replay.kept_by_loss(work));
@@ -160,6 +171,144 @@ void replay_loss(const Replay& replay, const Work& work, Level level) {
     level.give(activations, in_fp32);
   }
 }
+
+/// torch.distributed.pipelining: buffers for what each micro-batch brings, made once for the whole training
+/// (PipelineStage._prepare_forward_infra, _prepare_backward_infra of stage.py): the input of all stages but the model's
+/// first, the gradient of the result of all but its last. Where the neighbouring stage is in the same process, its own
+/// tensor takes the buffer's place, and stays there until the next step.
+std::int64_t receive_buffer_bytes(const Replay& replay, std::size_t s) {
+  const Plan& plan = replay.plan;
+  const Stage& stage = plan.stages[s];
+  std::int64_t bytes = 0;
+  for (std::int32_t m = 0; m < microbatches_of_a_round(plan); ++m) {
+    const std::int64_t rows = plan.microbatch_rows[static_cast<std::size_t>(m)];
+    if (!is_first_stage(plan.stages, s)) bytes += replay.activation_bytes(rows, stage.first_layer);
+    if (!is_last_stage(plan.stages, s)) bytes += replay.activation_bytes(rows, stage.first_layer + stage.layer_count);
+  }
+  return bytes;
+}
+
+/// The tasks of a process of torch.distributed.pipelining.
+///   receive     into a buffer that is there
+///   forward     its result goes with the backward; to a stage of the same process it takes the place of the one of the
+///               step before, and stays
+///   backward    the stage's result is there until its end
+///   send        a gradient goes; of Schedule1F1B, which has it in a variable, when the next one is sent
+///   I           keeps the gradient of each layer's product for W, and everything that the forward kept; the gradient of
+///               the input stays in the input's .grad until the next step (stage_backward_input of _backward.py)
+///   W           layer by layer from the first one: the gradients, then what the layer has kept goes; those of the layer
+///               before are there until the next ones are (stage_backward_weight has them in a variable)
+class PytorchProcess {
+ public:
+  PytorchProcess(const Replay& replay, GpuMemory& memory)
+      : replay_(replay), plan_(replay.plan), memory_(memory), keeps_sent_(plan_.spec.schedule == "1f1b") {}
+
+  void add(TaskId id, const Task& task, const Work& work, std::int64_t loss_before) {
+    const auto s = static_cast<std::size_t>(task.stage);
+    const Stage& stage = plan_.stages[s];
+    Level level{memory_, id};
+    switch (task.kind) {
+      case TaskKind::forward: forward(s, work, level); break;
+      case TaskKind::send_backward:
+        if (is_split(task)) break;
+        level.give(activations, std::exchange(sent_, in_bytes(stage, rows_of(task))));
+        if (!keeps_sent_) level.give(activations, std::exchange(sent_, 0));
+        break;
+      case TaskKind::backward:
+        if (work.loss) replay_loss(replay_, work, level);
+        replay_backward(replay_, work, stage, work.loss ? replay_.activation_bytes(work.rows, end(stage)) : 0, level);
+        if (!next_is_here(s)) level.give(activations, out_bytes(stage, work.rows));
+        // The gradient of the input, in the place of the one of the step before.
+        if (is_local_boundary(plan_.stages, s)) level.give(activations, in_bytes(stage, work.rows));
+        break;
+      case TaskKind::backward_input:
+        input_backward(s, work, level);
+        split_ = task.stage;
+        split_microbatch_ = task.microbatch;
+        break;
+      case TaskKind::backward_weight: weight_backward(s, work, level); break;
+      case TaskKind::optimizer:
+        level.give(activations, std::exchange(sent_, 0) + std::exchange(kept_, 0));
+        level.give(other, loss_before);
+        if (plan_.spec.optimizer == Optimizer::adam) {
+          level.take(other, parameter_bytes(plan_, stage, 1));
+          level.give(other, parameter_bytes(plan_, stage, 1));
+        }
+        break;
+      default: break;
+    }
+  }
+
+ private:
+  bool is_split(const Task& send) const { return send.stage == split_ && send.microbatch == split_microbatch_; }
+  static std::int32_t end(const Stage& stage) { return stage.first_layer + stage.layer_count; }
+  std::int64_t rows_of(const Task& task) const {
+    return plan_.microbatch_rows[static_cast<std::size_t>(task.microbatch)];
+  }
+  std::int64_t in_bytes(const Stage& stage, std::int64_t rows) const {
+    return replay_.activation_bytes(rows, stage.first_layer);
+  }
+  std::int64_t out_bytes(const Stage& stage, std::int64_t rows) const {
+    return replay_.activation_bytes(rows, end(stage));
+  }
+  bool next_is_here(std::size_t s) const {
+    return s + 1 < plan_.stages.size() && is_local_boundary(plan_.stages, s + 1);
+  }
+
+  void forward(std::size_t s, const Work& work, Level level) {
+    replay_forward(replay_, work, level);
+    if (next_is_here(s)) level.give(activations, out_bytes(plan_.stages[s], work.rows));
+  }
+
+  void input_backward(std::size_t s, const Work& work, Level level) {
+    const Stage& stage = plan_.stages[s];
+    if (work.loss) replay_loss(replay_, work, level);
+    std::int64_t arrived = work.loss ? out_bytes(stage, work.rows) : 0;
+    for (std::int32_t l = end(stage); l-- > stage.first_layer;) {
+      const AutogradTensors tensors = replay_.tensors(work.rows, l);
+      if (tensors.between_numbers > 0) {
+        level.take(activations, allocated_bytes(tensors.between_numbers * tensors.gradient_number_bytes));
+        level.give(activations, arrived);
+      }
+      const std::int64_t made = replay_.activation_bytes(work.rows, l);
+      level.take(activations, made);
+      if (tensors.between_numbers == 0) level.give(activations, arrived);
+      arrived = made;
+    }
+    if (is_local_boundary(plan_.stages, s)) {
+      level.give(activations, arrived);
+    } else {
+      kept_ += arrived;
+    }
+  }
+
+  void weight_backward(std::size_t s, const Work& work, Level level) {
+    const Stage& stage = plan_.stages[s];
+    std::int64_t added = 0;  // of the layer before: gradients that have been added to what was there
+    for (std::int32_t l = stage.first_layer; l < end(stage); ++l) {
+      const AutogradTensors tensors = replay_.tensors(work.rows, l);
+      std::int64_t made = 0;
+      for (const ParameterTensor& tensor : parameter_tensors(layer_of(plan_, l)))
+        made += allocated_bytes(tensor.numbers() * tensors.gradient_number_bytes);
+      level.take(gradients, made);
+      level.give(gradients, std::exchange(added, work.accumulate ? made : 0));
+      if (tensors.between_numbers > 0)
+        level.give(activations, allocated_bytes(tensors.between_numbers * tensors.gradient_number_bytes));
+      if (l > stage.first_layer) level.give(activations, replay_.activation_bytes(work.rows, l));
+    }
+    level.give(gradients, added);
+    if (!next_is_here(s)) level.give(activations, out_bytes(stage, work.rows));
+  }
+
+  const Replay& replay_;
+  const Plan& plan_;
+  GpuMemory& memory_;
+  bool keeps_sent_;
+  std::int64_t sent_ = 0;    // the gradient that was sent last
+  std::int64_t kept_ = 0;    // gradients of inputs that split backwards have made in this step
+  std::int32_t split_ = -1;  // stage and micro-batch of the last of them
+  std::int32_t split_microbatch_ = -1;
+};
 
 /// DDP's buckets, which last for the whole training.
 std::int64_t bucket_bytes(const Plan& plan) {
@@ -240,7 +389,19 @@ std::vector<KeptOutput> kept_outputs(const Replay& replay) {
 std::vector<GpuMemory> memory_at_rest(const Replay& replay, const std::vector<std::int64_t>& losses,
                                       const std::vector<KeptOutput>& outputs, bool records) {
   const Plan& plan = replay.plan;
-  std::vector<GpuMemory> memory(plan.stages.size());
+  std::vector<GpuMemory> memory(replay.is_pytorch_pipeline() ? static_cast<std::size_t>(plan.parallel.mesh.gpus())
+                                                             : plan.stages.size());
+  if (replay.is_pytorch_pipeline()) {
+    for (GpuMemory& of_gpu : memory) of_gpu.records = records;
+    for (std::size_t s = 0; s < plan.stages.size(); ++s) {
+      GpuMemory& of_gpu = memory[static_cast<std::size_t>(only_worker(plan.stages[s]))];
+      of_gpu.hold(other, data_bytes(plan, s) + losses[s]);
+      of_gpu.hold(activations, receive_buffer_bytes(replay, s));
+      of_gpu.hold(parameters, parameter_bytes(plan, plan.stages[s], 1));
+      of_gpu.hold(optimizer_state, optimizer_bytes(plan, plan.stages[s]));
+    }
+    return memory;
+  }
   for (std::size_t s = 0; s < memory.size(); ++s) {
     memory[s].records = records;
     memory[s].hold(other, data_bytes(plan, s) + losses[s]);
@@ -294,6 +455,16 @@ std::vector<GpuMemory> replay_autograd(const Plan& plan, std::int64_t multiproce
   const std::int64_t used =
       std::count_if(plan.replica_rows.begin(), plan.replica_rows.end(), [](std::int64_t rows) { return rows > 0; });
   std::vector<GpuMemory> memory = memory_at_rest(replay, losses, outputs, records);
+  if (replay.is_pytorch_pipeline()) {
+    std::vector<PytorchProcess> processes;
+    for (GpuMemory& of_gpu : memory) processes.emplace_back(replay, of_gpu);
+    for (TaskId id = 0; id < plan.graph.tasks.size(); ++id) {
+      const Task& task = plan.graph.tasks[id];
+      processes[static_cast<std::size_t>(task.worker)].add(id, task, plan.graph.works[task.work],
+                                                           losses[static_cast<std::size_t>(task.stage)]);
+    }
+    return memory;
+  }
   std::vector<std::int32_t> microbatch(memory.size(), 0);
   const auto arrived_gradient = [&](std::size_t s, const Work& work, const KeptOutput& output) {
     const std::int32_t end = work.first_layer + work.layer_count;

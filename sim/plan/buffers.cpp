@@ -12,7 +12,7 @@ std::int64_t activation_bytes(const Plan& plan, const Operation& operation,
   const Stage& stage = plan.stages[static_cast<std::size_t>(operation.stage)];
   const std::int64_t rows = plan.microbatch_rows[static_cast<std::size_t>(operation.microbatch)];
   const RunSpec& spec = plan.spec;
-  if (plan.parallel.program == Program::one_thread) {
+  if (plan.parallel.program != Program::pipeline) {
     return kept_by_autograd(spec.model, stage.first_layer, stage.layer_count, rows, spec.dtype, number_bytes);
   }
   return kept_by_pipeline(spec.model, stage.first_layer, spec.recompute ? 0 : stage.layer_count, rows);

@@ -8,6 +8,7 @@
 #include "sim/plan/ddp_step.hpp"
 #include "sim/plan/one_thread_step.hpp"
 #include "sim/plan/pipeline_step.hpp"
+#include "sim/plan/pytorch_pipeline_step.hpp"
 
 namespace pdl {
 namespace {
@@ -21,11 +22,13 @@ void plan_stages(Plan& plan, Replicas replicas) {
   say_warnings_of_schedule(plan);
   const bool all = replicas == Replicas::all;
   if (all) assign_buffers(plan, order);
-  plan.graph =
-      plan.parallel.program == Program::one_thread
-          ? one_thread_step(plan, order)
-          : pipeline_step(plan, order,
-                          static_cast<std::int32_t>(plan.parallel.mesh.pp * (all ? plan.parallel.mesh.dp : 1)));
+  switch (plan.parallel.program) {
+    case Program::one_thread: plan.graph = one_thread_step(plan, order); break;
+    case Program::pytorch_pipeline: plan.graph = pytorch_pipeline_step(plan, order); break;
+    default:
+      plan.graph = pipeline_step(plan, order,
+                                 static_cast<std::int32_t>(plan.parallel.mesh.pp * (all ? plan.parallel.mesh.dp : 1)));
+  }
 }
 
 /// Before anything is made of that size.

@@ -8,6 +8,7 @@
 //        -> stages.hpp -> buffers.hpp -> the step of the program, a file each:
 //
 //     pipeline_step.hpp + gradient_exchange.hpp    one worker a GPU, replicas
+//     pytorch_pipeline_step.hpp                    a process a GPU, as torch.distributed.pipelining runs it
 //     one_thread_step.hpp                          one thread for all GPUs
 //     ddp_step.hpp, data_parallel_step.hpp         the whole model on every GPU
 //

@@ -3,7 +3,18 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "sim/plan/pytorch_pipeline_step.hpp"
+
 namespace pdl {
+namespace {
+
+/// Textbook costs have no sizes: there a message takes both ends.
+bool ends_by_itself(const Plan& plan, std::int64_t bytes) {
+  return !plan.spec.synthetic && plan.spec.transport == Transport::nccl &&
+         bytes <= eager_message_bytes(plan.parallel.mesh.gpus());
+}
+
+}  // namespace
 
 TaskKind task_kind(OperationKind kind) {
   switch (kind) {
@@ -101,6 +112,8 @@ std::uint32_t StageTasks::transfer_work(TaskKind kind, std::int32_t from_stage, 
   work.from_worker = worker_of(from_stage);
   work.to_worker = worker_of(to_stage);
   sizes_.set(own_stage, microbatch, work);
+  work.eager =
+      is_send(kind) && plan_.parallel.program == Program::pytorch_pipeline && ends_by_itself(plan_, work.bytes);
   last = {rows, builder_.add_work(work), false};
   return last.index;
 }

@@ -13,7 +13,8 @@
 //   3. the tasks that it depends on (edges) must have finished. If they are issued by another host, that host must
 //      have issued them before this one can issue the wait (an event must be recorded before it is waited for).
 // Tasks of one group (NCCL send and receive, a collective, a PyTorch peer copy that joins both compute streams) start
-// each when ready and end together, one duration after the last of them became ready.
+// each when ready and end together, one duration after the last of them became ready. A send among them that is eager
+// ends one duration after it started itself.
 //
 // Scale: 36 bytes a task with one edge; at most 2^31 tasks; equal work is stored once (`Work`); names are made when
 // printed.
@@ -163,6 +164,7 @@ struct Work {
   bool input_gradient = true;
   bool loss = false;             // backward, backward_input of the last stage: the loss and its gradient come first
   bool receives = false;         // scatter, gather: the task at the end that the slice goes to
+  bool eager = false;            // a send in a group: it ends by itself, only its receive waits for both
   std::int32_t tensors = 0;      // collectives of data-parallel programs, bucket copies: how many
   std::int32_t first_layer = 0;  // compute, optimizer; layers of a stage, or some of them
   std::int32_t layer_count = 0;

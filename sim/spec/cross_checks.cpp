@@ -191,6 +191,34 @@ void check_point_to_point(const Given& given, const RunSpec& spec) {
                    to_string(usual) + " (with synthetic costs, --tf and --tb, either may be chosen)");
 }
 
+void check_pytorch_pipeline(const Given& given, const RunSpec& spec) {
+  if (!is_pytorch_pipeline(spec)) return;
+  const auto refuse = [&](std::initializer_list<const char*> places, const std::string& found,
+                          const std::string& expected) {
+    throw InputError(place_of(given, places), found + " with program pytorch", expected);
+  };
+  const Schedule* known = named_schedule(spec);
+  if (!spec.schedule_file && (!known || known->pytorch_class.empty())) {
+    std::vector<std::string> names;
+    for (const Schedule& schedule : schedules()) {
+      if (!schedule.pytorch_class.empty()) names.emplace_back(schedule.name);
+    }
+    refuse({"schedule"}, "schedule " + spec.schedule,
+           "one of torch.distributed.pipelining, " + list_words(names) + ", or a file");
+  }
+  if (known && known->pytorch_class == "1F1B" && spec.microbatches < stage_count(spec)) {
+    refuse({"microbatches", "schedule"}, std::to_string(spec.microbatches) + " micro-batches of 1f1b",
+           "at least one for each of the " + count_of_stages(spec));
+  }
+  if (spec.schedule_file && spec.schedule_file->has_transfers)
+    refuse({"schedule"}, "a schedule file with messages", "a file of computation alone: PyTorch adds the messages");
+  if (spec.workers == Workers::thread) refuse({"workers"}, "workers thread", "process: PyTorch has a process a GPU");
+  if (spec.transport == Transport::copy && spec.gpus > 1)
+    refuse({"transport"}, "transport copy", "nccl, or gloo on CPU: stages send and receive");
+  if (spec.dp > 1)
+    refuse({"dp", "pp", "gpus"}, std::to_string(spec.dp) + " replicas", "dp 1: DDP of pipelines is not modelled yet");
+}
+
 void check_precision(const Given& given, const RunSpec& spec) {
   if (!is_amp(spec.dtype) || is_data_parallel(spec) || spec.workers == Workers::one) return;
   throw InputError(place_of(given, {"dtype"}), to_string(spec.dtype) + " for a pipeline with a worker a GPU",
@@ -222,6 +250,8 @@ void check_hosts(const Given& given, const RunSpec& spec) {
 void check_recompute(const Given& given, const RunSpec& spec) {
   if (!spec.recompute) return;
   const std::string place = place_of(given, {"recompute"});
+  if (is_pytorch_pipeline(spec))
+    throw InputError(place, "recomputation with program pytorch", "none: its stages keep their activations");
   if (spec.workers == Workers::one)
     throw InputError(place, "recomputation with one thread for all GPUs", "workers thread or process");
   if (spec.schedule_file) {
@@ -237,6 +267,10 @@ void check_recompute(const Given& given, const RunSpec& spec) {
 }
 
 void check_overlap(const Given& given, const RunSpec& spec) {
+  if (spec.overlap_steps.value_or(false) && is_pytorch_pipeline(spec)) {
+    throw InputError(place_of(given, {"overlap-steps"}), "steps that overlap with program pytorch",
+                     "0: its steps are measured with a barrier between them");
+  }
   if (!spec.overlap_steps.value_or(false) || spec.workers != Workers::one) return;
   throw InputError(place_of(given, {"overlap-steps"}), "steps that overlap with one thread for all GPUs",
                    "workers thread or process");
@@ -268,6 +302,14 @@ void check_exchanged_bytes(const Given& given, const RunSpec& spec) {
   if (bytes <= kLargestTotal) return;
   throw InputError(place_of(given, {"accum", "model", "dim", "depth"}),
                    to_text(bytes) + " bytes that replicas exchange in a step", "at most " + to_text(kLargestTotal));
+}
+
+void check_equal_microbatches(const Given& given, const RunSpec& spec) {
+  if (!is_pytorch_pipeline(spec) || spec.batch % spec.microbatches == 0) return;
+  throw InputError(place_of(given, {"batch", "microbatches", "schedule"}),
+                   std::to_string(spec.batch) + " samples in " + std::to_string(spec.microbatches) +
+                       " micro-batches with program pytorch",
+                   "micro-batches of equal size: PipelineStage takes one shape");
 }
 
 void check_replicas(const Given& given, const RunSpec& spec) {

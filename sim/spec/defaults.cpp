@@ -36,6 +36,12 @@ void take_shape_of_file(const Given& given, RunSpec& spec) {
   take("microbatches", spec.microbatches, shape.microbatches);
 }
 
+/// Beside its program, PyTorch's name of a schedule is one of its names: "ScheduleGPipe", "1F1B".
+void take_name_of_pytorch(RunSpec& spec) {
+  const Schedule* meant = schedule_meant_by(spec.schedule);
+  if (meant && !meant->pytorch_class.empty()) spec.schedule = std::string(meant->name);
+}
+
 }  // namespace
 
 void fill_in_gpus(const Given& given, RunSpec& spec) {
@@ -66,6 +72,7 @@ void resolve_schedule(const Given& given, RunSpec& spec) {
     spec.schedule_file = std::make_shared<ScheduleFile>(load_schedule_csv(spec.schedule));
   if (spec.schedule_file) return take_shape_of_file(given, spec);
   if (spec.schedule == kAutoSchedule) return;
+  if (spec.program == ProgramOf::pytorch) take_name_of_pytorch(spec);
   check_schedule_is_known(given, spec);
   if (!find(given, "chunks")) spec.chunks = find_schedule(spec.schedule)->default_chunks;
   check_chunks(given, spec);
@@ -97,12 +104,13 @@ void resolve_model(const Given& given, RunSpec& spec) {
 
 Workers default_workers(const RunSpec& spec) {
   if (spec.strategy == Strategy::ddp) return Workers::process;
+  if (spec.strategy == Strategy::pp && spec.program == ProgramOf::pytorch) return Workers::process;
   if (spec.strategy == Strategy::mp || (spec.strategy == Strategy::single && is_amp(spec.dtype))) return Workers::one;
   return Workers::thread;
 }
 
 Transport default_transport(const RunSpec& spec) {
-  return spec.strategy == Strategy::ddp ? Transport::nccl : Transport::copy;
+  return spec.strategy == Strategy::ddp || is_pytorch_pipeline(spec) ? Transport::nccl : Transport::copy;
 }
 
 void fill_in_batch(const Given& given, RunSpec& spec) {

@@ -8,7 +8,8 @@ namespace {
 Program program_of(const RunSpec& spec) {
   if (spec.strategy == Strategy::ddp) return Program::ddp;
   if (spec.strategy == Strategy::dp) return Program::data_parallel;
-  return spec.workers == Workers::one ? Program::one_thread : Program::pipeline;
+  if (spec.workers == Workers::one) return Program::one_thread;
+  return is_pytorch_pipeline(spec) ? Program::pytorch_pipeline : Program::pipeline;
 }
 
 }  // namespace
@@ -46,6 +47,10 @@ Parallelism resolve(const RunSpec& spec) {
 
 bool is_data_parallel(const RunSpec& spec) {
   return spec.strategy == Strategy::dp || spec.strategy == Strategy::ddp;
+}
+
+bool is_pytorch_pipeline(const RunSpec& spec) {
+  return spec.program == ProgramOf::pytorch && spec.strategy == Strategy::pp && spec.workers != Workers::one;
 }
 
 std::int64_t replica_count(const RunSpec& spec) {

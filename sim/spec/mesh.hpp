@@ -32,10 +32,11 @@ namespace pdl {
 
 /// Who issues what in a step, and by whose kernels.
 ///   pipeline       one worker a GPU; the stages of runtime/model
+///   pytorch_pipeline  a process a GPU; the stages and schedules of torch.distributed.pipelining, modules and autograd
 ///   one_thread     one thread for all GPUs; LibTorch's modules and autograd, as the course writes it
 ///   ddp            DistributedDataParallel: a process a GPU, the whole model on each, the Reducer's buckets
 ///   data_parallel  nn.DataParallel: one process, the model copied to all GPUs in every forward
-enum class Program : std::uint8_t { pipeline, one_thread, ddp, data_parallel };
+enum class Program : std::uint8_t { pipeline, pytorch_pipeline, one_thread, ddp, data_parallel };
 
 /// ddp, data_parallel: every GPU computes the whole model; there are no stages to pass activations between.
 bool is_data_parallel(Program program);
@@ -83,6 +84,9 @@ Parallelism resolve(const RunSpec& spec);
 
 /// True for the strategies whose program is data parallel alone: dp and ddp.
 bool is_data_parallel(const RunSpec& spec);
+
+/// True for a pipeline that is PyTorch's: torch.distributed.pipelining. Its workers must be known.
+bool is_pytorch_pipeline(const RunSpec& spec);
 
 /// Copies of the model, each with a part of the batch: of ddp and dp one a GPU, of a pipeline spec.dp.
 std::int64_t replica_count(const RunSpec& spec);

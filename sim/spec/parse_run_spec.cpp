@@ -83,6 +83,7 @@ void read_execution(Reading& reading, const Given& given, RunSpec& spec) {
   check_transport(given, spec);
   check_processes(given, spec);
   check_one_thread(given, spec);
+  check_pytorch_pipeline(given, spec);
   spec.p2p = point_to_point_of(spec.transport);
   reading.take(Turn::p2p);
   check_point_to_point(given, spec);
@@ -126,6 +127,7 @@ RunSpec parse_run_spec(std::span<const SettingValue> values, std::shared_ptr<con
   check_activations(given, spec);
   check_exchanged_bytes(given, spec);
   check_replicas(given, spec);
+  check_equal_microbatches(given, spec);
   return spec;
 }
 

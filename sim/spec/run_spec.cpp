@@ -53,6 +53,7 @@ std::string describe(const RunSpec& spec) {
   text += " on " + std::to_string(spec.gpus) + (spec.gpus == 1 ? " GPU" : " GPUs");
   if (spec.hosts > 1) text += " of " + std::to_string(spec.hosts) + " hosts";
   if (spec.gpus > 1) text += ", transport " + to_string(spec.transport) + ", workers " + to_string(spec.workers);
+  if (spec.program == ProgramOf::pytorch) text += ", program pytorch";
   return text;
 }
 

@@ -36,6 +36,9 @@ enum class PointToPoint { eager, rendezvous };
 /// A process a GPU, a thread a GPU, or one thread that issues for all GPUs (the programs of the course, LibTorch's
 /// autograd).
 enum class Workers { process, thread, one };
+/// Whose program of the step: pdl-run's own, or what PyTorch does for a Python script with the same settings. They differ
+/// in pipelines with a worker a GPU (sim/plan/pytorch_pipeline_step.hpp).
+enum class ProgramOf { pdl, pytorch };
 
 /// Textbook costs, milliseconds for one micro-batch on one stage: one value for all stages of a replica, or one for
 /// each, first stage first. A GPU with several chunks has as many stages, each of that time. `tb` is the whole backward
@@ -89,6 +92,7 @@ struct RunSpec {
   Transport transport = Transport::copy;
   PointToPoint p2p = PointToPoint::eager;
   Workers workers = Workers::thread;
+  ProgramOf program = ProgramOf::pdl;
   std::int64_t accum =
       1;  // rounds whose gradients are added up before the optimizer's step; each loss is divided by it
   /// Gradients are exchanged in the last round of a step only (DDP's no_sync()), not in every round.
@@ -164,5 +168,6 @@ std::string to_string(Optimizer);
 std::string to_string(Transport);
 std::string to_string(PointToPoint);
 std::string to_string(Workers);
+std::string to_string(ProgramOf);
 
 }  // namespace pdl

@@ -62,6 +62,9 @@ std::string to_string(PointToPoint value) {
 std::string to_string(Workers value) {
   return setting_words::text_of(setting_words::kWorkers, value);
 }
+std::string to_string(ProgramOf value) {
+  return setting_words::text_of(setting_words::kProgramsOf, value);
+}
 
 namespace setting_words {
 

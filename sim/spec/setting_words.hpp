@@ -35,6 +35,7 @@ inline constexpr std::array kPointToPoint = {Word{PointToPoint::eager, "eager"},
                                              Word{PointToPoint::rendezvous, "rendezvous"}};
 inline constexpr std::array kWorkers = {Word{Workers::process, "process"}, Word{Workers::thread, "thread"},
                                         Word{Workers::one, "one"}};
+inline constexpr std::array kProgramsOf = {Word{ProgramOf::pdl, "pdl"}, Word{ProgramOf::pytorch, "pytorch"}};
 
 template <typename Enum, std::size_t N>
 std::string text_of(const std::array<Word<Enum>, N>& words, Enum value) {

@@ -66,6 +66,19 @@ std::vector<SettingRow> execution() {
        .write = [](const RunSpec& spec) { return std::optional(to_string(spec.workers)); },
        .in_run_name = [](const RunSpec& spec) { return "_" + to_string(spec.workers); },
        .name_place = NamePlace::execution},
+      {.name = "program",
+       .value_name = any_of(kProgramsOf),
+       .help = "whose program of the step: that of pdl-run, or what PyTorch does for a Python script",
+       .usual = "pdl",
+       .values = Values::word,
+       .turn = Turn::strategy,
+       .read = [](const SettingValue& value, const Range&,
+                  RunSpec& spec) { spec.program = parse_word(kProgramsOf, value); },
+       .write = [](const RunSpec& spec) { return std::optional(to_string(spec.program)); },
+       .written_if_usual = false,
+       .in_run_name =
+           [](const RunSpec& spec) { return spec.program == ProgramOf::pdl ? "" : "_" + to_string(spec.program); },
+       .name_place = NamePlace::execution},
   };
 }
 

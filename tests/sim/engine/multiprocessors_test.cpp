@@ -193,3 +193,44 @@ TEST_CASE("where nothing is long enough to meet, sharing changes nothing") {
     costs.push_back(device_only(is_compute(work.kind) ? kernel.device_ns : 0));
   CHECK(shared.times == longest_path_times(shared.plan.graph, costs));
 }
+
+TEST_CASE("a message by a kernel holds multiprocessors while it waits for its peer, and waits for them itself") {
+  // 132 multiprocessors, kernels of 132 blocks and 1 ms, messages of 16 blocks and 100 us. A forward on the other GPU
+  // takes 3 ms, after which it sends.
+  //
+  //   worker 0  compute  [kernel 1][kernel 2: 116 blocks, then 16: 2 ms]
+  //             NCCL     . . . . . [receive: waits for places, then for its sender ....]
+  //   worker 1  compute  [kernel 3 ms                ]
+  //             NCCL                                  [send]
+  TaskGraphBuilder builder;
+  Work one, three, message;
+  one.rows = 1;
+  three.rows = 3;
+  message.kind = TaskKind::receive_forward;
+  Work send = message;
+  send.kind = TaskKind::send_forward;
+  send.eager = true;
+  const std::uint32_t pair = builder.add_group();
+  const auto add = [&](const Work& work, std::int32_t worker, StreamRole role, std::uint32_t group, TaskKind kind) {
+    return builder.add_task({builder.add_work(work), stream_of(worker, role, 0), static_cast<std::uint32_t>(worker),
+                             group, worker, 0, 0, kind});
+  };
+  add(one, 0, StreamRole::compute, kNone, TaskKind::forward);
+  add(message, 0, StreamRole::receive_forward, pair, TaskKind::receive_forward);
+  add(one, 0, StreamRole::compute, kNone, TaskKind::forward);
+  const TaskId computed = add(three, 1, StreamRole::compute, kNone, TaskKind::forward);
+  const TaskId sent = add(send, 1, StreamRole::send_forward, pair, TaskKind::send_forward);
+  builder.add_edge(computed, sent);
+  const TaskGraph graph = std::move(builder).build(2, 2);
+  SharedMultiprocessors shared{kMultiprocessors, 0, {}};
+  std::vector<TaskCost> costs;
+  for (const Work& work : graph.works) {
+    const bool moves = is_pipeline_transfer(work.kind);
+    const std::int64_t ns = moves ? 100'000 : work.rows * 1'000'000;
+    shared.kernels.push_back({moves ? KernelCost{0, ns, 16} : KernelCost{0, ns, 132, 1}});
+    costs.push_back(device_only(ns));
+  }
+  CHECK(run_graph(graph, costs, {&shared}) ==
+        std::vector<TaskTimes>{
+            {0, 1'000'000}, {1'000'000, 3'100'000}, {1'000'000, 3'000'000}, {0, 3'000'000}, {3'000'000, 3'100'000}});
+}

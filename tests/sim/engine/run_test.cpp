@@ -178,7 +178,8 @@ TEST_CASE("engine and longest path agree for random costs, hosts, transports") {
 namespace {
 
 /// Any graph whose edges lead to later tasks: some tasks without a stream, some in groups, several edges from a task.
-TaskGraph random_graph(std::mt19937_64& random) {
+/// `eager`: some tasks of groups end by themselves.
+TaskGraph random_graph(std::mt19937_64& random, bool eager = false) {
   const auto below = [&](std::size_t n) { return static_cast<std::uint32_t>(random() % n); };
   const std::uint32_t workers = 1 + below(4), hosts = 1 + below(workers), tasks = 1 + below(40), groups = below(6);
   TaskGraphBuilder builder;
@@ -188,6 +189,7 @@ TaskGraph random_graph(std::mt19937_64& random) {
     Work work;
     work.rows = below(8);
     work.kind = below(2) == 0 ? TaskKind::forward : TaskKind::send_forward;
+    work.eager = eager && below(2) == 0;
     builder.add_task({builder.add_work(work), below(5) == 0 ? kNone : worker * kStreamsPerWorker + below(3),
                       worker % hosts, group, static_cast<std::int32_t>(worker), 0, 0, work.kind});
     for (TaskId before = 0; before < task; ++before) {
@@ -221,7 +223,7 @@ TEST_CASE("random graphs: the engine's times are the longest paths, to the nanos
   std::mt19937_64 random(11);
   int deadlocks = 0;
   for (int i = 0; i < 3000; ++i) {
-    const TaskGraph graph = random_graph(random);
+    const TaskGraph graph = random_graph(random, i % 2 == 0);
     const bool with_host = random() % 2 == 0, delayed = random() % 2 == 0;
     std::vector<TaskCost> costs;
     for (std::size_t w = 0; w < graph.works.size(); ++w) costs.push_back(random_cost(random, with_host));
@@ -332,6 +334,39 @@ TEST_CASE("tasks of a group start when ready and end together") {
   const TaskGraph graph = std::move(builder).build(2, 2);
   const std::vector<TaskCost> costs = {device_only(5), device_only(4), device_only(9)};
   CHECK(run_graph(graph, costs) == std::vector<TaskTimes>{{0, 5}, {5, 13}, {0, 9}, {9, 13}});
+}
+
+TEST_CASE("an eager send ends by itself, and its receive one duration after both were ready") {
+  // worker 0  [work 5][send 4][work 5]               worker 0 goes on at 9
+  // worker 1  [work       9  ][recv 4]               the receive is ready at 9: ends at 13
+  // worker 2  [receive ........... 4 ]               of a message that is sent when worker 0 has done more, at 14
+  TaskGraphBuilder builder;
+  Work five, nine, send, receive;
+  five.rows = 1;
+  nine.rows = 2;
+  send.rows = receive.rows = 3;
+  send.eager = true;
+  const auto add = [&](const Work& work, std::uint32_t worker, std::uint32_t group, TaskKind kind) {
+    return builder.add_task({builder.add_work(work), worker * kStreamsPerWorker, worker, group,
+                             static_cast<std::int32_t>(worker), 0, 0, kind});
+  };
+  const std::uint32_t first = builder.add_group(), second = builder.add_group();
+  add(five, 0, kNone, TaskKind::forward);
+  add(send, 0, first, TaskKind::send_forward);
+  add(five, 0, kNone, TaskKind::forward);
+  add(send, 0, second, TaskKind::send_forward);
+  add(nine, 1, kNone, TaskKind::forward);
+  add(receive, 1, first, TaskKind::receive_forward);
+  add(receive, 2, second, TaskKind::receive_forward);
+  const TaskGraph graph = std::move(builder).build(3, 3);
+  std::vector<TaskCost> costs(graph.works.size());
+  for (std::size_t w = 0; w < costs.size(); ++w) costs[w] = device_only(std::array{0, 5, 9, 4}[graph.works[w].rows]);
+  const std::vector<TaskTimes> expected = {{0, 5}, {5, 9}, {9, 14}, {14, 18}, {0, 9}, {9, 13}, {0, 18}};
+  CHECK(run_graph(graph, costs) == expected);
+  CHECK(longest_path_times(graph, costs) == expected);
+  // The same where kernels share multiprocessors, of which the messages hold none.
+  const SharedMultiprocessors shared{132, 0, std::vector<std::vector<KernelCost>>(graph.works.size())};
+  CHECK(run_graph(graph, costs, {&shared}) == expected);
 }
 
 TEST_CASE("a deadlock is named, task by task") {

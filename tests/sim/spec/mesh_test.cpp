@@ -67,7 +67,7 @@ TEST_CASE("in three dimensions the shards of a layer are neighbours") {
 TEST_CASE("every strategy is a program on a mesh") {
   const auto resolved = [](const std::string& flags) {
     const Parallelism parallel = resolve(spec("--depth 8 --batch 64 " + flags));
-    constexpr std::array kNames = {"pipeline", "one_thread", "ddp", "data_parallel"};
+    constexpr std::array kNames = {"pipeline", "pytorch_pipeline", "one_thread", "ddp", "data_parallel"};
     const Mesh& mesh = parallel.mesh;
     return std::string(kNames.at(static_cast<std::size_t>(parallel.program))) + " dp " + std::to_string(mesh.dp) +
            " pp " + std::to_string(mesh.pp) + " tp " + std::to_string(mesh.tp) + " hosts " + std::to_string(mesh.hosts);
@@ -77,6 +77,8 @@ TEST_CASE("every strategy is a program on a mesh") {
   CHECK(resolved("--gpus 4 --strategy mp") == "one_thread dp 1 pp 4 tp 1 hosts 1");
   CHECK(resolved("--gpus 4 --schedule gpipe --workers one") == "one_thread dp 1 pp 4 tp 1 hosts 1");
   CHECK(resolved("--gpus 4 --schedule zb-v") == "pipeline dp 1 pp 4 tp 1 hosts 1");
+  CHECK(resolved("--gpus 4 --schedule zb-v --program pytorch") == "pytorch_pipeline dp 1 pp 4 tp 1 hosts 1");
+  CHECK(resolved("--gpus 4 --strategy mp --program pytorch") == "one_thread dp 1 pp 4 tp 1 hosts 1");
   CHECK(resolved("--pp 2 --dp 4") == "pipeline dp 4 pp 2 tp 1 hosts 1");
   CHECK(resolved("--gpus 4 --strategy dp") == "data_parallel dp 4 pp 1 tp 1 hosts 1");
   CHECK(resolved("--gpus 8 --strategy ddp --hosts 2") == "ddp dp 8 pp 1 tp 1 hosts 2");

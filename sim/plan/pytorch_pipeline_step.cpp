@@ -1,0 +1,154 @@
+#include "sim/plan/pytorch_pipeline_step.hpp"
+
+#include <algorithm>
+#include <bit>
+
+#include "sim/plan/pytorch_actions.hpp"
+#include "sim/plan/stage_tasks.hpp"
+
+namespace pdl {
+namespace {
+
+class PytorchPipelineStep {
+ public:
+  PytorchPipelineStep(const Plan& plan, const StepOrder& order) : plan_(plan), order_(order) {}
+
+  TaskGraph build() && {
+    const std::vector<std::vector<PytorchAction>> actions = actions_of_rounds();
+    const std::vector<std::vector<std::int32_t>> stages_of = stages_by_worker(plan_.stages, order_.workers());
+    for (std::int32_t worker = 0; worker < order_.workers(); ++worker)
+      add_process(worker, actions[static_cast<std::size_t>(worker)], stages_of[static_cast<std::size_t>(worker)]);
+    const auto workers = static_cast<std::uint32_t>(order_.workers());
+    return std::move(builder_).build(workers, workers);
+  }
+
+ private:
+  /// schedule.step() is called once a round of accumulation: its program is made for one, and repeated.
+  std::vector<std::vector<PytorchAction>> actions_of_rounds() const {
+    const Schedule* schedule = named_schedule(plan_.spec);
+    const std::int32_t of_round = microbatches_of_a_round(plan_);
+    const auto rounds = static_cast<std::int32_t>(plan_.spec.accum);
+    const std::vector<std::vector<PytorchAction>> once =
+        pytorch_actions(make_order(plan_.spec), schedule ? schedule->pytorch_class : std::string_view());
+    std::vector<std::vector<PytorchAction>> all(once.size());
+    for (std::size_t p = 0; p < once.size(); ++p) {
+      std::int32_t batches = 0;
+      for (const PytorchAction& action : once[p]) batches = std::max(batches, action.batch + 1);
+      for (std::int32_t round = 0; round < rounds; ++round) {
+        for (PytorchAction action : once[p]) {
+          if (action.batch >= 0) action.batch += round * batches;
+          for (Operation& operation : action.operations) operation.microbatch += round * of_round;
+          all[p].push_back(std::move(action));
+        }
+      }
+    }
+    return all;
+  }
+
+  void add_process(std::int32_t worker, const std::vector<PytorchAction>& actions,
+                   const std::vector<std::int32_t>& own_stages) {
+    const auto host = static_cast<std::uint32_t>(worker);
+    batches_.clear();
+    waited_for_.clear();
+    computed_ = kNone;
+    tasks_.add_straggler(worker, host);
+    for (const PytorchAction& action : actions) {
+      switch (action.kind) {
+        case PytorchAction::Kind::compute: compute(action.operations.front(), host); break;
+        case PytorchAction::Kind::post: post(action.operations, host); break;
+        case PytorchAction::Kind::wait: {
+          const std::vector<TaskId>& batch = batches_[static_cast<std::size_t>(action.batch)];
+          waited_for_.insert(waited_for_.end(), batch.begin(), batch.end());
+          break;
+        }
+      }
+    }
+    for (const std::int32_t stage : own_stages) after_waits(tasks_.add_optimizer(stage, host));
+  }
+
+  void compute(const Operation& operation, std::uint32_t host) {
+    const bool begins_backward =
+        operation.kind == OperationKind::backward || operation.kind == OperationKind::backward_input;
+    if (begins_backward) tasks_.add_delay(operation.stage, operation.microbatch, host);
+    computed_ = tasks_.add_compute(task_kind(operation.kind), operation.stage, operation.microbatch, host);
+    after_waits(computed_);
+  }
+
+  /// What is computed on a stream after it follows by the order of the stream.
+  void after_waits(TaskId task) {
+    for (const TaskId message : waited_for_) builder_.add_edge(message, task);
+    waited_for_.clear();
+  }
+
+  /// One kernel: behind that of the batch before, and behind all computation that was issued.
+  void post(const std::vector<Operation>& messages, std::uint32_t host) {
+    std::vector<TaskId> batch;
+    for (const Operation& message : messages) {
+      const TaskId task = add_message(message, host);
+      if (computed_ != kNone) builder_.add_edge(computed_, task);
+      if (!batches_.empty()) {
+        for (const TaskId before : batches_.back()) builder_.add_edge(before, task);
+      }
+      batch.push_back(task);
+    }
+    batches_.push_back(std::move(batch));
+  }
+
+  TaskId add_message(const Operation& message, std::uint32_t host) {
+    const TaskKind kind = task_kind(message.kind);
+    const bool sends = is_send(kind);
+    const std::int32_t own = message.stage, other = other_stage(kind, own);
+    const std::uint32_t work = tasks_.transfer_work(kind, sends ? own : other, sends ? other : own, message.microbatch);
+    return builder_.add_task({work, stream(kind, own, other), host,
+                              pair_of(kind, std::max(own, other), message.microbatch), tasks_.worker_of(own), own,
+                              message.microbatch, kind});
+  }
+
+  /// Messages of a batch run together, so that each has a stream; batches are kept apart by edges.
+  std::uint32_t stream(TaskKind kind, std::int32_t own, std::int32_t other) const {
+    const bool forward = carries_activations(kind);
+    const StreamRole role = is_send(kind) ? (forward ? StreamRole::send_forward : StreamRole::send_backward)
+                                          : (forward ? StreamRole::receive_forward : StreamRole::receive_backward);
+    return stream_of(tasks_.worker_of(own), role, std::min(own, other) / order_.workers());
+  }
+
+  /// The boundary below the higher stage, the micro-batch and the direction name the pair of a send and its receive.
+  std::uint32_t pair_of(TaskKind kind, std::int32_t higher_stage, std::int32_t microbatch) {
+    std::vector<std::uint32_t>& groups = carries_activations(kind) ? forward_pairs_ : backward_pairs_;
+    groups.resize(plan_.stages.size() * plan_.microbatch_rows.size(), kNone);
+    std::uint32_t& of_pair = groups[static_cast<std::size_t>(higher_stage) * plan_.microbatch_rows.size() +
+                                    static_cast<std::size_t>(microbatch)];
+    if (of_pair == kNone) of_pair = builder_.add_group();
+    return of_pair;
+  }
+
+  const Plan& plan_;
+  const StepOrder& order_;
+  TaskGraphBuilder builder_;
+  StageTasks tasks_{plan_, builder_};
+  // Of the process whose actions are being added: its batches, what its next computation waits for, its last one.
+  std::vector<std::vector<TaskId>> batches_;
+  std::vector<TaskId> waited_for_;
+  TaskId computed_ = kNone;
+  std::vector<std::uint32_t> forward_pairs_, backward_pairs_;  // by stage and micro-batch
+};
+
+}  // namespace
+
+TaskGraph pytorch_pipeline_step(const Plan& plan, const StepOrder& order) {
+  return PytorchPipelineStep(plan, order).build();
+}
+
+std::int64_t blocks_of_message(std::int64_t ranks) {
+  constexpr std::int64_t kChannels = 32;
+  const auto group =
+      static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(std::max<std::int64_t>(ranks, 1))));
+  return std::max<std::int64_t>(1, kChannels / group);
+}
+
+std::int64_t eager_message_bytes(std::int64_t ranks) {
+  constexpr std::int64_t kBufferBytes = std::int64_t{4} << 20;
+  return kBufferBytes * blocks_of_message(ranks);
+}
+
+}  // namespace pdl

@@ -1,0 +1,41 @@
+// The step of a pipeline as PyTorch 2.11 runs it: a process a GPU, torch.distributed.pipelining, NCCL.
+//
+//   2 GPUs, 2 micro-batches, gpipe:
+//
+//     GPU 0   compute   F0 ──┐ F1 ──┐                 ┌ B0   ┌ B1   optimizer
+//             NCCL           └ send F0 └ send F1   receive B0  receive B1
+//     GPU 1   NCCL      receive F0  receive F1        ┌ send B0   ┌ send B1
+//             compute             F0          F1   B0 ┘       B1 ┘   optimizer
+//
+// What differs from pdl-run's pipelines (sim/plan/pipeline_step.hpp), all from PyTorch's sources:
+// - All messages of a process, whoever they are for, are on one NCCL stream in the order in which they are posted
+//   (batch_isend_irecv of distributed_c10d.py coalesces; ProcessGroupNCCL::pointToPoint then takes the communicator of
+//   the whole group): a receive whose sender is late holds up everything behind it.
+// - A batch starts when all computation that was issued before it has ended (ProcessGroupNCCL's syncStream), also a
+//   receive, which needs nothing of it. Computation waits for a batch where the program calls wait().
+// - A message is a kernel: while it is there, also while it waits for its peer, it holds multiprocessors, and it waits
+//   for them itself (sim/engine/multiprocessors.hpp).
+// - A send ends by itself while NCCL's buffers take the message, above that with its receive. Measured on 2 x H200
+//   (2026-11-30, NCCL 2.28.9): sends of up to 64 MiB end before their receive is posted, of 128 MiB do not; buffers are
+//   4 MiB (NCCL_BUFFSIZE) for each of 16 blocks.
+// - Layers are modules, backwards autograd's (Implementation::autograd), gradients are added by kernels of their own.
+//
+// Which process issues what when: sim/plan/pytorch_actions.hpp. Not here: DDP of pipelines, gradients that PyTorch
+// divides by the micro-batches where scale_grads is set (the loss may be divided instead, which costs nothing).
+#pragma once
+
+#include "sim/plan/plan.hpp"
+
+namespace pdl {
+
+/// `plan`: all but its graph. `order`: of all rounds; there is one replica. Throws as pytorch_actions().
+TaskGraph pytorch_pipeline_step(const Plan& plan, const StepOrder& order);
+
+/// Thread blocks of NCCL's kernel for a message between two GPUs of a host, in a group of so many. NCCL 2.28 has 32
+/// channels of which each pair of ranks gets its share (enqueue.cc, nChannelsMin); seen: 16 blocks of 2 GPUs, 8 of 4.
+std::int64_t blocks_of_message(std::int64_t ranks);
+
+/// The largest message that a send puts into NCCL's buffers without its receive.
+std::int64_t eager_message_bytes(std::int64_t ranks);
+
+}  // namespace pdl

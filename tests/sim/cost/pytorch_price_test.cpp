@@ -1,0 +1,130 @@
+// Pipelines of PyTorch: halves of autograd's backwards, host times of Python, messages that are kernels.
+#include "sim/cost/price.hpp"
+#include "tests/support/catch.hpp"
+#include "tests/support/specs.hpp"
+#include "tests/support/tiny_profile.hpp"
+
+using namespace pdl;
+
+namespace {
+
+/// Layers of 64: forward 1 us a row, whole backward 2, without input gradient 1. NCCL 4 us a message.
+CostProfile with_nccl(std::int64_t multiprocessors = 0) {
+  CostProfile profile = tiny_profile();
+  const std::vector<MeasuredCurve> curves = profile.curves;
+  for (MeasuredCurve curve : curves) {
+    if (curve.key.probe != Probe::transfer) continue;
+    curve.key.transport = "nccl";
+    curve.curve = tiny_constant(4000);
+    profile.curves.push_back(curve);
+  }
+  std::sort(profile.curves.begin(), profile.curves.end(), [](const auto& a, const auto& b) { return a.key < b.key; });
+  profile.host_description.multiprocessors = multiprocessors;
+  return profile;
+}
+
+void add_host(CostProfile& profile, const std::string& name, double us) {
+  HostTime host;
+  host.key.probe = Probe::host;
+  host.key.name = name;
+  host.key.implementation = "autograd";
+  host.time_ns = host.p25_ns = us * 1000;
+  host.count = 10;
+  profile.host.push_back(host);
+  std::sort(profile.host.begin(), profile.host.end(), [](const auto& a, const auto& b) { return a.key < b.key; });
+}
+
+CostProfile with_python() {
+  CostProfile profile = with_nccl();
+  for (const auto& [name, us] : {std::pair{"forward", 100},
+                                 {"forward_layer", 10},
+                                 {"backward", 200},
+                                 {"backward_layer", 20},
+                                 {"backward_input", 300},
+                                 {"backward_input_layer", 30},
+                                 {"backward_weight", 400},
+                                 {"backward_weight_layer", 40},
+                                 {"message", 50},
+                                 {"step", 1000}})
+    add_host(profile, std::string("python_") + name, us);
+  return profile;
+}
+
+/// Four layers a GPU, two chunks: two layers a stage, 32 rows.
+Plan zb_v() {
+  return make_plan(spec("--program pytorch --gpus 2 --depth 8 --dim 64 --batch 128 --microbatches 4 --schedule zb-v"));
+}
+
+/// The cost of the first work of a kind, of a stage in the middle.
+TaskCost cost_of(const Plan& plan, const PricedWork& priced, TaskKind kind) {
+  for (std::size_t w = 0; w < plan.graph.works.size(); ++w) {
+    const Work& work = plan.graph.works[w];
+    if (work.kind == kind && (!is_compute(kind) || (work.first_layer == 2 && !work.accumulate))) return priced.costs[w];
+  }
+  FAIL("no such work");
+  return {};
+}
+
+bool warns_of_python(const PricedWork& priced) {
+  return std::any_of(priced.warnings.begin(), priced.warnings.end(), [](const std::string& warning) {
+    return warning.find("no host times of Python") != std::string::npos;
+  });
+}
+
+}  // namespace
+
+TEST_CASE("the halves of autograd's backward are what a backward without an input gradient has less, and that") {
+  const Plan plan = zb_v();
+  const PricedWork priced = price_by_profile(plan, with_nccl());
+  CHECK(cost_of(plan, priced, TaskKind::forward).device_ns == 2 * 32'000);
+  CHECK(cost_of(plan, priced, TaskKind::backward_input).device_ns == 2 * 32'000);
+  CHECK(cost_of(plan, priced, TaskKind::backward_weight).device_ns == 2 * 32'000);
+  // The model's first stage, whose split backward is a whole one: 1 us a row of its first layer, 2 of its second.
+  for (std::size_t w = 0; w < plan.graph.works.size(); ++w) {
+    const Work& work = plan.graph.works[w];
+    if (work.kind == TaskKind::backward) CHECK(priced.costs[w].device_ns == 32'000 + 64'000);
+    CHECK_FALSE((work.kind == TaskKind::backward_input && work.first_layer == 0));
+  }
+}
+
+TEST_CASE("host times of Python: a call and its layers, a message, a step") {
+  const Plan plan = zb_v();
+  const PricedWork priced = price_by_profile(plan, with_python());
+  CHECK(cost_of(plan, priced, TaskKind::forward).issue_ns == 120'000);
+  CHECK(cost_of(plan, priced, TaskKind::backward_input).issue_ns == 360'000);
+  CHECK(cost_of(plan, priced, TaskKind::backward_weight).issue_ns == 480'000);
+  CHECK(cost_of(plan, priced, TaskKind::send_forward).issue_ns == 50'000);
+  CHECK(cost_of(plan, priced, TaskKind::receive_backward).issue_ns == 50'000);
+  CHECK(priced.step_overhead_ns == 1'007'000);
+  CHECK_FALSE(warns_of_python(priced));
+}
+
+TEST_CASE("a profile without host times of Python says so, and its slow host is much slower") {
+  const Plan plan = zb_v();
+  CostProfile profile = with_nccl();
+  for (MeasuredCurve& curve : profile.curves) {
+    for (CurvePoint& point : curve.curve.points) point.issue_ns = 1000;
+  }
+  const PricedWork usual = price_by_profile(plan, profile), slow = price_by_profile(plan, profile, HostSpeed::slow);
+  CHECK(warns_of_python(usual));
+  CHECK(cost_of(plan, usual, TaskKind::forward).issue_ns == 2000);
+  CHECK(cost_of(plan, slow, TaskKind::forward).issue_ns == 7000);
+  // pdl-run's own pipelines are priced as before, and nothing is said.
+  const Plan ours = make_plan(spec("--gpus 2 --depth 8 --dim 64 --batch 128 --microbatches 4 --schedule 1f1b"));
+  CHECK_FALSE(warns_of_python(price_by_profile(ours, profile)));
+}
+
+TEST_CASE("a message between two GPUs is a kernel of 16 blocks") {
+  const Plan plan = zb_v();
+  const PricedWork priced = price_by_profile(plan, with_nccl(132));
+  CHECK(priced.shared.count == 132);
+  for (std::size_t w = 0; w < plan.graph.works.size(); ++w) {
+    if (!is_pipeline_transfer(plan.graph.works[w].kind)) continue;
+    REQUIRE(priced.shared.kernels[w].size() == 1);
+    CHECK(priced.shared.kernels[w].front().blocks == 16);
+    CHECK(priced.shared.kernels[w].front().device_ns == 4000);
+  }
+  // Without messages nothing is shared.
+  const Plan alone = make_plan(spec("--program pytorch --gpus 1 --depth 8 --dim 64 --batch 128 --schedule gpipe"));
+  CHECK(price_by_profile(alone, with_nccl(132)).shared.count == 0);
+}

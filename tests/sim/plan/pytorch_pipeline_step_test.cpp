@@ -1,0 +1,165 @@
+#include "sim/plan/pytorch_pipeline_step.hpp"
+
+#include "sim/io/error.hpp"
+#include "tests/oracle/longest_path.hpp"
+#include "tests/sim/plan/drawn_step.hpp"
+#include "tests/support/catch.hpp"
+#include "tests/support/specs.hpp"
+
+using namespace pdl;
+
+namespace {
+
+const std::string kTimes = " --tf 1 --tb 2 --tcomm 0";
+
+std::string error_of(const std::string& flags) {
+  try {
+    make_plan(spec(flags));
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("a process of PyTorch's pipeline: its tasks in the order in which Python issues them") {
+  const std::string gpipe = "--program pytorch --gpus 2 --microbatches 2 --depth 2 --batch 8 --schedule gpipe";
+  CHECK(tasks_of(gpipe, 0) == "F0 | send F0 | F1 | send F1 | receive B0 | B0 | receive B1 | B1 | optimizer");
+  CHECK(tasks_of(gpipe, 1) == "receive F0 | F0 | receive F1 | F1 | B0 | send B0 | B1 | send B1 | optimizer");
+  CHECK(
+      tasks_of(gpipe + " --accum 2", 1) ==
+      "receive F0 | F0 | receive F1 | F1 | B0 | send B0 | B1 | send B1 | receive F2 | F2 | receive F3 | F3 | B2 | send "
+      "B2 | B3 | send B3 | optimizer");
+}
+
+TEST_CASE("a receive that is posted early holds up what is behind it on the NCCL stream") {
+  // looped-bfs, two chunks, one micro-batch, forward 1, backward 2, no time for messages: no process can compute ahead.
+  CHECK(step_ms("--program pytorch --gpus 2 --microbatches 1 --depth 4 --schedule looped-bfs" + kTimes) == 12);
+  // 1F1B, three stages, three micro-batches: pdl-run's takes (M + P - 1) x 3 = 15, and so does PyTorch's where messages
+  // take no time; each ms of a message comes upon the path of fill, turn and drain.
+  CHECK(step_ms("--program pytorch --gpus 3 --microbatches 3 --depth 3 --schedule 1f1b" + kTimes) == 15);
+  CHECK(step_ms("--program pytorch --gpus 2 --microbatches 1 --depth 2 --schedule gpipe --tf 1 --tb 2 --tcomm 1") == 8);
+}
+
+TEST_CASE(
+    "messages wait for all computation that was issued before them, and computation for what it waits for alone") {
+  // Process 0 of gpipe, forward 1, message 5 each: F1 runs beside the first message, B0 waits for both.
+  //   compute   [F0][F1]
+  //   NCCL          [send F0  5  ][send F1  5  ][receive B0 ...
+  const Simulated s =
+      simulate("--program pytorch --gpus 2 --microbatches 2 --depth 2 --schedule gpipe --tf 1 --tb 2 --tcomm 5");
+  const auto of = [&](std::int32_t worker, TaskKind kind, std::int32_t microbatch) {
+    for (TaskId t = 0; t < s.plan.graph.tasks.size(); ++t) {
+      const Task& task = s.plan.graph.tasks[t];
+      if (task.worker == worker && task.kind == kind && task.microbatch == microbatch)
+        return std::pair{s.times[t].start_ns / 1'000'000, s.times[t].end_ns / 1'000'000};
+    }
+    return std::pair<std::int64_t, std::int64_t>{-1, -1};
+  };
+  using Times = std::pair<std::int64_t, std::int64_t>;
+  CHECK(of(0, TaskKind::forward, 1) == Times{1, 2});
+  CHECK(of(0, TaskKind::send_forward, 0) == Times{1, 6});
+  CHECK(of(1, TaskKind::forward, 0) == Times{6, 7});
+  CHECK(of(1, TaskKind::receive_forward, 1) == Times{7, 12});  // posted behind F0
+  CHECK(of(0, TaskKind::send_forward, 1) == Times{6, 12});
+  CHECK(of(1, TaskKind::backward, 0) == Times{13, 15});
+  CHECK(of(0, TaskKind::backward, 0) == Times{20, 22});
+  CHECK(longest_path_times(s.plan.graph, price_synthetic(s.plan, *s.plan.spec.synthetic)) == s.times);
+}
+
+TEST_CASE("sends end by themselves while NCCL's buffers take the message") {
+  CHECK(blocks_of_message(2) == 16);
+  CHECK(blocks_of_message(3) == 8);
+  CHECK(blocks_of_message(4) == 8);
+  CHECK(blocks_of_message(1000) == 1);
+  CHECK(eager_message_bytes(2) == std::int64_t{64} << 20);
+  const auto is_eager = [](const std::string& flags) {
+    const Plan plan =
+        make_plan(spec("--program pytorch --gpus 2 --depth 2 --microbatches 2 --schedule gpipe " + flags));
+    int eager = 0, sends = 0;
+    for (const Work& work : plan.graph.works) {
+      sends += is_send(work.kind);
+      eager += work.eager;
+      CHECK((!work.eager || is_send(work.kind)));
+    }
+    CHECK((eager == 0 || eager == sends));
+    return eager > 0;
+  };
+  CHECK(is_eager("--dim 8192 --batch 4096"));        // 64 MiB
+  CHECK_FALSE(is_eager("--dim 8192 --batch 4100"));  // a little more
+  CHECK_FALSE(is_eager("--dim 64 --batch 8 --transport gloo"));
+  CHECK_FALSE(is_eager("--dim 64 --batch 8 --tf 1 --tb 2"));
+}
+
+TEST_CASE("every schedule of PyTorch finishes, with textbook times and messages that wait for each other") {
+  for (const Schedule& schedule : schedules()) {
+    if (schedule.pytorch_class.empty()) continue;
+    for (int gpus = 1; gpus <= 5; ++gpus) {
+      for (int microbatches = gpus; microbatches <= 12; microbatches += 3) {
+        if (!schedule.takes({gpus, schedule.default_chunks, microbatches})) continue;
+        if (schedule.name == "1f1b" && microbatches < gpus) continue;
+        const std::string flags = "--gpus " + std::to_string(gpus) + " --microbatches " + std::to_string(microbatches) +
+                                  " --depth 20 --schedule " + std::string(schedule.name) +
+                                  " --tf 1 --tb 2 --tcomm 0.25";
+        CAPTURE(flags);
+        // As long as pdl-run's, or longer: it has the same order, and waits for more.
+        CHECK(step_ms("--program pytorch " + flags) >= step_ms(flags));
+      }
+    }
+  }
+}
+
+TEST_CASE("the same sums in both programs: operations, messages, bytes") {
+  for (const char* schedule : {"gpipe", "1f1b", "interleaved", "looped-bfs"}) {
+    const std::string flags =
+        std::string("--gpus 4 --microbatches 4 --depth 8 --dim 64 --batch 32 --schedule ") + schedule;
+    const Plan ours = make_plan(spec(flags + " --transport nccl")),
+               theirs = make_plan(spec("--program pytorch " + flags));
+    const auto sums = [](const Plan& plan) {
+      std::map<TaskKind, std::pair<std::int64_t, std::int64_t>> by_kind;
+      for (const Task& task : plan.graph.tasks) {
+        auto& [count, bytes] = by_kind[task.kind];
+        ++count;
+        bytes += plan.graph.works[task.work].bytes;
+      }
+      return by_kind;
+    };
+    CAPTURE(schedule);
+    CHECK(sums(ours) == sums(theirs));
+  }
+}
+
+TEST_CASE("what torch.distributed.pipelining has not is refused") {
+  const std::string base = "--program pytorch --gpus 4 --depth 8 --dim 64 --batch 32 ";
+  CHECK_THAT(error_of(base + "--schedule zb-h1"),
+             ContainsSubstring("--schedule: found schedule zb-h1 with program pytorch, expected one of "
+                               "torch.distributed.pipelining, gpipe"));
+  CHECK_THAT(error_of(base + "--schedule auto"), ContainsSubstring("schedule auto with program pytorch"));
+  CHECK_THAT(error_of(base + "--schedule gpipe --workers thread"), ContainsSubstring("expected process"));
+  CHECK_THAT(error_of(base + "--schedule gpipe --dp 2"), ContainsSubstring("DDP of pipelines is not modelled yet"));
+  CHECK_THAT(error_of(base + "--schedule gpipe --transport copy --workers process"), ContainsSubstring("nccl"));
+  CHECK_THAT(error_of(base + "--schedule 1f1b --microbatches 2"),
+             ContainsSubstring("found 2 micro-batches of 1f1b with program pytorch, expected at least one for each of "
+                               "the 4 stages"));
+  CHECK_THAT(
+      error_of(base + "--schedule gpipe --microbatches 5"),
+      ContainsSubstring("32 samples in 5 micro-batches with program pytorch, expected micro-batches of equal size"));
+  CHECK_THAT(error_of(base + "--schedule gpipe --recompute 1"), ContainsSubstring("its stages keep their activations"));
+  CHECK_THAT(error_of(base + "--schedule gpipe --overlap-steps 1"), ContainsSubstring("with a barrier between them"));
+  CHECK_THAT(error_of("--program torch"), ContainsSubstring("expected pdl or pytorch"));
+}
+
+TEST_CASE("beside PyTorch's program its names are schedules; programs that both have are the same") {
+  for (const char* name : {"GPipe", "ScheduleGPipe", "gpipe"})
+    CHECK(spec(std::string("--program pytorch --gpus 2 --schedule ") + name).schedule == "gpipe");
+  CHECK(spec("--program pytorch --gpus 2 --schedule ZBVZeroBubble").schedule == "zb-v");
+  CHECK_THROWS_WITH(spec("--gpus 2 --schedule GPipe"), ContainsSubstring("did you mean gpipe?"));
+  const RunSpec pipeline = spec("--program pytorch --gpus 2 --schedule gpipe");
+  CHECK(resolve(pipeline).program == Program::pytorch_pipeline);
+  CHECK(pipeline.workers == Workers::process);
+  CHECK(pipeline.transport == Transport::nccl);
+  CHECK(resolve(spec("--program pytorch --gpus 2 --strategy ddp")).program == Program::ddp);
+  CHECK(resolve(spec("--program pytorch --gpus 2 --schedule gpipe --workers one")).program == Program::one_thread);
+  CHECK(resolve(spec("--program pytorch")).program == Program::pipeline);
+}
