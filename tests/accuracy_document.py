@@ -291,8 +291,8 @@ measured step times, and the measured time of the plan that is predicted to be f
 | model | plans | mean (%) | median (%) | maximum (%) | rank correlation | best named / best |
 |:---|---:|---:|---:|---:|---:|---:|
 """
-NO_PYTHON_HOST = """This profile has no host times of Python, and takes those of LibTorch from C++: plans that Python's launches bound (narrow
-layers, split backwards, many micro-batches) take longer than is predicted."""
+NO_PYTHON_HOST = """This profile has no host times of Python, and takes those of LibTorch from C++: plans that are host-bound in Python
+(narrow layers, split backwards, many micro-batches) take longer than is predicted."""
 
 
 def ranks(values):

@@ -51,9 +51,9 @@ constexpr double kClockAtPowerLimit = 0.035;
 /// were within their bars without it.
 constexpr double kTensorCoresBesideCollectives = 0.06;
 
-/// What Python may take to issue work in place of C++: pipelines of layers of width 1024, whose steps are all host, took
-/// 1.35 to 3.5 times as long as by LibTorch's times (data/h200x2/pytorch_pipelining.json, 2026-11-30). Where a profile
-/// has no host times of Python, its slow host is so much slower, so that steps that may be bound by it are said to be.
+/// What Python may take to issue work in place of C++: pipelines of layers of width 1024, whose steps are all host,
+/// took 1.35 to 3.5 times as long as by LibTorch's times (data/h200x2/pytorch_pipelining.json, 2026-11-30). Where a
+/// profile has no host times of Python, its slow host is so much slower, so that what may be host-bound is said to be.
 constexpr double kPythonBesideCpp = 3.5;
 
 std::string name_of(Implementation implementation) {

@@ -125,7 +125,8 @@ class Engine {
 
   void start(TaskId task) {
     if (!kernels(task).empty()) {  // when its time has come
-      wakes_.push({times_[task].start_ns, graph_.tasks[task].worker, task});
+      const std::int64_t behind_ns = is_pipeline_transfer(graph_.tasks[task].kind) ? shared_.launch_latency_ns : 0;
+      wakes_.push({times_[task].start_ns + behind_ns, graph_.tasks[task].worker, task});
       return;
     }
     begin(task);

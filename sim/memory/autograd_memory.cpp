@@ -190,14 +190,14 @@ std::int64_t receive_buffer_bytes(const Replay& replay, std::size_t s) {
 
 /// The tasks of a process of torch.distributed.pipelining.
 ///   receive     into a buffer that is there
-///   forward     its result goes with the backward; to a stage of the same process it takes the place of the one of the
-///               step before, and stays
+///   forward     its result goes with the backward; for a stage of the same process it takes the place of the one of
+///               the step before, and stays
 ///   backward    the stage's result is there until its end
 ///   send        a gradient goes; of Schedule1F1B, which has it in a variable, when the next one is sent
-///   I           keeps the gradient of each layer's product for W, and everything that the forward kept; the gradient of
-///               the input stays in the input's .grad until the next step (stage_backward_input of _backward.py)
-///   W           layer by layer from the first one: the gradients, then what the layer has kept goes; those of the layer
-///               before are there until the next ones are (stage_backward_weight has them in a variable)
+///   I           keeps the gradient of each layer's product for W, and everything that the forward kept; the gradient
+///               of the input stays in the input's .grad until the next step (stage_backward_input of _backward.py)
+///   W           layer by layer from the first one: the gradients, then what the layer has kept goes; those of the
+///               layer before are there until the next ones are (stage_backward_weight has them in a variable)
 class PytorchProcess {
  public:
   PytorchProcess(const Replay& replay, GpuMemory& memory)

@@ -36,8 +36,8 @@ enum class PointToPoint { eager, rendezvous };
 /// A process a GPU, a thread a GPU, or one thread that issues for all GPUs (the programs of the course, LibTorch's
 /// autograd).
 enum class Workers { process, thread, one };
-/// Whose program of the step: pdl-run's own, or what PyTorch does for a Python script with the same settings. They differ
-/// in pipelines with a worker a GPU (sim/plan/pytorch_pipeline_step.hpp).
+/// Whose program of the step: pdl-run's own, or what PyTorch does for a Python script with the same settings. They
+/// differ in pipelines with a worker a GPU (sim/plan/pytorch_pipeline_step.hpp).
 enum class ProgramOf { pdl, pytorch };
 
 /// Textbook costs, milliseconds for one micro-batch on one stage: one value for all stages of a replica, or one for

@@ -5,6 +5,8 @@
 
   written here, read there   pdl-sim --schedule zb-v ... --schedule-csv FILE, then _PipelineScheduleRuntime._load_csv:
                              every action is there in our order, PyTorch adds every message, and its own dry run ends
+  PyTorch's program          pdl-sim --program pytorch: each rank's computation and messages, in the order in which the
+                             class of the schedule issues them
   written there, read here   each class of torch.distributed.pipelining.schedules, as computation alone (compute_only)
                              and lowered with messages (compute_comms): pdl-sim --schedule FILE finishes and writes the
                              same actions again; the computation is that of our own schedule of the name
@@ -16,11 +18,13 @@ Left out: running either order (pdl-run's tests, peer_pipeline.py).
 
 import argparse
 import csv
+import json
 import os
 import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 from dataclasses import dataclass
 
 SKIPPED = 77
@@ -58,11 +62,12 @@ class Stage:
 
 
 class RecordingStage(Stage):
-    """Writes down what a schedule does with its stage, instead of doing it."""
+    """Writes down what a schedule does with its stage, instead of doing it; its messages too if `messages`."""
 
-    def __init__(self, index, stages):
+    def __init__(self, index, stages, messages=False):
         super().__init__(stages, stages)
-        self.stage_index, self.done = index, []
+        self.stage_index, self.done, self.messages = index, [], messages
+        self.is_first, self.is_last = index == 0, index == stages - 1
 
     def forward_one_chunk(self, microbatch, *_, **__):
         self.done.append(pipelining._Action(self.stage_index, pipelining.F, microbatch))
@@ -76,12 +81,39 @@ class RecordingStage(Stage):
     def _prepare_forward_infra(self, *_):
         pass
 
-    def no_messages(self, *_):
+    def message(self, kind, microbatch, is_there):
+        return [Message(self, kind, microbatch)] if self.messages and is_there else []
+
+    def get_fwd_recv_ops(self, microbatch):
+        return self.message("RECV_F", microbatch, not self.is_first)
+
+    def get_fwd_send_ops(self, microbatch):
+        return self.message("SEND_F", microbatch, not self.is_last)
+
+    def get_bwd_recv_ops(self, microbatch):
+        return self.message("RECV_B", microbatch, not self.is_last)
+
+    def get_bwd_send_ops(self, microbatch):
+        return self.message("SEND_B", microbatch, not self.is_first)
+
+    def _get_init_p2p_neighbors_ops(self):
         return []
 
-    get_fwd_recv_ops = get_fwd_send_ops = no_messages
-    get_bwd_recv_ops = get_bwd_send_ops = no_messages
-    _get_init_p2p_neighbors_ops = no_messages
+
+class Message:
+    """In the place of a P2POp."""
+
+    peer = 0
+
+    def __init__(self, stage, kind, microbatch):
+        self.stage, self.text = stage, f"{stage.stage_index}{kind}{microbatch}"
+
+
+def post(messages, desc=None):
+    """In the place of _batch_p2p."""
+    for message in messages:
+        message.stage.done.append(message.text)
+    return []
 
 
 @dataclass(frozen=True)
@@ -152,6 +184,28 @@ def executed_order(schedule, gpus, microbatches):
     for stage in stages:
         schedule(stage, microbatches)._step_microbatches()
     return {rank: stage.done for rank, stage in enumerate(stages)}
+
+
+def issued_by_class(schedule, gpus, microbatches):
+    """Computation and messages of ScheduleGPipe and Schedule1F1B, by rank, as they are issued."""
+    stages = [RecordingStage(rank, gpus, messages=True) for rank in range(gpus)]
+    for stage in stages:
+        with unittest.mock.patch.object(pipelining, "_batch_p2p", post):
+            schedule(stage, microbatches)._step_microbatches()
+    return [[str(action) for action in stage.done if "REDUCE_GRAD" not in str(action)] for stage in stages]
+
+
+def issued_by_runtime(peer, gpus, chunks, microbatches):
+    """The same of the classes that _PipelineScheduleRuntime runs. The first stage has its whole backward at W."""
+    stages = [Stage(gpus, gpus * chunks) for _ in range(chunks)]
+    lowered = peer.schedule(stages, microbatches).pipeline_order_with_comms
+    idle = (pipelining.UNSHARD, pipelining.RESHARD, pipelining.REDUCE_GRAD)
+    rows = []
+    for rank in range(gpus):
+        actions = [str(action) for action in single_actions(lowered[rank]) if action.computation_type not in idle]
+        actions = [action for action in actions if not action.startswith("0I")]
+        rows.append([action.replace("0W", "0B") if action.startswith("0W") else action for action in actions])
+    return rows
 
 
 def peer_order(peer, gpus, chunks, microbatches):
@@ -250,6 +304,33 @@ class ScheduleCsvTest(unittest.TestCase):
         self.assertEqual(len(messages), len(set(messages)))
         self.assertEqual(set(messages), needed)
         pipelining._simulate_comms_compute(executed, lambda stage: rank_of[stage], gpus * chunks)
+
+    def issued_here(self, name, shape):
+        """By rank: the spans of a prediction of PyTorch's program, which are in the order in which they are issued."""
+        gpus, chunks, microbatches = map(str, shape)
+        words = ["--gpus", gpus, "--microbatches", microbatches, "--depth", str(shape[0] * shape[1])]
+        words += ["--chunks", chunks] if chunks != "1" else []
+        done = self.accepted("--program", "pytorch", "--schedule", name, *words, "--tf", "1", "--tb", "1", "--tw", "1",
+                             "--json", "-")
+        kinds = {"forward": "F", "backward": "B", "backward_input": "I", "backward_weight": "W", "send_forward": "SEND_F",
+                 "send_backward": "SEND_B", "receive_forward": "RECV_F", "receive_backward": "RECV_B"}
+        rows = [[] for _ in range(shape[0])]
+        for span in json.loads(done.stdout)["spans"]:
+            if span["kind"] in kinds:
+                rows[span["worker"]].append(f"{span['stage']}{kinds[span['kind']]}{span['microbatch']}")
+        return rows
+
+    def test_what_pytorch_issues_is_what_is_predicted(self):
+        for peer in PEERS:
+            for shape in peer.shapes:
+                if peer.schedule is Schedule1F1B and shape[2] < shape[0]:
+                    continue  # refused by both
+                with self.subTest(schedule=peer.schedule.__name__, shape=shape):
+                    if issubclass(peer.schedule, pipelining.PipelineScheduleSingle):
+                        expected = issued_by_class(peer.schedule, shape[0], shape[2])
+                    else:
+                        expected = issued_by_runtime(peer, *shape)
+                    self.assertEqual(self.issued_here(peer.ours, shape), expected)
 
     def test_computation_that_pytorch_writes_loads_here_and_is_our_own(self):
         for peer in PEERS:

@@ -234,3 +234,37 @@ TEST_CASE("a message by a kernel holds multiprocessors while it waits for its pe
         std::vector<TaskTimes>{
             {0, 1'000'000}, {1'000'000, 3'100'000}, {1'000'000, 3'000'000}, {0, 3'000'000}, {3'000'000, 3'100'000}});
 }
+
+TEST_CASE(
+    "behind the same computation the next kernel of its stream goes before a message, which has a stream to cross") {
+  // 132 multiprocessors, two kernels of 264 blocks and 2 ms (two waves), an eager send of 100 us behind the first: all
+  // blocks of the second one go before it.
+  TaskGraphBuilder builder;
+  Work kernel, send;
+  kernel.rows = 1;
+  send.kind = TaskKind::send_forward;
+  send.eager = true;
+  const auto add = [&](const Work& work, StreamRole role, std::uint32_t group, TaskKind kind) {
+    return builder.add_task({builder.add_work(work), stream_of(0, role, 0), 0, group, 0, 0, 0, kind});
+  };
+  const TaskId first = add(kernel, StreamRole::compute, kNone, TaskKind::forward);
+  const TaskId sent = add(send, StreamRole::send_forward, builder.add_group(), TaskKind::send_forward);
+  add(kernel, StreamRole::compute, kNone, TaskKind::forward);
+  builder.add_edge(first, sent);
+  const TaskGraph graph = std::move(builder).build(1, 1);
+  for (const std::int64_t latency_ns : {0, 2500}) {
+    SharedMultiprocessors shared{kMultiprocessors, latency_ns, {}};
+    std::vector<TaskCost> costs;
+    for (const Work& work : graph.works) {
+      const bool moves = is_pipeline_transfer(work.kind);
+      const KernelCost cost{0, moves ? 100'000 : 2'000'000, moves ? 16 : 264, 1};
+      shared.kernels.push_back({cost});
+      costs.push_back(device_only(cost.device_ns));
+    }
+    const std::vector<TaskTimes> times = run_graph(graph, costs, {&shared});
+    CAPTURE(latency_ns);
+    CHECK(times[0].end_ns == 2'000'000);
+    CHECK(times[1].start_ns == (latency_ns == 0 ? 2'000'000 : 4'000'000));
+    CHECK(times[2].start_ns == 2'000'000);
+  }
+}

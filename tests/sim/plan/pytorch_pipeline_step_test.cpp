@@ -150,7 +150,7 @@ TEST_CASE("what torch.distributed.pipelining has not is refused") {
   CHECK_THAT(error_of("--program torch"), ContainsSubstring("expected pdl or pytorch"));
 }
 
-TEST_CASE("beside PyTorch's program its names are schedules; programs that both have are the same") {
+TEST_CASE("beside PyTorch's program its names are schedules, and programs that both have are the same") {
   for (const char* name : {"GPipe", "ScheduleGPipe", "gpipe"})
     CHECK(spec(std::string("--program pytorch --gpus 2 --schedule ") + name).schedule == "gpipe");
   CHECK(spec("--program pytorch --gpus 2 --schedule ZBVZeroBubble").schedule == "zb-v");
