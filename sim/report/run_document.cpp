@@ -97,9 +97,10 @@ void add_unprobed(Document& document, const RunResult& run) {
   if (!run.probe_command.empty()) document.add(Preformatted{run.probe_command + "\n"});
 }
 
-void add_totals(Document& document, const RunResult& run, const RunMetrics& metrics) {
+void add_totals(Document& document, const RunResult& run, const RunMetrics& metrics, const std::string& other_program) {
   const auto add = [&](const std::string& text) { document.add(Paragraph{text, 2}); };
   add(text_of_step_time(run));
+  if (!other_program.empty()) add(other_program);
   if (run.noise) add(text_of_noise(*run.noise));
   add("throughput: " + fixed(metrics.throughput_samples_per_s, 1) + " samples/s");
   add(has_bubble(run.spec)
@@ -191,6 +192,19 @@ std::vector<std::string> names_of_runs(const std::vector<const RunResult*>& runs
   return names;
 }
 
+std::string other_program_text(const OtherProgram& other) {
+  const bool pytorch = other.program == ProgramOf::pytorch;
+  if (!other.step_ms) {
+    return pytorch ? "in PyTorch: the same program; its Python takes more host time, which counts where a step is "
+                     "host-bound"
+                   : "by pdl-run: the same program, without Python's host time";
+  }
+  if (!pytorch) return "by pdl-run: " + fixed(*other.step_ms, 3) + " ms (--program pdl)";
+  return "in PyTorch" + (other.pytorch_class.empty() ? "" : ", Schedule" + other.pytorch_class) + ": " +
+         fixed(*other.step_ms, 3) + " ms (--program pytorch" +
+         (other.python_is_known ? ")" : "; without the host time of Python, which the profile does not have)");
+}
+
 Document run_document(const std::shared_ptr<const RunResult>& run, const RunStyle& style,
                       const Explanation* explanation) {
   const SpansOfGpus spans(run->timeline, static_cast<std::size_t>(run->spec.gpus));
@@ -199,7 +213,7 @@ Document run_document(const std::shared_ptr<const RunResult>& run, const RunStyl
   document.add(Paragraph{describe(run->spec), 2});
   document.add(Paragraph{describe_source(*run), 2});
   document.add(table_of_gpus(*run, metrics, style.gantt.most_rows));
-  add_totals(document, *run, metrics);
+  add_totals(document, *run, metrics, style.other_program);
   add_unprobed(document, *run);
   if (style.with_gantt) document.add(Preformatted{gantt(*run, spans, style.gantt), /*terminal_only=*/true});
   document.add(TimelineFigure{"Timeline of the step", {run}});

@@ -20,6 +20,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/predict/other_program.hpp"
 #include "sim/report/document.hpp"
 #include "sim/report/gantt.hpp"
 #include "sim/run/explain.hpp"
@@ -29,13 +30,17 @@
 namespace pdl {
 
 struct RunStyle {
-  bool with_gantt = true;  // on a terminal; a page always has the timeline
+  bool with_gantt = true;          // on a terminal; a page always has the timeline
+  std::string other_program = "";  // a line behind the step time: other_program_text()
   GanttStyle gantt{};
 };
 
 /// `explanation`: nullptr leaves it out.
 Document run_document(const std::shared_ptr<const RunResult>& run, const RunStyle& style,
                       const Explanation* explanation = nullptr);
+
+/// "in PyTorch, ScheduleGPipe: 87.187 ms (--program pytorch)"; of programs that are the same, that they are.
+std::string other_program_text(const OtherProgram& other);
 
 /// Columns of what a GPU does in a step, in milliseconds: busy, communication, idle, with their meanings; and the
 /// bubble or the idle share.

@@ -5,6 +5,7 @@
 #include "sim/io/error.hpp"
 #include "sim/io/output_file.hpp"
 #include "sim/io/words.hpp"
+#include "sim/predict/other_program.hpp"
 #include "sim/predict/predict.hpp"
 #include "sim/predict/what_if.hpp"
 #include "sim/report/progress_bar.hpp"
@@ -38,6 +39,7 @@ std::optional<std::int64_t> memory_limit(const SimulateFlags& flags) {
 
 struct Prediction {
   std::shared_ptr<const RunResult> run;
+  std::optional<OtherProgram> other;
   std::optional<Explanation> explanation;
 };
 
@@ -52,6 +54,7 @@ Prediction predict_as_asked(const SimulateFlags& flags) {
   const std::string samples = costs ? samples_beside(flags.profile->value(), *costs) : "";
   prediction.run = std::make_shared<const RunResult>(predict(
       spec, profile, {.memory_limit_bytes = memory_limit(flags), .samples = samples, .noise = flags.noise->options()}));
+  prediction.other = other_program(spec, profile, prediction.run->timeline.spans.size());
   if (flags.explain->on()) prediction.explanation = explain_prediction(*prediction.run, profile);
   return prediction;
 }
@@ -77,7 +80,9 @@ void simulate(const SimulateFlags& flags) {
   if (schedule_csv && steps_overlap(run.spec)) {
     std::cerr << "pdl-sim: the schedule's steps overlap, which a CSV file cannot say: read it with --overlap-steps 1\n";
   }
-  const Document document = run_document(prediction.run, screen_style(!no_gantt), explanation);
+  RunStyle style = screen_style(!no_gantt);
+  if (prediction.other) style.other_program = other_program_text(*prediction.other);
+  const Document document = run_document(prediction.run, style, explanation);
   flags.outputs->show(document, flags.files());
   // Where another output takes the standard output, a chart that was asked for goes to standard error.
   if (gantt && !flags.outputs->terminal_is_free(flags.files()))

@@ -23,6 +23,12 @@ std::optional<NoMeaning> beside_no_pipeline(const SettingValue& value, const Run
   return NoMeaning{value.value + " with " + strategy_of(spec), "strategy pp, which has schedules"};
 }
 
+/// "ZBVZeroBubble", which is a schedule's name beside PyTorch's program alone.
+bool is_name_of_pytorch(const std::string& name) {
+  const Schedule* meant = find_schedule(name) ? nullptr : schedule_meant_by(name);
+  return meant && !meant->pytorch_class.empty();
+}
+
 /// "-interleaved", "-mine" for mine.csv, "-gpipe-file" for gpipe.csv.
 std::string schedule_in_name(const RunSpec& spec) {
   if (!is_pipeline(spec)) return "";
@@ -67,6 +73,10 @@ std::vector<SettingRow> schedule() {
        .asked = Turn::stages,
        .in_run_name = schedule_in_name,
        .name_place = NamePlace::strategy,
+       .needs = [](const SettingValue& value) -> Needs {
+         if (is_name_of_pytorch(value.value)) return {{"program", "pytorch"}};
+         return {};
+       },
        .of_pipelines = true},
       {.name = "chunks",
        .value_name = "V",

@@ -54,7 +54,7 @@ TEST_CASE("Schedule1F1B: where the direction turns a send and the next receive a
 }
 
 TEST_CASE(
-    "_PipelineScheduleRuntime: senders put receives where they are, long before they are needed; sends are waited "
+    "_PipelineScheduleRuntime: senders put receives where they are, long before they are needed, sends are waited "
     "for at the end") {
   CHECK(drawn("looped-bfs", {2, 2, 1}) ==
         std::vector<std::string>{

@@ -1,0 +1,52 @@
+#include "sim/predict/other_program.hpp"
+
+#include <algorithm>
+
+#include "sim/io/error.hpp"
+#include "sim/predict/predict.hpp"
+#include "sim/spec/mesh.hpp"
+
+namespace pdl {
+namespace {
+
+/// Its workers, and what moves data between them, are those of its own program.
+RunSpec by_program(const RunSpec& spec, ProgramOf program) {
+  std::vector<SettingValue> words;
+  for (SettingValue& word : to_settings(spec)) {
+    const bool of_program = word.name == "program" || word.name == "workers" || word.name == "transport" ||
+                            word.name == "p2p" || word.name == "overlap-steps";
+    if (!of_program) words.push_back(std::move(word));
+  }
+  words.push_back({"program", to_string(program), "--program"});
+  return parse_run_spec(words, spec.schedule_file);
+}
+
+bool knows_python(const CostProfile& profile) {
+  return std::any_of(profile.host.begin(), profile.host.end(),
+                     [](const HostTime& time) { return time.key.name == "python_forward"; });
+}
+
+}  // namespace
+
+std::optional<OtherProgram> other_program(const RunSpec& spec, const CostProfile* profile, std::size_t tasks) {
+  constexpr std::size_t kMostTasks = 200'000;
+  if (!profile || profile->host_description.device != "cuda") return std::nullopt;
+  OtherProgram other;
+  other.program = spec.program == ProgramOf::pdl ? ProgramOf::pytorch : ProgramOf::pdl;
+  if (spec.strategy != Strategy::pp || spec.workers == Workers::one) {
+    return spec.strategy == Strategy::single && spec.workers != Workers::one ? std::nullopt : std::optional(other);
+  }
+  if (tasks > kMostTasks || spec.gpus == 1 || spec.schedule == kAutoSchedule) return std::nullopt;
+  if (const Schedule* schedule = named_schedule(spec)) other.pytorch_class = std::string(schedule->pytorch_class);
+  other.python_is_known = knows_python(*profile);
+  try {
+    other.step_ms = predict(by_program(spec, other.program), profile).step_time.median_ms;
+  } catch (const InputError&) {
+    return std::nullopt;
+  } catch (const CannotRun&) {
+    return std::nullopt;
+  }
+  return other;
+}
+
+}  // namespace pdl

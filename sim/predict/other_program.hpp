@@ -1,0 +1,29 @@
+// The same settings by the other program of the step: what PyTorch takes where pdl-run is predicted, and the other way.
+//
+//   other_program(spec of "--gpus 2 --schedule gpipe", &costs)    {pytorch, "ScheduleGPipe", 121.3, ...}
+//   other_program(spec of "--gpus 2 --strategy ddp", &costs)      {pytorch, "", nothing}: it is the same program
+//
+// Pipelines with a worker a GPU differ; of DDP, DataParallel, the course's programs and a single GPU both programs
+// issue the same kernels, PyTorch's from Python.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "sim/cost/cost_profile.hpp"
+#include "sim/spec/run_spec.hpp"
+
+namespace pdl {
+
+struct OtherProgram {
+  ProgramOf program = ProgramOf::pytorch;
+  std::string pytorch_class;      // of the schedule; empty: of none
+  std::optional<double> step_ms;  // nothing: both are the same program
+  bool python_is_known = true;    // false: the profile has no host times of Python
+};
+
+/// Nothing where there is no such thing: textbook costs, profiles of a CPU, what torch.distributed.pipelining has not,
+/// what the profile cannot price; and for steps of more than 200,000 tasks, to predict which again would take as long.
+std::optional<OtherProgram> other_program(const RunSpec& spec, const CostProfile* profile, std::size_t tasks);
+
+}  // namespace pdl
