@@ -178,36 +178,6 @@ std::vector<MeasuredStep> steps_of(const RunRecord& record) {
   return steps;
 }
 
-RunResult make_result(const Plan& plan, const RunRecord& all, nlohmann::json environment) {
-  const RunRecord record = taken_steps(all);
-  RunResult result = begin_result(plan);
-  result.measured = true;
-  const std::vector<double> steps_ms =
-      steps_overlap(plan.spec) ? overlapping_steps_ms(plan, record) : milliseconds_of(record, false);
-  const Quartiles measured = quartiles(steps_ms);
-  result.step_time = {measured.median, measured.p25, measured.p75, static_cast<std::int64_t>(steps_ms.size())};
-  const double recorded_ms = quartiles(milliseconds_of(record, true)).median;
-  const RecordedInterval& step = typical(record.recorded, recorded_ms);
-  result.steps = steps_of(all);
-  result.timeline = make_measured_timeline(plan, step);
-  result.peak_memory_bytes = record.peak_memory_bytes;
-  result.environment = std::move(environment);
-  result.extra = {{"losses", record.losses},
-                  {"warmup_ms", milliseconds_of(record.warmup)},
-                  {"step_time_stddev_ms", standard_deviation(steps_ms)},
-                  {"recording",
-                   {{"step_time_ms", recorded_ms},
-                    {"overhead_fraction", recorded_ms / quartiles(milliseconds_of(record, false)).median - 1},
-                    {"clock_uncertainty_us", step.tasks.clock_uncertainty_us}}}};
-  if (!record.process_peak_memory_bytes.empty())
-    result.extra["process_peak_memory_bytes"] = record.process_peak_memory_bytes;
-  if (plan.spec.dtype == Dtype::amp_fp16) {
-    result.extra["skipped_steps"] = all.steps.size() - record.steps.size();
-    result.extra["skipped"] = record.skipped;
-  }
-  return result;
-}
-
 /// Without a clock that all processes share: from the barrier that this one left just before the step.
 void count_from_start(RecordedInterval& recorded) {
   const std::int64_t start_ns = recorded.step.begin_ns;
@@ -256,6 +226,36 @@ Quartiles quartiles(std::vector<double> values) {
   return {at(0.25), at(0.5), at(0.75)};
 }
 
+RunResult run_of_record(const Plan& plan, const RunRecord& all, nlohmann::json environment) {
+  const RunRecord record = taken_steps(all);
+  RunResult result = begin_result(plan);
+  result.measured = true;
+  const std::vector<double> steps_ms =
+      steps_overlap(plan.spec) ? overlapping_steps_ms(plan, record) : milliseconds_of(record, false);
+  const Quartiles measured = quartiles(steps_ms);
+  result.step_time = {measured.median, measured.p25, measured.p75, static_cast<std::int64_t>(steps_ms.size())};
+  const double recorded_ms = quartiles(milliseconds_of(record, true)).median;
+  const RecordedInterval& step = typical(record.recorded, recorded_ms);
+  result.steps = steps_of(all);
+  result.timeline = make_measured_timeline(plan, step);
+  result.peak_memory_bytes = record.peak_memory_bytes;
+  result.environment = std::move(environment);
+  result.extra = {{"losses", record.losses},
+                  {"warmup_ms", milliseconds_of(record.warmup)},
+                  {"step_time_stddev_ms", standard_deviation(steps_ms)},
+                  {"recording",
+                   {{"step_time_ms", recorded_ms},
+                    {"overhead_fraction", recorded_ms / quartiles(milliseconds_of(record, false)).median - 1},
+                    {"clock_uncertainty_us", step.tasks.clock_uncertainty_us}}}};
+  if (!record.process_peak_memory_bytes.empty())
+    result.extra["process_peak_memory_bytes"] = record.process_peak_memory_bytes;
+  if (plan.spec.dtype == Dtype::amp_fp16) {
+    result.extra["skipped_steps"] = all.steps.size() - record.steps.size();
+    result.extra["skipped"] = record.skipped;
+  }
+  return result;
+}
+
 RunResult measure_run(const Plan& plan, const RuntimeOptions& options, StepProgram& program, const std::string& command,
                       Rendezvous* rendezvous, const StepsDone& steps_done) {
   SpanRecorder recorder(plan.graph, options);
@@ -283,7 +283,7 @@ RunResult measure_run(const Plan& plan, const RuntimeOptions& options, StepProgr
     for (std::size_t r = 1; r < all.size(); ++r) join(record, unpack(all[r]));
   }
   if (!record.gpus.empty()) environment["gpus"] = record.gpus;
-  RunResult result = make_result(plan, record, std::move(environment));
+  RunResult result = run_of_record(plan, record, std::move(environment));
   if (const std::optional<double> scale = program.loss_scale()) result.extra["loss_scale"] = *scale;
   for (std::string& warning : warnings_of(record, rendezvous)) result.warnings.push_back(std::move(warning));
   return result;

@@ -30,6 +30,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -58,5 +59,10 @@ using StepsDone = std::function<void(std::int64_t done, std::int64_t of)>;
 /// measured or every recorded step was skipped: there is no time of a step then.
 RunResult measure_run(const Plan& plan, const RuntimeOptions& options, StepProgram& program, const std::string& command,
                       Rendezvous* rendezvous, const StepsDone& steps_done = {});
+
+struct RunRecord;
+
+/// The run of what all processes know. Throws CannotRun as measure_run().
+RunResult run_of_record(const Plan& plan, const RunRecord& record, nlohmann::json environment);
 
 }  // namespace pdl

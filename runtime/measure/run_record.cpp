@@ -50,7 +50,10 @@ std::string pack(const RunRecord& record) {
 }
 
 RunRecord unpack(const std::string& text) {
-  const nlohmann::json json = nlohmann::json::from_cbor(text.begin(), text.end());
+  return record_from(nlohmann::json::from_cbor(text.begin(), text.end()));
+}
+
+RunRecord record_from(const nlohmann::json& json) {
   RunRecord record;
   record.losses = json["losses"].get<std::vector<double>>();
   record.peak_memory_bytes = json["memory"].get<std::vector<std::int64_t>>();

@@ -40,6 +40,8 @@ struct RunRecord {
 
 std::string pack(const RunRecord& record);
 RunRecord unpack(const std::string& text);
+/// What pack() has packed, as JSON; a program of another language writes it too (runtime/pytorch/train.py).
+RunRecord record_from(const nlohmann::json& json);
 
 /// Adds what another process, of later workers, knows: its tasks, its losses, its devices.
 void join(RunRecord& into, const RunRecord& other);

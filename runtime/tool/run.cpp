@@ -12,6 +12,7 @@
 #include "runtime/device/devices.hpp"
 #include "runtime/tool/commands.hpp"
 #include "runtime/tool/launch.hpp"
+#include "runtime/tool/pytorch_run.hpp"
 #include "runtime/tool/run_once.hpp"
 #include "runtime/tool/runtime_flags.hpp"
 #include "sim/io/error.hpp"
@@ -38,6 +39,7 @@ struct RunFlags {
         explain(app, "--explain", "where the recorded step goes: its parts and the critical path"),
         quiet(app, "--quiet", "no table of the run on standard output"),
         check(app, "--check", "afterwards train the same model plainly on one device and compare the parameters"),
+        python(app, "--python", "PROGRAM", "the interpreter of --program pytorch (default python3)"),
         settings(app) {}
 
   /// Outputs that are not of the document.
@@ -50,6 +52,7 @@ struct RunFlags {
   Switch explain;
   Switch quiet;
   Switch check;
+  OnceFlag python;
   SettingFlags settings;
 };
 
@@ -198,6 +201,13 @@ int run_command(const RunFlags& flags, const std::vector<std::string>& arguments
   flags.outputs.check(flags.files());
   const Plan plan = make_plan(spec);
   const std::string command = command_text(arguments);
+  if (spec.program == ProgramOf::pytorch) {
+    check_pytorch_run(plan, options);
+    if (check) throw InputError("--check", "program pytorch", "program pdl, whose training it checks");
+    show(run_pytorch(plan, options, flags.python.value().value_or("python3"), command), flags);
+    return kExitFine;
+  }
+  if (flags.python.value()) throw InputError("--python", "program pdl", "--program pytorch, which runs in Python");
   if (const auto process = own_rank(spec, port)) return run_worker(plan, options, *process, flags, command);
   check_run(plan, options);
   if (spec.workers == Workers::process) return launch_workers(static_cast<int>(spec.gpus), port, arguments);

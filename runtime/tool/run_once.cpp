@@ -26,7 +26,7 @@ namespace pdl {
 namespace {
 
 [[noreturn]] void refuse_pytorch() {
-  throw InputError("--program", "pytorch", "pdl, which pdl-run runs: PyTorch's own program is predicted only");
+  throw InputError("--program", "pytorch", "pdl: PyTorch's own program is a process of Python (pytorch_run.hpp)");
 }
 
 /// `purpose`: each program of a run has its own.
@@ -198,6 +198,7 @@ RunResult run_program(const Plan& plan, const RuntimeOptions& options, const std
 }  // namespace
 
 void check_run(const Plan& plan, const RuntimeOptions& options) {
+  if (plan.spec.program == ProgramOf::pytorch) refuse_pytorch();
   switch (plan.parallel.program) {
     case Program::pytorch_pipeline: refuse_pytorch();
     case Program::pipeline: return check_pipeline_plan(plan, options);

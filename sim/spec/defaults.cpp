@@ -105,7 +105,8 @@ void resolve_model(const Given& given, RunSpec& spec) {
 Workers default_workers(const RunSpec& spec) {
   if (spec.strategy == Strategy::ddp) return Workers::process;
   if (spec.strategy == Strategy::pp && spec.program == ProgramOf::pytorch) return Workers::process;
-  if (spec.strategy == Strategy::mp || (spec.strategy == Strategy::single && is_amp(spec.dtype))) return Workers::one;
+  const bool autograd = is_amp(spec.dtype) || spec.program == ProgramOf::pytorch;
+  if (spec.strategy == Strategy::mp || (spec.strategy == Strategy::single && autograd)) return Workers::one;
   return Workers::thread;
 }
 

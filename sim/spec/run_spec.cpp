@@ -26,7 +26,8 @@ PointToPoint point_to_point_of(Transport transport) {
 }
 
 RunSpec on_cpu(RunSpec spec) {
-  if (spec.strategy == Strategy::ddp && !spec.given.contains("transport")) spec.transport = Transport::gloo;
+  const bool by_nccl = spec.strategy == Strategy::ddp || is_pytorch_pipeline(spec);
+  if (by_nccl && !spec.given.contains("transport")) spec.transport = Transport::gloo;
   return spec;
 }
 

@@ -154,7 +154,8 @@ bool exchanges_in_round(const RunSpec& spec, std::int64_t round);
 /// Of the messages between stages: copies are eager, NCCL's and Gloo's wait for each other.
 PointToPoint point_to_point_of(Transport transport);
 
-/// As it runs on CPU where nothing was said of the transport: DDP's gradients by Gloo, since NCCL needs GPUs.
+/// As it runs on CPU where nothing was said of the transport: DDP's gradients, and the messages of PyTorch's pipelines,
+/// by Gloo, since NCCL needs GPUs.
 RunSpec on_cpu(RunSpec spec);
 
 /// Every setting of the spec, in the order of all_settings(). Synthetic costs only where they were given.

@@ -37,7 +37,8 @@ import torch.distributed as dist
 import torch.multiprocessing as multiprocessing
 from torch import nn
 
-from pytorch_programs import environment
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "runtime", "pytorch"))
+from programs import environment  # noqa: E402
 
 GROUPS = ("ddp", "dp", "amp", "accum")
 ACCUM_ROUNDS = (4, 16)

@@ -9,7 +9,7 @@
   4096 x 16, batch 4096  1f1b M 8          56.58   56.41..56.70        53.01            0.937
 
 Each case runs PyTorch, then pdl-run, so that both see the same hardware in the same state. Warm-up steps are dropped;
-the median of the measured steps counts. What a step is: pytorch_programs.py. Exit code: 0 if every case that can be
+the median of the measured steps counts. What a step is: runtime/pytorch/programs.py. Exit code: 0 if every case that can be
 run was run on both sides, 1 if not, 2 for wrong flags.
 """
 
@@ -25,7 +25,8 @@ import tempfile
 import time
 from dataclasses import dataclass
 
-from pytorch_programs import OneProcess, PeerFailed, PeerProcesses, Pipelining, Refused, Step, environment
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "runtime", "pytorch"))
+from programs import OneProcess, PeerFailed, PeerProcesses, Pipelining, Refused, Step, environment  # noqa: E402
 
 
 @dataclass(frozen=True)

@@ -161,5 +161,6 @@ TEST_CASE("beside PyTorch's program its names are schedules, and programs that b
   CHECK(pipeline.transport == Transport::nccl);
   CHECK(resolve(spec("--program pytorch --gpus 2 --strategy ddp")).program == Program::ddp);
   CHECK(resolve(spec("--program pytorch --gpus 2 --schedule gpipe --workers one")).program == Program::one_thread);
-  CHECK(resolve(spec("--program pytorch")).program == Program::pipeline);
+  CHECK(resolve(spec("--program pytorch")).program == Program::one_thread);  // modules and autograd
+  CHECK(on_cpu(pipeline).transport == Transport::gloo);
 }

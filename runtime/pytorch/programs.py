@@ -1,4 +1,4 @@
-"""The peer's side of peer_pipeline.py: training steps written with plain PyTorch, and the processes that run them.
+"""Training steps written with plain PyTorch, beside which pdl-run is measured (tests/peers), and their processes.
 
 Two kinds of program, both on a stack of `depth` blocks Linear(dim, dim) + ReLU, mean-squared error, SGD, fp32:
 

@@ -1,0 +1,33 @@
+// One training by PyTorch's own program, in Python: pdl-run --program pytorch. This process plans, starts the
+// interpreter on runtime/pytorch/train.py, which trains and measures, and makes a run of what that has recorded: the
+// same file as of any other run.
+//
+//   RunResult run = run_pytorch(make_plan(spec), options, {"python3"}, "pdl-run --program pytorch --gpus 2 ...");
+//
+//   this process   plan.json -->  python3 train.py plan.json record.json  --> record.json   a RunRecord
+//                  progress  <--  "step 3" on its standard output
+//
+// Both files are in a temporary folder and gone afterwards. The interpreter ends when this process does.
+// Pipelines so far. Not here: what is trained (runtime/pytorch/train.py).
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "runtime/device/runtime_options.hpp"
+#include "sim/run/run_result.hpp"
+
+namespace pdl {
+
+/// Throws InputError: a plan that PyTorch's program here has not, or that this host cannot run.
+void check_pytorch_run(const Plan& plan, const RuntimeOptions& options);
+
+/// What the Python program reads: settings, stages, layers, and every task in the order of the plan.
+nlohmann::ordered_json pytorch_plan(const Plan& plan, const RuntimeOptions& options);
+
+/// `python`: the interpreter, a path or a name that is looked for as the shell does. Throws InputError: none, without
+/// PyTorch, or PyTorch refuses the plan; CannotRun: a rank has failed, or a loss is not a finite number.
+RunResult run_pytorch(const Plan& plan, const RuntimeOptions& options, const std::string& python,
+                      const std::string& command);
+
+}  // namespace pdl

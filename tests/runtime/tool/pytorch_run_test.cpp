@@ -1,0 +1,88 @@
+// pdl-run --program pytorch as a user runs it, on CPU: PyTorch's own pipelines, in Python.
+#include <cstdlib>
+#include <string>
+
+#include "sim/run/run_json.hpp"
+#include "tests/support/catch.hpp"
+#include "tests/support/pdl_run.hpp"
+
+using namespace pdl;
+
+namespace {
+
+/// Of the wheel that this program was built with.
+std::string with_pytorch() {
+  const char* others = std::getenv("PYTHONPATH");
+  return "PYTHONPATH='" + std::string(PDL_PYTHON_PATH) + (others ? std::string(":") + others : "") + "'";
+}
+
+const std::string kSmall = "--program pytorch --device cpu --gpus 2 --dim 16 --batch 32 --warmup 1 --steps 2 --quiet ";
+
+/// Its interpreter cannot load it.
+bool has_no_pytorch(const Process& run) {
+  const bool none = run.err.find("which has no PyTorch") != std::string::npos;
+  if (none) WARN("test skipped: " + run.err);
+  return none;
+}
+
+}  // namespace
+
+TEST_CASE("pipelines of PyTorch are measured into the same file as any other run", "[runtime][tool]") {
+  for (const std::string schedule : {"GPipe --depth 4 --microbatches 4", "1F1B --depth 5 --microbatches 4 --accum 2",
+                                     "interleaved-zb --depth 4 "
+                                     "--microbatches 2 --optimizer adam"}) {
+    const TemporaryFolder folder;
+    const Process run = pdl_run(kSmall + "--json run.json --schedule " + schedule, folder, with_pytorch());
+    if (has_no_pytorch(run)) return;
+    CAPTURE(schedule, run.err);
+    REQUIRE(run.exit_code == 0);
+    const RunResult result = read_run(folder / "run.json");
+    CHECK(result.measured);
+    CHECK(result.spec.program == ProgramOf::pytorch);
+    CHECK(result.step_time.n == 2);
+    CHECK(result.steps.size() == 3);
+    CHECK(result.environment.contains("python"));
+    const Plan plan = make_plan(on_cpu(result.spec));
+    REQUIRE(result.timeline.spans.size() == plan.graph.tasks.size());
+    for (std::size_t t = 0; t < plan.graph.tasks.size(); ++t) {
+      CHECK(result.timeline.spans[t].kind == plan.graph.tasks[t].kind);
+      CHECK(result.timeline.spans[t].end_ns > 0);
+    }
+    // Training: the loss falls, or stays where it is; it is that of numbers with a variance of 1 and of small outputs.
+    const auto& losses = result.extra["losses"];
+    CHECK(losses.size() == 3 + 5);
+    CHECK(losses.front().get<double>() > .5);
+    CHECK(losses.front().get<double>() < 2);
+    CHECK(losses.back().get<double>() <= losses.front().get<double>() + 1e-6);
+  }
+}
+
+TEST_CASE("what PyTorch's program here has not is refused before anything is started", "[runtime][tool]") {
+  const TemporaryFolder folder;
+  for (const auto& [flags, said] : {
+           std::pair<std::string, std::string>{"--strategy ddp", "found pytorch with strategy ddp"},
+           {"--schedule zb-v --depth 4", "one without a V"},
+           {"--schedule gpipe --delay-ms 1", "with hosts that sleep"},
+           {"--schedule gpipe --check", "--check: found program pytorch"},
+           {"--schedule gpipe --python /no/such/python", "--python: found /no/such/python, which cannot be started"},
+           {"--schedule gpipe --python false", "PyTorch by false"},
+           {"--schedule gpipe --transport nccl", "--transport: found nccl on CPU, expected gloo"},
+       }) {
+    const Process run = pdl_run(kSmall + flags, folder, with_pytorch());
+    CAPTURE(flags, run.err);
+    CHECK(run.exit_code == (flags.find("false") == std::string::npos ? 2 : 3));
+    CHECK_THAT(run.err, ContainsSubstring(said));
+  }
+  const Process ours = pdl_run("--device cpu --dim 16 --python python3", folder);
+  CHECK(ours.exit_code == 2);
+  CHECK_THAT(ours.err, ContainsSubstring("--python: found program pdl"));
+}
+
+TEST_CASE("an interpreter without PyTorch is named", "[runtime][tool]") {
+  const TemporaryFolder folder;
+  const std::string python = folder.write("python", "#!/bin/sh\necho no module >&2\nexit 4\n");
+  REQUIRE(std::system(("chmod +x '" + python + "'").c_str()) == 0);
+  const Process run = pdl_run(kSmall + "--schedule gpipe --python " + python, folder);
+  CHECK(run.exit_code == 2);
+  CHECK_THAT(run.err, ContainsSubstring("which has no PyTorch (no module)"));
+}
