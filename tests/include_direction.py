@@ -18,7 +18,7 @@ from pathlib import Path
 # The trees and the rooms of each, in their order: a room includes rooms before it only, those that ALLOWED names.
 ORDER = {
     "sim": "io model spec plan timeline cost engine memory run predict study course report library tool".split(),
-    "runtime": "device comm model trace executor program measure tool".split(),
+    "runtime": "device comm model trace executor program measure pytorch tool".split(),
     "calibrate": "fit probe tool".split(),
 }
 # What a room may include beside itself: rooms, or single files. No more than its files need: what none of them needs is
@@ -37,7 +37,8 @@ ALLOWED = {
     "sim/predict": "sim/io sim/spec sim/plan sim/timeline sim/cost sim/engine sim/memory sim/run",
     "sim/study": "sim/io sim/spec sim/cost sim/run sim/predict",
     "sim/course": "sim/io sim/run sim/predict/host_bound.hpp sim/study",
-    "sim/report": "sim/io sim/spec sim/run sim/predict/host_bound.hpp sim/study sim/course",
+    "sim/report": "sim/io sim/spec sim/run sim/predict/host_bound.hpp sim/predict/other_program.hpp sim/study "
+                  "sim/course",
     "sim/library": "sim/io sim/spec sim/cost sim/run sim/predict sim/study",
     "sim/tool": "sim/io sim/spec sim/cost sim/run sim/predict sim/study sim/report",
     "runtime/device": "sim/io sim/plan",
@@ -47,12 +48,13 @@ ALLOWED = {
     "runtime/executor": "runtime/comm runtime/trace sim/io sim/plan",
     "runtime/program": "runtime/device runtime/comm runtime/model runtime/trace runtime/executor sim/io sim/plan",
     "runtime/measure": "runtime/device runtime/comm runtime/trace runtime/program sim/io sim/run",
-    "runtime/tool": "runtime/device runtime/comm runtime/model runtime/program runtime/measure "
+    "runtime/pytorch": "runtime/comm sim/io",
+    "runtime/tool": "runtime/device runtime/comm runtime/model runtime/program runtime/measure runtime/pytorch "
                     "sim/io sim/spec sim/run sim/study/scenario.hpp sim/report sim/tool/flags.hpp "
                     "sim/tool/output_flags.hpp sim/tool/program_texts.hpp sim/tool/screen.hpp",
     "calibrate/fit": "sim/io sim/model/dtype.hpp sim/cost",
     "calibrate/probe": "calibrate/fit runtime/device runtime/comm runtime/model runtime/trace runtime/program "
-                       "runtime/measure/environment.hpp sim/io sim/model sim/spec sim/plan sim/cost "
+                       "runtime/measure/environment.hpp runtime/pytorch sim/io sim/model sim/spec sim/plan sim/cost "
                        "sim/memory/memory.hpp",
     "calibrate/tool": "calibrate/fit calibrate/probe runtime/comm/waiting.hpp sim/io sim/spec sim/report "
                       "sim/tool/flags.hpp sim/tool/program_texts.hpp",

@@ -12,7 +12,7 @@ from unittest import mock
 import include_direction
 
 SIM = "io model spec plan timeline cost engine memory run predict study course report library tool".split()
-RUNTIME = "device comm model trace executor program measure tool".split()
+RUNTIME = "device comm model trace executor program measure pytorch tool".split()
 CALIBRATE = "fit probe tool".split()
 ROOMS = [f"sim/{r}" for r in SIM] + [f"runtime/{r}" for r in RUNTIME] + [f"calibrate/{r}" for r in CALIBRATE]
 PROGRAMS = ["sim/tool", "runtime/tool", "calibrate/tool"]

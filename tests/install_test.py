@@ -64,7 +64,8 @@ class InstallTest(unittest.TestCase):
                        "share/man/man1/pdl-sim.1", "share/bash-completion/completions/pdl-sim",
                        "share/zsh/site-functions/_pdl-sim", "share/doc/pdl/LICENSE", "share/doc/pdl/docs/design.md",
                        "share/doc/pdl/docs/page_run.png", "share/doc/pdl/echarts.txt",
-                       "share/pdl/scenarios/python/hw1_2_strong_scaling.py", "share/pdl/scenarios/python/course_model.py"):
+                       "share/pdl/scenarios/python/hw1_2_strong_scaling.py", "share/pdl/scenarios/python/course_model.py",
+                       "share/pdl/runtime/pytorch/train.py"):
             self.assertIn(pathlib.Path(wanted), files)
         for program in (path.name for path in files if path.parts[0] == "bin"):
             self.assertIn(pathlib.Path(f"share/man/man1/{program}.1"), files)

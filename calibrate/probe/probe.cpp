@@ -22,6 +22,7 @@
 #include "calibrate/probe/pause_probe.hpp"
 #include "calibrate/probe/probe_shapes.hpp"
 #include "calibrate/probe/product_probe.hpp"
+#include "calibrate/probe/python_probe.hpp"
 #include "calibrate/probe/transfer_probe.hpp"
 #include "runtime/comm/process_group.hpp"
 #include "runtime/comm/waiting.hpp"
@@ -137,6 +138,7 @@ nlohmann::json settings_of(const ProbeOptions& options, const std::optional<RunS
           {"random_shapes", options.random_shapes},
           {"plan", words_of(plan)},
           {"samples_beside", options.beside ? options.beside->samples.size() : 0},
+          {"python", options.python},
           {"seed", options.seed}};
 }
 
@@ -174,6 +176,7 @@ std::vector<ProbePart> parts_of(const ProbeOptions& options, const PlanOfProbe* 
   add("host", 0.5, probe_host);
   add("host of data parallelism", 2, probe_data_parallel_host);
   add("pauses", 18, probe_pauses);
+  if (!options.python.empty()) add("host of Python", 25, probe_python);
   add("transfers", gpus * (gpus - 1), probe_transfers);
   add("collectives", gpus - 1, probe_collectives);
   for (ProbePart& part : compute_parts(options, plan, runtime, pace)) parts.push_back(std::move(part));
@@ -239,7 +242,9 @@ Samples probe_host(const ProbeOptions& given) {
   const nlohmann::json host = [&] {
     const Waiting waiting("the devices to be set up");
     set_up(options, runtime);
-    return describe_host(options, runtime);
+    nlohmann::json described = describe_host(options, runtime);
+    if (!options.python.empty()) described["python"] = python_versions(options.python, runtime);
+    return described;
   }();
   if (options.beside) {
     check_same_card(options.beside->environment, host, options.beside_place);

@@ -44,6 +44,7 @@ struct ProbeOptions {
   std::vector<std::string> transports;  // copy, nccl, gloo
   double max_seconds = 290;             // layers are repeated less often where it would take longer; a few times always
   std::uint64_t seed = 0;               // of weights and activations
+  std::string python;                   // an interpreter whose host times are measured too; empty: none
   std::string command;                  // command line, for the environment in the file
   std::string journal;                  // file (calibrate/fit/sample_journal.hpp), which stays there; empty: none
   bool resume = false;                  // goes on with what is in the journal

@@ -64,16 +64,17 @@ struct CommandLine {
 
 /// Flags that only mean something when this host is measured.
 const std::vector<std::string>& flags_of_probe() {
-  static const std::vector<std::string> flags = {
-      "--samples",    "--device",        "--gpus",       "--plan-gpus",   "--dims", "--rows",   "--dtypes",
-      "--optimizers", "--random-shapes", "--transports", "--max-seconds", "--seed", "--resume", "--wait-limit"};
+  static const std::vector<std::string> flags = {"--samples",       "--device",     "--gpus",        "--plan-gpus",
+                                                 "--dims",          "--rows",       "--dtypes",      "--optimizers",
+                                                 "--random-shapes", "--transports", "--max-seconds", "--seed",
+                                                 "--resume",        "--wait-limit", "--python"};
   return flags;
 }
 
 /// Of these, those that say what is measured of every host, not of a plan.
 const std::vector<std::string>& flags_of_lists() {
-  static const std::vector<std::string> flags = {"--dims",       "--rows",          "--dtypes",
-                                                 "--optimizers", "--random-shapes", "--transports"};
+  static const std::vector<std::string> flags = {"--dims",          "--rows",       "--dtypes", "--optimizers",
+                                                 "--random-shapes", "--transports", "--python"};
   return flags;
 }
 
@@ -133,6 +134,10 @@ void add_flags(CLI::App& app, CommandLine& line) {
       ->delimiter(',');
   app.add_option("--max-seconds", line.probe.max_seconds, "about how long: layers are repeated less often for it [290]")
       ->type_name("S");
+  app.add_option("--python", line.probe.python,
+                 "an interpreter that has PyTorch, such as python3: what its thread takes to issue a step is measured "
+                 "too, for predictions of --program pytorch")
+      ->type_name("PROGRAM");
   app.add_flag("--resume", line.probe.resume,
                "goes on with a calibration that was interrupted: what it had measured is in the file of --samples "
                "(else of --out) with .partial behind its name");

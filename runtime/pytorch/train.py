@@ -316,10 +316,11 @@ def told(error):
     """"RuntimeError: ... (train.py, line 12)": the error, where it was raised, and in which line here it came."""
     kind, value, trace = error
     frames = traceback.extract_tb(trace)
-    own = [frame for frame in frames if frame.filename == __file__][-1]
+    folder = os.path.dirname(os.path.abspath(__file__))
+    own = [frame for frame in frames if os.path.dirname(os.path.abspath(frame.filename)) == folder][-1]
     raised = frames[-1]
-    places = [f"{os.path.basename(frame.filename)}, line {frame.lineno}" for frame in dict.fromkeys((raised, own))]
-    return f"{kind.__name__}: {' '.join(str(value).split())[:500]} ({'; '.join(places)})"
+    places = [f"{os.path.basename(frame.filename)}, line {frame.lineno}" for frame in (raised, own)]
+    return f"{kind.__name__}: {' '.join(str(value).split())[:500]} ({'; '.join(dict.fromkeys(places))})"
 
 
 def end_with_parent():
@@ -365,35 +366,37 @@ def rank_main(rank, plan, rendezvous_file, connection, barrier):
     os._exit(0)  # no destroy_process_group: it can wait for a peer that has already gone
 
 
-def answers_of(plan):
-    """What every rank has to say; SystemExit if one is gone or refuses."""
+def answers_of(rank_main, asked):
+    """What every rank has to say, the first word taken off; SystemExit if one is gone, refuses or fails. `rank_main`
+    sends ("done", ...), ("refused", why) or ("broken", why)."""
+    world = asked["workers"]
     context = multiprocessing.get_context("spawn")
-    barrier = context.Barrier(plan["workers"], timeout=plan["wait_limit_s"])
+    barrier = context.Barrier(world, timeout=asked["wait_limit_s"])
     with tempfile.TemporaryDirectory(prefix="pdl-pytorch-") as folder:
         connections, processes = [], []
-        for rank in range(plan["workers"]):
+        for rank in range(world):
             ours, theirs = context.Pipe()
             process = context.Process(target=rank_main, daemon=True,
-                                      args=(rank, plan, os.path.join(folder, "rendezvous"), theirs, barrier))
+                                      args=(rank, asked, os.path.join(folder, "rendezvous"), theirs, barrier))
             process.start()
             theirs.close()
             connections.append(ours)
             processes.append(process)
-        answers = [None] * plan["workers"]
-        waiting = dict(zip(connections, range(plan["workers"])))
+        answers = [None] * world
+        waiting = dict(zip(connections, range(world)))
         failure = None
         while waiting and failure is None:
             for connection in any_answer(list(waiting)):
                 rank = waiting.pop(connection)
                 try:
-                    answers[rank] = connection.recv()
+                    state, *answers[rank] = connection.recv()
                 except EOFError:
                     failure = CANNOT_RUN, f"rank {rank} of PyTorch died"
                     continue
-                if answers[rank][0] == "refused":
-                    failure = INPUT_IS_WRONG, f"PyTorch refuses: {answers[rank][1]}"
-                elif answers[rank][0] == "broken":
-                    failure = CANNOT_RUN, f"rank {rank} of PyTorch failed: {answers[rank][1]}"
+                if state == "refused":
+                    failure = INPUT_IS_WRONG, f"PyTorch refuses: {answers[rank][0]}"
+                elif state == "broken":
+                    failure = CANNOT_RUN, f"rank {rank} of PyTorch failed: {answers[rank][0]}"
         for process in processes:
             if failure is not None:
                 process.kill()
@@ -412,27 +415,27 @@ def record_of(plan, answers):
 
     recorded = []
     for index in range(plan["recorded_steps"]):
-        of_ranks = [answer[3][index] for answer in answers]
+        of_ranks = [answer[2][index] for answer in answers]
         interval = joined([[interval] for interval, _ in of_ranks])[0]
         by_rank = {rank: iter(times) for rank, (_, times) in enumerate(of_ranks)}
         times = [moment for task in plan["tasks"] for moment in next(by_rank[task["worker"]])]
         recorded.append([interval, times, 1.0])
-    losses = next(answer[4] for answer in answers if answer[4][0] is not None)
+    losses = next(answer[3] for answer in answers if answer[3][0] is not None)
     return {
-        "warmup": joined([answer[1] for answer in answers]),
-        "steps": joined([answer[2] for answer in answers]),
+        "warmup": joined([answer[0] for answer in answers]),
+        "steps": joined([answer[1] for answer in answers]),
         "recorded": recorded,
         "losses": losses,
-        "memory": [answer[5] for answer in answers if answer[5] is not None],
+        "memory": [answer[4] for answer in answers if answer[4] is not None],
         "process_memory": [],
         "cards": [],
         "gpus": [],
     }
 
 
-def environment_of(plan):
+def environment_of(device):
     facts = {"python": platform.python_version(), "torch": torch.__version__}
-    if plan["device"] == "cuda":
+    if device == "cuda":
         facts["cuda"] = torch.version.cuda
         facts["nccl"] = ".".join(str(part) for part in torch.cuda.nccl.version())
     return facts
@@ -442,9 +445,9 @@ def main():
     end_with_parent()
     with open(sys.argv[1], encoding="utf-8") as file:
         plan = json.load(file)
-    record = record_of(plan, answers_of(plan))
+    record = record_of(plan, answers_of(rank_main, plan))
     with open(sys.argv[2], "w", encoding="utf-8") as file:
-        json.dump({"record": record, "environment": environment_of(plan)}, file)
+        json.dump({"record": record, "environment": environment_of(plan["device"])}, file)
 
 
 if __name__ == "__main__":

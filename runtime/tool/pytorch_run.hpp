@@ -4,10 +4,6 @@
 //
 //   RunResult run = run_pytorch(make_plan(spec), options, {"python3"}, "pdl-run --program pytorch --gpus 2 ...");
 //
-//   this process   plan.json -->  python3 train.py plan.json record.json  --> record.json   a RunRecord
-//                  progress  <--  "step 3" on its standard output
-//
-// Both files are in a temporary folder and gone afterwards. The interpreter ends when this process does.
 // Pipelines so far. Not here: what is trained (runtime/pytorch/train.py).
 #pragma once
 
@@ -25,8 +21,8 @@ void check_pytorch_run(const Plan& plan, const RuntimeOptions& options);
 /// What the Python program reads: settings, stages, layers, and every task in the order of the plan.
 nlohmann::ordered_json pytorch_plan(const Plan& plan, const RuntimeOptions& options);
 
-/// `python`: the interpreter, a path or a name that is looked for as the shell does. Throws InputError: none, without
-/// PyTorch, or PyTorch refuses the plan; CannotRun: a rank has failed, or a loss is not a finite number.
+/// `python`: the interpreter, a path or a name that is looked for as the shell does. Throws as run_python
+/// (runtime/pytorch/interpreter.hpp), and CannotRun for a loss that is not a finite number.
 RunResult run_pytorch(const Plan& plan, const RuntimeOptions& options, const std::string& python,
                       const std::string& command);
 

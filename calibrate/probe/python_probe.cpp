@@ -1,0 +1,38 @@
+#include "calibrate/probe/python_probe.hpp"
+
+#include "calibrate/probe/probe.hpp"
+#include "runtime/pytorch/interpreter.hpp"
+#include "sim/io/json_place.hpp"
+
+namespace pdl {
+namespace {
+
+constexpr const char* kScript = "host_times.py";
+constexpr int kLines = 4;  // that it writes on its way
+constexpr double kWaitLimit_s = 120;
+
+nlohmann::ordered_json asked(std::int64_t workers, const RuntimeOptions& runtime, bool versions_only) {
+  return {{"device", runtime.device == DeviceKind::cuda ? "cuda" : "cpu"},
+          {"workers", workers},
+          {"wait_limit_s", kWaitLimit_s},
+          {"versions_only", versions_only}};
+}
+
+}  // namespace
+
+nlohmann::json python_versions(const std::string& python, const RuntimeOptions& runtime) {
+  return run_python(python, kScript, asked(1, runtime, /*versions_only=*/true),
+                    [](const std::string&) {})["environment"];
+}
+
+void probe_python(const ProbeOptions& options, const RuntimeOptions& runtime, const Collect& collect,
+                  const Progress& progress) {
+  if (options.gpus == 1 && runtime.device == DeviceKind::cpu) return;
+  int lines = 0;
+  const nlohmann::json answer = run_python(
+      options.python, kScript, asked(options.gpus, runtime, /*versions_only=*/false),
+      [&](const std::string& line) { progress(static_cast<double>(++lines) / kLines, "host of Python: " + line); });
+  for (const nlohmann::json& sample : answer["samples"]) collect(sample_from_json(JsonPlace(sample, kScript)));
+}
+
+}  // namespace pdl
