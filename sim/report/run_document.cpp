@@ -202,7 +202,7 @@ std::string other_program_text(const OtherProgram& other) {
   if (!pytorch) return "by pdl-run: " + fixed(*other.step_ms, 3) + " ms (--program pdl)";
   return "in PyTorch" + (other.pytorch_class.empty() ? "" : ", Schedule" + other.pytorch_class) + ": " +
          fixed(*other.step_ms, 3) + " ms (--program pytorch" +
-         (other.python_is_known ? ")" : "; without the host time of Python, which the profile does not have)");
+         (other.python_is_known ? ")" : "; host time of Python not included)");
 }
 
 Document run_document(const std::shared_ptr<const RunResult>& run, const RunStyle& style,

@@ -61,10 +61,10 @@ TEST_CASE("host times of Python: calls of a pipeline's stages, their layers, mes
     CHECK(sample.values.size() > 20);
     for (const double ns : sample.values) CHECK(ns > 0);
   }
-  CHECK(names == std::vector<std::string>{
-                     "python_backward", "python_backward_input", "python_backward_input_layer", "python_backward_layer",
-                     "python_backward_weight", "python_backward_weight_layer", "python_forward", "python_forward_layer",
-                     "python_message", "python_step"});
+  CHECK(names == std::vector<std::string>{"python_backward", "python_backward_input", "python_backward_input_layer",
+                                          "python_backward_layer", "python_backward_weight",
+                                          "python_backward_weight_layer", "python_forward", "python_forward_layer",
+                                          "python_message", "python_step"});
   CHECK(python_versions("python3", on_cpu()).contains("torch"));
   options.gpus = 1;  // Gloo sends nothing to itself
   CHECK(probed(options).empty());
