@@ -10,6 +10,7 @@ namespace pdl {
 
 void add_simulate(CLI::App& app);
 void add_compare(CLI::App& app);
+void add_import_trace(CLI::App& app);
 void add_validate(CLI::App& app);
 void add_profiles(CLI::App& app);
 void add_schedules(CLI::App& app);

@@ -27,6 +27,7 @@ void run_command_line(int argc, char** argv) {
   app.require_subcommand(0, 1);
   pdl::add_simulate(app);
   pdl::add_compare(app);
+  pdl::add_import_trace(app);
   pdl::add_validate(app);
   pdl::add_scenario(app);
   pdl::add_sweep(app);

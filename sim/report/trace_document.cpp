@@ -1,0 +1,199 @@
+#include "sim/report/trace_document.hpp"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "sim/io/error.hpp"
+#include "sim/io/number_text.hpp"
+
+namespace pdl {
+namespace {
+
+constexpr std::size_t kMostKernels = 15, kMostGaps = 5;
+
+double to_ms(std::int64_t ns) {
+  return static_cast<double>(ns) / 1e6;
+}
+
+TableCell ms_cell(std::int64_t ns) {
+  return {milliseconds(ns), to_ms(ns)};
+}
+
+TableCell count_cell(std::int64_t value) {
+  return {std::to_string(value), static_cast<double>(value)};
+}
+
+/// A name that leaves room for the numbers beside it; JSON has all of it.
+TableCell name_cell(const std::string& name) {
+  constexpr std::size_t kMost = 44, kEnd = 12;
+  if (name.size() <= kMost) return TableCell(name);
+  return TableCell(name.substr(0, kMost - kEnd - 3) + "..." + name.substr(name.size() - kEnd));
+}
+
+std::string rank_text(const TracedStep& traced, std::size_t place) {
+  return std::to_string(traced.trace.rank >= 0 ? traced.trace.rank : static_cast<int>(place));
+}
+
+/// Kernels of a name in a step, of all ranks.
+struct KernelSum {
+  std::int64_t count = 0, total_ns = 0;
+  TracePart part = TracePart::forward;
+};
+
+std::map<std::string, KernelSum> kernel_sums(const std::vector<TracedStep>& steps) {
+  std::map<std::string, KernelSum> sums;
+  for (const TracedStep& traced : steps) {
+    for (std::size_t place = 0; place < traced.step().activities.size(); ++place) {
+      const GpuActivity& activity = traced.trace.activities[traced.step().activities[place]];
+      KernelSum& sum = sums[short_name(activity)];
+      ++sum.count;
+      sum.total_ns += activity.duration_ns();
+      sum.part = traced.step().parts[place];
+    }
+  }
+  return sums;
+}
+
+Table parts_table(const std::vector<TracedStep>& steps) {
+  Table table{.name = "parts", .columns = {{"rank", "rank"}, {"step_ms", "step", "ms"}}};
+  const char* meanings[kTraceParts] = {
+      "kernels that the program launched outside of a backward and of an optimizer",
+      "kernels that autograd launched",
+      "kernels of Optimizer.step and zero_grad",
+      "a collective of NCCL runs, and no computation",
+      "a send or receive of NCCL runs, also while it waits for its peer, and no computation",
+      "a copy or a fill runs, and nothing else",
+      "nothing runs, and the host has not launched what comes next",
+      "nothing runs, though what comes next was launched"};
+  for (std::size_t part = 0; part < kTraceParts; ++part)
+    table.columns.push_back({std::string(kTracePartNames[part]) + "_ms", kTracePartNames[part], "ms", meanings[part]});
+  for (std::size_t s = 0; s < steps.size(); ++s) {
+    std::vector<TableCell> row = {TableCell(rank_text(steps[s], s)), ms_cell(steps[s].step().duration_ns())};
+    for (const std::int64_t ns : parts_of(steps[s].trace, steps[s].step())) row.push_back(ms_cell(ns));
+    table.rows.push_back(std::move(row));
+  }
+  return table;
+}
+
+Table kernels_table(const std::vector<TracedStep>& steps) {
+  Table table{.name = "kernels",
+              .title = "What ran, the longest in all first",
+              .columns = {{"name", "kernel", "", "", Align::left},
+                          {"part", "for", "", "", Align::left},
+                          {"count", "launches"},
+                          {"total_ms", "in all", "ms"},
+                          {"mean_us", "mean", "us"}}};
+  const std::map<std::string, KernelSum> sums = kernel_sums(steps);
+  std::vector<std::pair<std::string, KernelSum>> sorted(sums.begin(), sums.end());
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const auto& a, const auto& b) { return a.second.total_ns > b.second.total_ns; });
+  for (const auto& [name, sum] : sorted) {
+    const double mean_us = static_cast<double>(sum.total_ns) / 1e3 / static_cast<double>(sum.count);
+    table.rows.push_back({name_cell(name), TableCell(kTracePartNames[static_cast<std::size_t>(sum.part)]),
+                          count_cell(sum.count), ms_cell(sum.total_ns), TableCell(fixed(mean_us, 1), mean_us)});
+  }
+  if (table.rows.size() > kMostKernels) table.rows.resize(kMostKernels);
+  return table;
+}
+
+Table gaps_table(const std::vector<TracedStep>& steps) {
+  Table table{.name = "gaps",
+              .title = "Where nothing ran for longest",
+              .columns = {{"rank", "rank"},
+                          {"at_ms", "at", "ms", "from the start of the step"},
+                          {"gap_ms", "nothing runs", "ms"},
+                          {"host_ms", "host", "ms", "of that, the host had not launched what comes next"},
+                          {"next", "what comes next", "", "", Align::left}}};
+  for (std::size_t s = 0; s < steps.size(); ++s) {
+    for (const TraceGap& gap : largest_gaps(steps[s].trace, steps[s].step(), kMostGaps)) {
+      table.rows.push_back({TableCell(rank_text(steps[s], s)), ms_cell(gap.start_ns - steps[s].step().start_ns),
+                            ms_cell(gap.duration_ns), ms_cell(gap.host_ns),
+                            name_cell(short_name(steps[s].trace.activities[gap.next]))});
+    }
+  }
+  return table;
+}
+
+std::string text_of_trace(const TracedStep& traced) {
+  const KinetoTrace& trace = traced.trace;
+  std::string text = trace.path + ": ";
+  if (trace.rank >= 0) text += "rank " + std::to_string(trace.rank) + " of " + std::to_string(trace.world_size) + ", ";
+  if (!trace.gpu.empty()) text += trace.gpu + ", ";
+  if (!trace.nccl.empty()) text += "NCCL " + trace.nccl + ", ";
+  text += std::to_string(traced.steps.size()) + (traced.steps.size() == 1 ? " step" : " steps") +
+          "; shown: " + traced.step().name + ", " + std::to_string(traced.step().activities.size()) +
+          " activities of the GPU";
+  return text;
+}
+
+}  // namespace
+
+TracedStep traced_step(KinetoTrace trace, std::optional<std::int64_t> wanted) {
+  TracedStep traced{.trace = std::move(trace), .steps = {}};
+  traced.steps = steps_of(traced.trace);
+  const auto count = static_cast<std::int64_t>(traced.steps.size());
+  if (wanted && (*wanted < 1 || *wanted > count)) {
+    throw InputError("--step", std::to_string(*wanted) + " of " + traced.trace.path,
+                     count == 1 ? "1: it has one step" : "1 to " + std::to_string(count));
+  }
+  traced.shown = static_cast<std::size_t>(wanted.value_or(count) - 1);
+  return traced;
+}
+
+Document trace_document(const std::vector<TracedStep>& steps) {
+  Document document{.title = "trace"};
+  for (const TracedStep& traced : steps) document.add(Paragraph{text_of_trace(traced), 2});
+  document.add(parts_table(steps));
+  document.add(Paragraph{"The parts of a rank add up to its step, to the nanosecond."});
+  document.add(kernels_table(steps));
+  document.add(gaps_table(steps));
+  std::set<int> ranks;
+  int world = 0;
+  for (const TracedStep& traced : steps) {
+    ranks.insert(traced.trace.rank);
+    world = std::max(world, traced.trace.world_size);
+  }
+  if (world > static_cast<int>(ranks.size())) {
+    document.add(Warning{std::to_string(ranks.size()) + " of " + std::to_string(world) +
+                             " ranks: what the others did, and whom a message or collective waited for, is not known",
+                         ""});
+  }
+  return document;
+}
+
+nlohmann::ordered_json trace_json(const std::vector<TracedStep>& steps) {
+  nlohmann::ordered_json json = {{"format", "pdl-trace-1"}, {"ranks", nlohmann::ordered_json::array()}};
+  for (const TracedStep& traced : steps) {
+    const KinetoTrace& trace = traced.trace;
+    nlohmann::ordered_json rank = {{"file", trace.path},
+                                   {"rank", trace.rank},
+                                   {"world_size", trace.world_size},
+                                   {"gpu", trace.gpu},
+                                   {"nccl", trace.nccl},
+                                   {"step", traced.step().name},
+                                   {"steps_ms", nlohmann::ordered_json::array()}};
+    for (const TraceStep& step : traced.steps) rank["steps_ms"].push_back(to_ms(step.duration_ns()));
+    const std::vector<std::int64_t> parts = parts_of(trace, traced.step());
+    for (std::size_t part = 0; part < kTraceParts; ++part) rank["parts_ms"][kTracePartNames[part]] = to_ms(parts[part]);
+    for (const std::size_t a : traced.step().activities) {
+      const GpuActivity& activity = trace.activities[a];
+      const char* kind = activity.kind == GpuActivityKind::kernel ? "kernel"
+                         : activity.kind == GpuActivityKind::copy ? "copy"
+                                                                  : "fill";
+      nlohmann::ordered_json entry = {
+          {"name", activity.name},
+          {"kind", kind},
+          {"stream", activity.stream},
+          {"start_us", static_cast<double>(activity.start_ns - traced.step().start_ns) / 1e3},
+          {"end_us", static_cast<double>(activity.end_ns - traced.step().start_ns) / 1e3}};
+      if (activity.is_launch_known())
+        entry["launched_us"] = static_cast<double>(activity.launch_start_ns - traced.step().start_ns) / 1e3;
+      rank["activities"].push_back(std::move(entry));
+    }
+    json["ranks"].push_back(std::move(rank));
+  }
+  return json;
+}
+
+}  // namespace pdl

@@ -1,0 +1,211 @@
+#include "sim/run/kineto_trace.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <optional>
+#include <set>
+#include <tuple>
+
+#include "sim/io/error.hpp"
+#include "sim/io/json_place.hpp"
+
+namespace pdl {
+namespace {
+
+constexpr double kLongestTrace_us = 1e16;  // times are microseconds since 1970 or since the host started
+
+std::int64_t to_ns(double us) {
+  return std::llround(us * 1e3);
+}
+
+struct Launch {
+  std::int64_t thread = -1, start_ns = -1, end_ns = -1;
+};
+
+/// What events have in common.
+struct Event {
+  std::string name, category;
+  std::int64_t start_ns = 0, end_ns = 0;
+};
+
+std::optional<std::int64_t> whole_argument(const nlohmann::json& event, const char* key) {
+  const auto arguments = event.find("args");
+  if (arguments == event.end() || !arguments->is_object()) return std::nullopt;
+  const auto value = arguments->find(key);
+  if (value == arguments->end() || !value->is_number_integer()) return std::nullopt;
+  return value->get<std::int64_t>();
+}
+
+std::int64_t blocks_of(const nlohmann::json& event) {
+  const auto arguments = event.find("args");
+  if (arguments == event.end() || !arguments->contains("grid") || !(*arguments)["grid"].is_array()) return 0;
+  std::int64_t blocks = 1;
+  for (const auto& dimension : (*arguments)["grid"]) blocks *= dimension.is_number_integer() ? dimension.get<int>() : 1;
+  return blocks;
+}
+
+std::optional<GpuActivityKind> gpu_kind(const std::string& category) {
+  if (category == "kernel") return GpuActivityKind::kernel;
+  if (category == "gpu_memcpy") return GpuActivityKind::copy;
+  if (category == "gpu_memset") return GpuActivityKind::fill;
+  return std::nullopt;
+}
+
+bool is_launch(const std::string& category) {
+  return category == "cuda_runtime" || category == "cuda_driver";
+}
+
+class Reader {
+ public:
+  explicit Reader(const std::string& path) : path_(path) {}
+
+  KinetoTrace read() {
+    const nlohmann::json document = parse();
+    const JsonPlace root(document, path_);
+    if (!document.is_object() || !document.contains("traceEvents")) {
+      throw InputError(path_, "no traceEvents", "a trace that torch.profiler's export_chrome_trace() has written");
+    }
+    const JsonPlace events = root.at("traceEvents").array();
+    for (std::size_t i = 0; i < events.size(); ++i) take(events.at(i));
+    if (trace_.activities.empty()) {
+      throw InputError(path_, "nothing that ran on a GPU",
+                       "a trace of ProfilerActivity.CUDA, of a process that has used its GPU");
+    }
+    if (devices_.size() > 1)
+      throw InputError(path_, "activities of " + std::to_string(devices_.size()) + " GPUs",
+                       "those of one: a file a process");
+    describe(document);
+    join_launches();
+    count_from_first();
+    return std::move(trace_);
+  }
+
+ private:
+  nlohmann::json parse() const {
+    const std::string text = read_json_text(path_);
+    if (text.size() >= 2 && text[0] == '\x1f' && text[1] == '\x8b')
+      throw InputError(path_, "a compressed file", "JSON: gunzip it first");
+    return parse_json(text, path_);
+  }
+
+  void take(const JsonPlace& place) {
+    const nlohmann::json& event = place.json();
+    if (!event.is_object()) place.refuse("an event, an object");
+    const auto category = event.find("cat");
+    if (category == event.end() || !category->is_string() || event.value("ph", "") != "X") return;
+    const std::string& word = category->get_ref<const std::string&>();
+    const auto kind = gpu_kind(word);
+    const bool call = word == "cpu_op" || word == "user_annotation";
+    if (!kind && !call && !is_launch(word)) return;
+    const double start_us = place.at("ts").number(0, kLongestTrace_us);
+    const double end_us = start_us + place.at("dur").number(0, kLongestTrace_us);
+    const std::int64_t start_ns = to_ns(start_us), end_ns = std::max(start_ns, to_ns(end_us));
+    if (kind) return take_activity(event, *kind, start_ns, end_ns);
+    const std::int64_t thread =
+        event.contains("tid") && event["tid"].is_number_integer() ? event["tid"].get<std::int64_t>() : -1;
+    if (call) {
+      trace_.calls.push_back({event.value("name", ""), thread, start_ns, end_ns, word == "user_annotation"});
+    } else if (const auto correlation = whole_argument(event, "correlation")) {
+      launches_[*correlation] = {thread, start_ns, end_ns};
+    }
+  }
+
+  void take_activity(const nlohmann::json& event, GpuActivityKind kind, std::int64_t start_ns, std::int64_t end_ns) {
+    GpuActivity activity{event.value("name", ""), kind, whole_argument(event, "stream").value_or(-1), start_ns, end_ns};
+    activity.blocks = kind == GpuActivityKind::kernel ? blocks_of(event) : 0;
+    devices_.insert(whole_argument(event, "device").value_or(0));
+    correlations_.push_back(whole_argument(event, "correlation").value_or(-1));
+    trace_.activities.push_back(std::move(activity));
+  }
+
+  void describe(const nlohmann::json& document) {
+    trace_.path = path_;
+    const auto distributed = document.find("distributedInfo");
+    if (distributed != document.end() && distributed->is_object()) {
+      trace_.rank = distributed->value("rank", -1);
+      trace_.world_size = distributed->value("world_size", 0);
+      trace_.nccl = distributed->value("nccl_version", "");
+    }
+    const auto devices = document.find("deviceProperties");
+    if (devices == document.end() || !devices->is_array()) return;
+    for (const auto& device : *devices) {
+      if (device.is_object() && device.value("id", -1) == *devices_.begin()) trace_.gpu = device.value("name", "");
+    }
+  }
+
+  void join_launches() {
+    for (std::size_t a = 0; a < trace_.activities.size(); ++a) {
+      const auto launch = launches_.find(correlations_[a]);
+      if (launch == launches_.end()) continue;
+      GpuActivity& activity = trace_.activities[a];
+      activity.launch_thread = launch->second.thread;
+      activity.launch_start_ns = launch->second.start_ns;
+      activity.launch_end_ns = launch->second.end_ns;
+    }
+  }
+
+  void count_from_first() {
+    std::stable_sort(trace_.activities.begin(), trace_.activities.end(), [](const auto& a, const auto& b) {
+      return std::tie(a.start_ns, a.stream) < std::tie(b.start_ns, b.stream);
+    });
+    std::stable_sort(trace_.calls.begin(), trace_.calls.end(),
+                     [](const auto& a, const auto& b) { return a.start_ns < b.start_ns; });
+    trace_.begin_ns = trace_.activities.front().start_ns;
+    // What was launched before the first activity has times below 0, which is_launch_known() must not mistake.
+    std::int64_t first_ns = trace_.begin_ns;
+    for (const GpuActivity& activity : trace_.activities) {
+      if (activity.launch_start_ns >= 0) first_ns = std::min(first_ns, activity.launch_start_ns);
+    }
+    trace_.begin_ns = first_ns;
+    for (GpuActivity& activity : trace_.activities) {
+      activity.start_ns -= first_ns;
+      activity.end_ns -= first_ns;
+      if (activity.launch_start_ns < 0) continue;
+      activity.launch_start_ns -= first_ns;
+      activity.launch_end_ns -= first_ns;
+    }
+    for (HostCall& call : trace_.calls) {
+      call.start_ns -= first_ns;
+      call.end_ns -= first_ns;
+    }
+  }
+
+  const std::string& path_;
+  KinetoTrace trace_;
+  std::vector<std::int64_t> correlations_;  // by activity, as they came
+  std::map<std::int64_t, Launch> launches_;
+  std::set<std::int64_t> devices_;
+};
+
+}  // namespace
+
+KinetoTrace read_kineto_trace(const std::string& path) {
+  return Reader(path).read();
+}
+
+std::string nccl_operation(const GpuActivity& activity) {
+  constexpr std::string_view kPrefix = "ncclDevKernel_";
+  if (!activity.name.starts_with(kPrefix)) return "";
+  const std::string rest = activity.name.substr(kPrefix.size());
+  return rest.substr(0, rest.find_first_of("_("));
+}
+
+std::string short_name(const GpuActivity& activity) {
+  std::string name = activity.name;
+  if (name.starts_with("void ")) name.erase(0, 5);
+  for (const char* prefix : {"at::native::", "(anonymous namespace)::", "cutlass::"}) {
+    for (std::size_t at = name.find(prefix); at != std::string::npos; at = name.find(prefix))
+      name.erase(at, std::string(prefix).size());
+  }
+  // Kernel2<cutlass_80_simt_sgemm_...>(...): what is inside says more.
+  if (name.starts_with("Kernel2<")) name = name.substr(8, name.find('>') - 8);
+  const std::size_t end = name.find_first_of("<(");
+  if (end > 0) name.resize(std::min(end, name.size()));
+  for (const char* suffix : {"_execute_kernel__5x_cublas", "_execute_split_k_kernel__5x_cublas"}) {
+    if (name.ends_with(suffix)) name.resize(name.size() - std::string(suffix).size());
+  }
+  return name;
+}
+
+}  // namespace pdl

@@ -1,0 +1,216 @@
+// Traces of torch.profiler: what is read of them, their steps, and where a step goes.
+#include "sim/run/kineto_trace.hpp"
+
+#include <cmath>
+#include <cstdlib>
+#include <map>
+
+#include "sim/io/error.hpp"
+#include "sim/report/trace_document.hpp"
+#include "sim/run/trace_step.hpp"
+#include "tests/support/catch.hpp"
+#include "tests/support/golden.hpp"
+#include "tests/support/temporary_folder.hpp"
+
+using namespace pdl;
+
+namespace {
+
+/// Events of a drawn trace, microseconds.
+struct Drawn {
+  nlohmann::json events = nlohmann::json::array();
+  int correlations = 0;
+
+  void call(const char* category, const std::string& name, int thread, double from, double to) {
+    events.push_back(
+        {{"ph", "X"}, {"cat", category}, {"name", name}, {"tid", thread}, {"ts", from}, {"dur", to - from}});
+  }
+  /// Launched by `thread` in a microsecond from `launched` on.
+  void gpu(const char* category, const std::string& name, int stream, double from, double to, int thread,
+           double launched, int device = 0) {
+    ++correlations;
+    events.push_back(
+        {{"ph", "X"},
+         {"cat", category},
+         {"name", name},
+         {"tid", stream},
+         {"ts", from},
+         {"dur", to - from},
+         {"args", {{"stream", stream}, {"device", device}, {"correlation", correlations}, {"grid", {4, 2, 1}}}}});
+    events.push_back({{"ph", "X"},
+                      {"cat", "cuda_runtime"},
+                      {"name", "cudaLaunchKernel"},
+                      {"tid", thread},
+                      {"ts", launched},
+                      {"dur", 1.0},
+                      {"args", {{"correlation", correlations}}}});
+  }
+  std::string text() const {
+    return nlohmann::json{{"traceEvents", events},
+                          {"distributedInfo", {{"rank", 1}, {"world_size", 2}, {"nccl_version", "2.28.9"}}},
+                          {"deviceProperties", {{{"id", 0}, {"name", "Drawn GPU"}}}}}
+        .dump();
+  }
+};
+
+/// One step, microseconds from 100 on:
+///
+///   host      |F 100|        |B (thread 2) 112|  |optimizer 150-160|
+///   stream 7      [forward 101-111][backward 113-123]      [optimizer 155-158]
+///   stream 9                            [all-reduce 118-130]
+///   nothing runs: 111-113 (B is launched at 112: 113), 130-155 (launched at 151: until 152 the host's)
+Drawn one_step() {
+  Drawn drawn;
+  drawn.call("user_annotation", "DistributedDataParallel.forward", 1, 100, 110);
+  drawn.gpu("kernel", "gemm", 7, 101, 111, 1, 100);
+  drawn.call("cpu_op", "autograd::engine::evaluate_function: AddmmBackward0", 2, 112, 117);
+  drawn.gpu("kernel", "gemm", 7, 113, 123, 2, 112);
+  drawn.gpu("kernel", "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)", 9, 118, 130, 2, 116);
+  drawn.call("user_annotation", "Optimizer.step#SGD.step", 1, 150, 160);
+  drawn.gpu("kernel", "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<x>(y)", 7, 155, 158, 1, 151);
+  return drawn;
+}
+
+KinetoTrace read(const Drawn& drawn) {
+  const TemporaryFolder folder;
+  return read_kineto_trace(folder.write("trace.json", drawn.text()));
+}
+
+std::string error_of(const std::string& text) {
+  const TemporaryFolder folder;
+  try {
+    read_kineto_trace(folder.write("trace.json", text));
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+std::int64_t part(const std::vector<std::int64_t>& parts, TracePart which) {
+  return parts[static_cast<std::size_t>(which)];
+}
+
+}  // namespace
+
+TEST_CASE("a trace: everything that ran on the GPU, with the call that launched it") {
+  const KinetoTrace trace = read(one_step());
+  CHECK(trace.rank == 1);
+  CHECK(trace.world_size == 2);
+  CHECK(trace.gpu == "Drawn GPU");
+  CHECK(trace.nccl == "2.28.9");
+  REQUIRE(trace.activities.size() == 4);
+  CHECK(trace.activities[0].start_ns == 1000);  // from the first launch
+  CHECK(trace.activities[0].launch_start_ns == 0);
+  CHECK(trace.activities[0].blocks == 8);
+  CHECK(trace.activities[1].launch_thread == 2);
+  CHECK(nccl_operation(trace.activities[2]) == "AllReduce");
+  CHECK(nccl_operation(trace.activities[0]).empty());
+  CHECK(short_name(trace.activities[3]) == "multi_tensor_apply_kernel");
+}
+
+TEST_CASE("the parts of a step add up to it, to the nanosecond") {
+  const KinetoTrace trace = read(one_step());
+  const std::vector<TraceStep> steps = steps_of(trace);
+  REQUIRE(steps.size() == 1);
+  CHECK(steps[0].duration_ns() == 57'000);
+  const std::vector<std::int64_t> parts = parts_of(trace, steps[0]);
+  CHECK(part(parts, TracePart::forward) == 10'000);
+  CHECK(part(parts, TracePart::backward) == 10'000);
+  CHECK(part(parts, TracePart::collectives) == 7'000);  // 5 of its 12 us are beside the backward
+  CHECK(part(parts, TracePart::optimizer) == 3'000);
+  CHECK(part(parts, TracePart::host) == 2'000 + 22'000);
+  CHECK(part(parts, TracePart::waiting) == 3'000);
+  std::int64_t sum = 0;
+  for (const std::int64_t ns : parts) sum += ns;
+  CHECK(sum == steps[0].duration_ns());
+  const std::vector<TraceGap> gaps = largest_gaps(trace, steps[0], 1);
+  REQUIRE(gaps.size() == 1);
+  CHECK(gaps[0].duration_ns == 25'000);
+  CHECK(gaps[0].host_ns == 22'000);
+}
+
+TEST_CASE("steps end with their optimizer; a barrier between them is of none; profiler.step() goes before both") {
+  Drawn drawn;
+  for (const double at : {0.0, 1000.0}) {
+    drawn.gpu("kernel", "gemm", 7, at + 110, at + 120, 1, at + 100);
+    drawn.call("user_annotation", "Optimizer.step#Adam.step", 1, at + 130, at + 150);
+    drawn.gpu("kernel", "adam", 7, at + 140, at + 145, 1, at + 131);
+    drawn.call("user_annotation", "nccl:all_reduce_barrier", 1, at + 200, at + 220);
+    drawn.gpu("kernel", "ncclDevKernel_AllReduce_Sum", 7, at + 210, at + 900, 1, at + 201);
+  }
+  const std::vector<TraceStep> steps = steps_of(read(drawn));
+  REQUIRE(steps.size() == 2);
+  CHECK(steps[0].name == "step 1");
+  CHECK(steps[1].duration_ns() == 35'000);
+  CHECK(steps[1].activities.size() == 2);
+  drawn.call("user_annotation", "ProfilerStep#7", 1, 1000, 1999);
+  const std::vector<TraceStep> named = steps_of(read(drawn));
+  REQUIRE(named.size() == 1);
+  CHECK(named[0].name == "ProfilerStep#7");
+  CHECK(named[0].duration_ns() == 35'000);
+  // Without either, all is one step.
+  Drawn plain;
+  plain.gpu("kernel", "gemm", 7, 10, 20, 1, 5);
+  plain.gpu("gpu_memcpy", "Memcpy DtoD", 7, 20, 30, 1, 6);
+  const KinetoTrace trace = read(plain);
+  const std::vector<TraceStep> one = steps_of(trace);
+  CHECK(one.size() == 1);
+  CHECK(part(parts_of(trace, one[0]), TracePart::copies) == 10'000);
+}
+
+TEST_CASE("what is no trace of one GPU is refused with its file and the reason") {
+  const std::string whole = one_step().text();
+  CHECK_THAT(error_of("{}"), ContainsSubstring("trace.json: found no traceEvents"));
+  CHECK_THAT(error_of("[1]"), ContainsSubstring("found no traceEvents"));
+  CHECK_THAT(error_of(whole.substr(0, whole.size() / 2)), ContainsSubstring("trace.json"));
+  CHECK_THAT(error_of("\x1f\x8b compressed"), ContainsSubstring("gunzip it first"));
+  Drawn host;
+  host.call("cpu_op", "aten::add", 1, 1, 2);
+  CHECK_THAT(error_of(host.text()), ContainsSubstring("nothing that ran on a GPU"));
+  Drawn two = one_step();
+  two.gpu("kernel", "gemm", 7, 200, 210, 1, 199, /*device=*/1);
+  CHECK_THAT(error_of(two.text()), ContainsSubstring("activities of 2 GPUs"));
+  Drawn untimed = one_step();
+  untimed.events[1].erase("dur");
+  CHECK_THAT(error_of(untimed.text()), ContainsSubstring("traceEvents[1]: found no key \"dur\""));
+  CHECK_THROWS_WITH(traced_step(read(one_step()), 2),
+                    ContainsSubstring("--step: found 2") && ContainsSubstring("one step"));
+}
+
+TEST_CASE("two steps of DDP on 4 x H200: nothing is lost (measured sums)") {
+  const TemporaryFolder folder;
+  const std::string packed =
+      std::string(PDL_SOURCE_DIR) + "/tests/golden/torch_profiler_ddp_4096x6_b256_4gpus_rank0.json.gz";
+  REQUIRE(std::system(("gunzip -c '" + packed + "' > '" + folder / "trace.json" + "'").c_str()) == 0);
+  const KinetoTrace trace = read_kineto_trace(folder / "trace.json");
+  std::map<std::string, std::pair<int, double>> sums;
+  for (const GpuActivity& activity : trace.activities) {
+    const std::string kind = activity.kind != GpuActivityKind::kernel ? "copies and memsets"
+                             : !nccl_operation(activity).empty()      ? "nccl " + std::to_string(activity.stream)
+                             : activity.name.find("gemm") != std::string::npos ? "gemm"
+                                                                               : "others";
+    ++sums[kind].first;
+    sums[kind].second += static_cast<double>(activity.duration_ns()) / 1e3;
+    CHECK(activity.is_launch_known());
+  }
+  const auto check = [&](const std::string& kind, int count, double us) {
+    CAPTURE(kind);
+    CHECK(sums[kind].first == count);
+    CHECK(std::abs(sums[kind].second - us) < 0.1);
+  };
+  check("gemm", 44, 2898.5);
+  check("nccl 19", 12, 5558.4);
+  check("nccl 7", 2, 491.8);
+  check("copies and memsets", 38, 504.1);
+  check("others", 82, 1209.3);
+  std::int64_t last_ns = 0;
+  for (const GpuActivity& activity : trace.activities) last_ns = std::max(last_ns, activity.end_ns);
+  CHECK(std::abs(static_cast<double>(last_ns - trace.activities.front().start_ns) / 1e3 - 13873.7) < 0.1);
+  const std::vector<TraceStep> steps = steps_of(trace);
+  REQUIRE(steps.size() == 2);
+  for (const TraceStep& step : steps) {
+    std::int64_t sum = 0;
+    for (const std::int64_t ns : parts_of(trace, step)) sum += ns;
+    CHECK(sum == step.duration_ns());
+  }
+}
