@@ -129,7 +129,7 @@ TEST_CASE("the parts of a step add up to it, to the nanosecond") {
   CHECK(gaps[0].host_ns == 22'000);
 }
 
-TEST_CASE("steps end with their optimizer; a barrier between them is of none; profiler.step() goes before both") {
+TEST_CASE("steps end with their optimizer, a barrier between them is of none, and profiler.step() goes before both") {
   Drawn drawn;
   for (const double at : {0.0, 1000.0}) {
     drawn.gpu("kernel", "gemm", 7, at + 110, at + 120, 1, at + 100);
