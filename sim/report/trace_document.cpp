@@ -35,21 +35,20 @@ std::string rank_text(const TracedStep& traced, std::size_t place) {
   return std::to_string(traced.trace.rank >= 0 ? traced.trace.rank : static_cast<int>(place));
 }
 
-/// Kernels of a name in a step, of all ranks.
+/// Kernels of a name and a purpose in a step, of all ranks.
 struct KernelSum {
   std::int64_t count = 0, total_ns = 0;
-  TracePart part = TracePart::forward;
 };
+using KernelSums = std::map<std::pair<std::string, TracePart>, KernelSum>;
 
-std::map<std::string, KernelSum> kernel_sums(const std::vector<TracedStep>& steps) {
-  std::map<std::string, KernelSum> sums;
+KernelSums kernel_sums(const std::vector<TracedStep>& steps) {
+  KernelSums sums;
   for (const TracedStep& traced : steps) {
     for (std::size_t place = 0; place < traced.step().activities.size(); ++place) {
       const GpuActivity& activity = traced.trace.activities[traced.step().activities[place]];
-      KernelSum& sum = sums[short_name(activity)];
+      KernelSum& sum = sums[{short_name(activity), traced.step().parts[place]}];
       ++sum.count;
       sum.total_ns += activity.duration_ns();
-      sum.part = traced.step().parts[place];
     }
   }
   return sums;
@@ -84,16 +83,24 @@ Table kernels_table(const std::vector<TracedStep>& steps) {
                           {"count", "launches"},
                           {"total_ms", "in all", "ms"},
                           {"mean_us", "mean", "us"}}};
-  const std::map<std::string, KernelSum> sums = kernel_sums(steps);
-  std::vector<std::pair<std::string, KernelSum>> sorted(sums.begin(), sums.end());
+  const auto add = [&](const std::string& name, const std::string& part, const KernelSum& sum) {
+    const double mean_us = static_cast<double>(sum.total_ns) / 1e3 / static_cast<double>(sum.count);
+    table.rows.push_back({name_cell(name), TableCell(part), count_cell(sum.count), ms_cell(sum.total_ns),
+                          TableCell(fixed(mean_us, 1), mean_us)});
+  };
+  const KernelSums sums = kernel_sums(steps);
+  std::vector<std::pair<KernelSums::key_type, KernelSum>> sorted(sums.begin(), sums.end());
   std::stable_sort(sorted.begin(), sorted.end(),
                    [](const auto& a, const auto& b) { return a.second.total_ns > b.second.total_ns; });
-  for (const auto& [name, sum] : sorted) {
-    const double mean_us = static_cast<double>(sum.total_ns) / 1e3 / static_cast<double>(sum.count);
-    table.rows.push_back({name_cell(name), TableCell(kTracePartNames[static_cast<std::size_t>(sum.part)]),
-                          count_cell(sum.count), ms_cell(sum.total_ns), TableCell(fixed(mean_us, 1), mean_us)});
+  KernelSum others;
+  for (std::size_t place = 0; place < sorted.size(); ++place) {
+    const auto& [kernel, sum] = sorted[place];
+    if (place < kMostKernels) add(kernel.first, kTracePartNames[static_cast<std::size_t>(kernel.second)], sum);
+    if (place < kMostKernels) continue;
+    others.count += sum.count;
+    others.total_ns += sum.total_ns;
   }
-  if (table.rows.size() > kMostKernels) table.rows.resize(kMostKernels);
+  if (others.count > 0) add(std::to_string(sorted.size() - kMostKernels) + " others", "-", others);
   return table;
 }
 
@@ -127,18 +134,50 @@ std::string text_of_trace(const TracedStep& traced) {
   return text;
 }
 
+/// What is in none of the parts, or in one by a guess.
+void say_what_is_left_out(Document& document, const TracedStep& traced) {
+  std::int64_t outside_ns = 0;
+  const std::vector<std::size_t> outside = outside_of_steps(traced.trace, traced.steps);
+  for (const std::size_t a : outside) outside_ns += traced.trace.activities[a].duration_ns();
+  if (!outside.empty()) {
+    document.add(Warning{std::to_string(outside.size()) + " activities of the GPU, " + milliseconds(outside_ns) +
+                             " ms in all, are in no step: of barriers, or launched before the first step, after the "
+                             "last or between two",
+                         traced.trace.path});
+  }
+  std::int64_t unknown = 0;
+  for (const std::size_t a : traced.step().activities) unknown += !traced.trace.activities[a].is_launch_known();
+  if (!names_backwards(traced.trace)) {
+    document.add(
+        Warning{"no call of autograd is in the trace, which tells a backward from a forward: all kernels but "
+                "the optimizer's count as forward (record ProfilerActivity.CPU too)",
+                traced.trace.path});
+  }
+  if (unknown > 0) {
+    document.add(Warning{std::to_string(unknown) + " of " + std::to_string(traced.step().activities.size()) +
+                             " activities of the step have no call that launched them in the trace: their kernels "
+                             "count as forward, and the time before them as waiting",
+                         traced.trace.path});
+  }
+}
+
 }  // namespace
 
 TracedStep traced_step(KinetoTrace trace, std::optional<std::int64_t> wanted) {
   TracedStep traced{.trace = std::move(trace), .steps = {}};
   traced.steps = steps_of(traced.trace);
-  const auto count = static_cast<std::int64_t>(traced.steps.size());
-  if (wanted && (*wanted < 1 || *wanted > count)) {
-    throw InputError("--step", std::to_string(*wanted) + " of " + traced.trace.path,
-                     count == 1 ? "1: it has one step" : "1 to " + std::to_string(count));
+  traced.shown = traced.steps.size() - 1;
+  if (!wanted) return traced;
+  std::string names;
+  for (std::size_t s = 0; s < traced.steps.size(); ++s) {
+    const std::string& name = traced.steps[s].name;
+    const std::string number = name.substr(name.find_first_of("# ") + 1);
+    names += (s == 0 ? "" : ", ") + number;
+    if (number != std::to_string(*wanted)) continue;
+    traced.shown = s;
+    return traced;
   }
-  traced.shown = static_cast<std::size_t>(wanted.value_or(count) - 1);
-  return traced;
+  throw InputError("--step", std::to_string(*wanted) + " of " + traced.trace.path, names + ", which it has");
 }
 
 Document trace_document(const std::vector<TracedStep>& steps) {
@@ -148,6 +187,7 @@ Document trace_document(const std::vector<TracedStep>& steps) {
   document.add(Paragraph{"The parts of a rank add up to its step, to the nanosecond."});
   document.add(kernels_table(steps));
   document.add(gaps_table(steps));
+  for (const TracedStep& traced : steps) say_what_is_left_out(document, traced);
   std::set<int> ranks;
   int world = 0;
   for (const TracedStep& traced : steps) {
@@ -176,6 +216,7 @@ nlohmann::ordered_json trace_json(const std::vector<TracedStep>& steps) {
     for (const TraceStep& step : traced.steps) rank["steps_ms"].push_back(to_ms(step.duration_ns()));
     const std::vector<std::int64_t> parts = parts_of(trace, traced.step());
     for (std::size_t part = 0; part < kTraceParts; ++part) rank["parts_ms"][kTracePartNames[part]] = to_ms(parts[part]);
+    rank["activities_in_no_step"] = outside_of_steps(trace, traced.steps).size();
     for (const std::size_t a : traced.step().activities) {
       const GpuActivity& activity = trace.activities[a];
       const char* kind = activity.kind == GpuActivityKind::kernel ? "kernel"

@@ -1,7 +1,7 @@
 // What a trace of torch.profiler says of a step, for people: where it goes on each GPU, which kernels take its time,
 // and where the GPU waited for its host.
 //
-//   trace_document({read_kineto_trace("rank0.json")}, std::nullopt)       the last step that it has
+//   trace_document({traced_step(read_kineto_trace("rank0.json"), std::nullopt)})       the last step that it has
 //
 // Several files are ranks of one training. Not here: predictions (compare_document.hpp).
 #pragma once
@@ -25,7 +25,8 @@ struct TracedStep {
   const TraceStep& step() const { return steps[shown]; }
 };
 
-/// `wanted`: which step, from 1; default the last. Throws InputError where there is no such step.
+/// `wanted`: N of the step "ProfilerStep#N" or "step N"; default the last. Throws InputError where there is no such
+/// step.
 TracedStep traced_step(KinetoTrace trace, std::optional<std::int64_t> wanted);
 
 Document trace_document(const std::vector<TracedStep>& steps);

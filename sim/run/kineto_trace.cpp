@@ -23,12 +23,6 @@ struct Launch {
   std::int64_t thread = -1, start_ns = -1, end_ns = -1;
 };
 
-/// What events have in common.
-struct Event {
-  std::string name, category;
-  std::int64_t start_ns = 0, end_ns = 0;
-};
-
 std::optional<std::int64_t> whole_argument(const nlohmann::json& event, const char* key) {
   const auto arguments = event.find("args");
   if (arguments == event.end() || !arguments->is_object()) return std::nullopt;
@@ -37,19 +31,17 @@ std::optional<std::int64_t> whole_argument(const nlohmann::json& event, const ch
   return value->get<std::int64_t>();
 }
 
-std::int64_t blocks_of(const nlohmann::json& event) {
-  const auto arguments = event.find("args");
-  if (arguments == event.end() || !arguments->contains("grid") || !(*arguments)["grid"].is_array()) return 0;
-  std::int64_t blocks = 1;
-  for (const auto& dimension : (*arguments)["grid"]) blocks *= dimension.is_number_integer() ? dimension.get<int>() : 1;
-  return blocks;
-}
-
 std::optional<GpuActivityKind> gpu_kind(const std::string& category) {
   if (category == "kernel") return GpuActivityKind::kernel;
   if (category == "gpu_memcpy") return GpuActivityKind::copy;
   if (category == "gpu_memset") return GpuActivityKind::fill;
   return std::nullopt;
+}
+
+/// Of a beginning and a length; others mark moments, flows and names.
+bool is_whole_event(const nlohmann::json& event) {
+  const auto phase = event.find("ph");
+  return phase != event.end() && *phase == "X";
 }
 
 bool is_launch(const std::string& category) {
@@ -75,7 +67,7 @@ class Reader {
     if (devices_.size() > 1)
       throw InputError(path_, "activities of " + std::to_string(devices_.size()) + " GPUs",
                        "those of one: a file a process");
-    describe(document);
+    describe(root);
     join_launches();
     count_from_first();
     return std::move(trace_);
@@ -93,7 +85,7 @@ class Reader {
     const nlohmann::json& event = place.json();
     if (!event.is_object()) place.refuse("an event, an object");
     const auto category = event.find("cat");
-    if (category == event.end() || !category->is_string() || event.value("ph", "") != "X") return;
+    if (category == event.end() || !category->is_string() || !is_whole_event(event)) return;
     const std::string& word = category->get_ref<const std::string&>();
     const auto kind = gpu_kind(word);
     const bool call = word == "cpu_op" || word == "user_annotation";
@@ -101,36 +93,43 @@ class Reader {
     const double start_us = place.at("ts").number(0, kLongestTrace_us);
     const double end_us = start_us + place.at("dur").number(0, kLongestTrace_us);
     const std::int64_t start_ns = to_ns(start_us), end_ns = std::max(start_ns, to_ns(end_us));
-    if (kind) return take_activity(event, *kind, start_ns, end_ns);
+    if (kind) return take_activity(place, *kind, start_ns, end_ns);
     const std::int64_t thread =
         event.contains("tid") && event["tid"].is_number_integer() ? event["tid"].get<std::int64_t>() : -1;
     if (call) {
-      trace_.calls.push_back({event.value("name", ""), thread, start_ns, end_ns, word == "user_annotation"});
+      trace_.calls.push_back({place.at("name").text(), thread, start_ns, end_ns, word == "user_annotation"});
     } else if (const auto correlation = whole_argument(event, "correlation")) {
       launches_[*correlation] = {thread, start_ns, end_ns};
     }
   }
 
-  void take_activity(const nlohmann::json& event, GpuActivityKind kind, std::int64_t start_ns, std::int64_t end_ns) {
-    GpuActivity activity{event.value("name", ""), kind, whole_argument(event, "stream").value_or(-1), start_ns, end_ns};
-    activity.blocks = kind == GpuActivityKind::kernel ? blocks_of(event) : 0;
+  void take_activity(const JsonPlace& place, GpuActivityKind kind, std::int64_t start_ns, std::int64_t end_ns) {
+    const nlohmann::json& event = place.json();
+    const std::int64_t stream = whole_argument(event, "stream").value_or(-1);
+    GpuActivity activity{place.at("name").text(), kind, stream, start_ns, end_ns};
     devices_.insert(whole_argument(event, "device").value_or(0));
     correlations_.push_back(whole_argument(event, "correlation").value_or(-1));
     trace_.activities.push_back(std::move(activity));
   }
 
-  void describe(const nlohmann::json& document) {
+  void describe(const JsonPlace& root) {
+    constexpr std::int64_t kMostRanks = 1'000'000;
     trace_.path = path_;
-    const auto distributed = document.find("distributedInfo");
-    if (distributed != document.end() && distributed->is_object()) {
-      trace_.rank = distributed->value("rank", -1);
-      trace_.world_size = distributed->value("world_size", 0);
-      trace_.nccl = distributed->value("nccl_version", "");
+    if (root.has("distributedInfo")) {
+      const JsonPlace distributed = root.at("distributedInfo").object();
+      if (distributed.has("rank")) trace_.rank = static_cast<int>(distributed.at("rank").whole(0, kMostRanks));
+      if (distributed.has("world_size"))
+        trace_.world_size = static_cast<int>(distributed.at("world_size").whole(1, kMostRanks));
+      if (trace_.rank >= std::max(trace_.world_size, 1))
+        distributed.at("rank").refuse("a rank of " + std::to_string(trace_.world_size));
+      if (distributed.has("nccl_version")) trace_.nccl = distributed.at("nccl_version").text();
     }
-    const auto devices = document.find("deviceProperties");
-    if (devices == document.end() || !devices->is_array()) return;
-    for (const auto& device : *devices) {
-      if (device.is_object() && device.value("id", -1) == *devices_.begin()) trace_.gpu = device.value("name", "");
+    if (!root.has("deviceProperties")) return;
+    const JsonPlace devices = root.at("deviceProperties").array();
+    for (std::size_t d = 0; d < devices.size(); ++d) {
+      const JsonPlace device = devices.at(d).object();
+      const bool own = device.has("id") && device.at("id").whole(0, kMostRanks) == *devices_.begin();
+      if (own && device.has("name")) trace_.gpu = device.at("name").text();
     }
   }
 
@@ -151,13 +150,11 @@ class Reader {
     });
     std::stable_sort(trace_.calls.begin(), trace_.calls.end(),
                      [](const auto& a, const auto& b) { return a.start_ns < b.start_ns; });
-    trace_.begin_ns = trace_.activities.front().start_ns;
-    // What was launched before the first activity has times below 0, which is_launch_known() must not mistake.
-    std::int64_t first_ns = trace_.begin_ns;
+    // From the first launch too, so that no time of a launch is below 0, which is_launch_known() would mistake.
+    std::int64_t first_ns = trace_.activities.front().start_ns;
     for (const GpuActivity& activity : trace_.activities) {
       if (activity.launch_start_ns >= 0) first_ns = std::min(first_ns, activity.launch_start_ns);
     }
-    trace_.begin_ns = first_ns;
     for (GpuActivity& activity : trace_.activities) {
       activity.start_ns -= first_ns;
       activity.end_ns -= first_ns;

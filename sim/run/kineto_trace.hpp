@@ -6,9 +6,8 @@
 //   trace.activities[0]                           {"sm80_xmma_gemm_...", kernel, stream 7, 0 ns to 85'888 ns, ...}
 //   trace.activities[0].launched_by               the call of the host that launched it, by their `correlation`
 //
-// Everything that ran on the GPU is kept, in the order of its start. Times count from the first of them, in whole
-// nanoseconds; `begin_ns` is where that is on the clock that the traces of one host share. Not here: what belongs to
-// which step, and what it is for (sim/run/trace_step.hpp).
+// Everything that ran on the GPU is kept, in the order of its start. Times count from the first of them, or from its
+// launch, in whole nanoseconds. Not here: what belongs to which step, and what it is for (sim/run/trace_step.hpp).
 #pragma once
 
 #include <cstdint>
@@ -32,7 +31,6 @@ struct GpuActivity {
   GpuActivityKind kind = GpuActivityKind::kernel;
   std::int64_t stream = 0;
   std::int64_t start_ns = 0, end_ns = 0;
-  std::int64_t blocks = 0;  // of a kernel
   /// The call that launched it: its thread, and when it began and ended. -1: not in the trace.
   std::int64_t launch_thread = -1, launch_start_ns = -1, launch_end_ns = -1;
 
@@ -46,13 +44,12 @@ struct KinetoTrace {
   int world_size = 0;
   std::string gpu;                      // "NVIDIA H200"; empty: not said
   std::string nccl;                     // version; empty: none
-  std::int64_t begin_ns = 0;            // of the first activity, on the host's clock
   std::vector<GpuActivity> activities;  // by start, then stream
   std::vector<HostCall> calls;          // by start
 };
 
-/// Throws InputError with file and place: no JSON, cut off, compressed, no trace of Kineto, an event without its times,
-/// nothing that ran on a GPU, activities of several GPUs in one file.
+/// Throws InputError with file and place: no JSON, cut off, compressed, no trace of Kineto, a value of an event that is
+/// not what it should be, nothing that ran on a GPU, activities of several GPUs in one file.
 KinetoTrace read_kineto_trace(const std::string& path);
 
 /// A kernel of NCCL: "SendRecv", "AllReduce", of "ncclDevKernel_AllReduce_Sum_f32_RING_LL(...)". Empty: none of NCCL's.

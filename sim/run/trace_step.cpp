@@ -47,6 +47,12 @@ bool is_of_backward(const HostCall& call) {
          call.name.find("Backward") != std::string::npos;
 }
 
+/// torch.distributed.barrier, as PyTorch names it; not what a program may have called so.
+bool is_barrier(const HostCall& call) {
+  return call.annotation ? call.name.starts_with("nccl:") && call.name.ends_with("barrier")
+                         : call.name == "c10d::barrier";
+}
+
 /// What an activity is for.
 struct Purpose {
   TracePart part = TracePart::forward;
@@ -60,7 +66,7 @@ Purpose purpose_within(const std::vector<const HostCall*>& calls) {
   for (const HostCall* call : calls) {
     if (is_optimizer(*call)) purpose.part = TracePart::optimizer;
     if (is_of_backward(*call) && purpose.part != TracePart::optimizer) purpose.part = TracePart::backward;
-    purpose.of_barrier = purpose.of_barrier || (call->annotation && call->name.find("barrier") != std::string::npos);
+    purpose.of_barrier = purpose.of_barrier || is_barrier(*call);
   }
   return purpose;
 }
@@ -151,6 +157,20 @@ std::int64_t host_part_ns(const GpuActivity& next, std::int64_t from, std::int64
   return std::clamp(next.launch_end_ns, from, to) - from;
 }
 
+/// What was launched in the range, without barriers that come first or last.
+std::vector<std::size_t> launched_in(const StepRange& range, const KinetoTrace& trace,
+                                     const std::vector<Purpose>& purposes) {
+  std::vector<std::size_t> inside;
+  for (std::size_t a = 0; a < trace.activities.size(); ++a) {
+    const std::int64_t launched_ns = launch_ns(trace.activities[a]);
+    if (launched_ns >= range.start_ns && launched_ns < range.end_ns) inside.push_back(a);
+  }
+  const auto of_step = [&](std::size_t a) { return !purposes[a].of_barrier; };
+  inside.erase(inside.begin(), std::find_if(inside.begin(), inside.end(), of_step));
+  inside.erase(std::find_if(inside.rbegin(), inside.rend(), of_step).base(), inside.end());
+  return inside;
+}
+
 }  // namespace
 
 std::vector<TraceStep> steps_of(const KinetoTrace& trace) {
@@ -159,10 +179,8 @@ std::vector<TraceStep> steps_of(const KinetoTrace& trace) {
   for (const StepRange& range : ranges_of_steps(trace)) {
     TraceStep step{.name = range.name, .activities = {}, .parts = {}};
     step.start_ns = std::numeric_limits<std::int64_t>::max();
-    for (std::size_t a = 0; a < trace.activities.size(); ++a) {
+    for (const std::size_t a : launched_in(range, trace, purposes)) {
       const GpuActivity& activity = trace.activities[a];
-      const std::int64_t launched_ns = launch_ns(activity);
-      if (launched_ns < range.start_ns || launched_ns >= range.end_ns || purposes[a].of_barrier) continue;
       step.activities.push_back(a);
       step.parts.push_back(purposes[a].part);
       step.start_ns = std::min(step.start_ns, activity.start_ns);
@@ -172,6 +190,22 @@ std::vector<TraceStep> steps_of(const KinetoTrace& trace) {
   }
   if (steps.empty()) throw InputError(trace.path, "no step with anything on the GPU", "at least one");
   return steps;
+}
+
+std::vector<std::size_t> outside_of_steps(const KinetoTrace& trace, const std::vector<TraceStep>& steps) {
+  std::vector<bool> inside(trace.activities.size());
+  for (const TraceStep& step : steps) {
+    for (const std::size_t a : step.activities) inside[a] = true;
+  }
+  std::vector<std::size_t> outside;
+  for (std::size_t a = 0; a < inside.size(); ++a) {
+    if (!inside[a]) outside.push_back(a);
+  }
+  return outside;
+}
+
+bool names_backwards(const KinetoTrace& trace) {
+  return std::any_of(trace.calls.begin(), trace.calls.end(), is_of_backward);
 }
 
 std::vector<std::int64_t> parts_of(const KinetoTrace& trace, const TraceStep& step) {

@@ -4,8 +4,8 @@
 //   const TraceParts parts = parts_of(trace, steps[1]);
 //
 // A step: ProfilerStep#N where the program calls profiler.step(); else from one Optimizer.step to the end of the next
-// one; else all that there is. Kernels of a barrier between two steps (annotations named so) belong to none. It lasts
-// from its first start on the GPU to its last end.
+// one; else all that there is. Kernels of torch.distributed.barrier at its begin or end belong to none. It lasts from
+// its first start on the GPU to its last end.
 //
 //   stream 7    [forward    ][backward  ]......[backward ]     [optimizer]
 //   stream 19                    [all-reduce          ]
@@ -48,6 +48,12 @@ struct TraceStep {
 
 /// In the order of time; at least one. Throws InputError if none has anything on the GPU.
 std::vector<TraceStep> steps_of(const KinetoTrace& trace);
+
+/// Activities of none of its steps: of barriers, or launched before the first step, after the last or between two.
+std::vector<std::size_t> outside_of_steps(const KinetoTrace& trace, const std::vector<TraceStep>& steps);
+
+/// It has calls of autograd, by which kernels of a backward are known.
+bool names_backwards(const KinetoTrace& trace);
 
 /// In the order of TracePart; the sum is the step's duration.
 std::vector<std::int64_t> parts_of(const KinetoTrace& trace, const TraceStep& step);

@@ -18,7 +18,7 @@ namespace {
 struct TraceFlags {
   explicit TraceFlags(CLI::App& app)
       : json(app, "--json", "FILE|-", "write the step as JSON: parts, and everything that ran; -: to standard output"),
-        step(app, "--step", "N", "which step of the trace, from 1 (default: the last)"),
+        step(app, "--step", "N", "which step of the trace: N of ProfilerStep#N, else from 1 (default: the last)"),
         outputs(app, {.json = false}) {
     app.add_option("files", files, "traces of torch.profiler, one a rank")->type_name("TRACE.json...");
   }
@@ -30,10 +30,14 @@ struct TraceFlags {
 void check_are_of_one_training(const std::vector<TracedStep>& steps) {
   for (std::size_t s = 1; s < steps.size(); ++s) {
     const KinetoTrace &first = steps.front().trace, &other = steps[s].trace;
-    if (other.world_size != first.world_size) {
-      throw InputError(other.path, "a group of " + std::to_string(other.world_size) + " ranks",
-                       std::to_string(first.world_size) + ", as " + first.path);
-    }
+    const auto agree = [&](const std::string& what, const std::string& own, const std::string& of_first) {
+      if (own != of_first)
+        throw InputError(other.path, own.empty() ? "no " + what : what + " " + own,
+                         (of_first.empty() ? "none" : of_first) + ", as " + first.path);
+    };
+    agree("world size", std::to_string(other.world_size), std::to_string(first.world_size));
+    agree("NCCL version", other.nccl, first.nccl);
+    agree("step", steps[s].step().name, steps.front().step().name);
     for (std::size_t before = 0; before < s; ++before) {
       if (steps[before].trace.rank == other.rank && other.rank >= 0)
         throw InputError(other.path, "rank " + std::to_string(other.rank) + " again",
@@ -57,6 +61,7 @@ void import_trace(const TraceFlags& flags) {
     }
   }
   check_are_of_one_training(steps);
+  flags.outputs.check_inputs(files);
   if (const auto json = flags.json.value()) write_json(*json, trace_json(steps));
   flags.outputs.show(trace_document(steps), files);
 }

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <map>
+#include <regex>
 
 #include "sim/io/error.hpp"
 #include "sim/report/trace_document.hpp"
@@ -76,6 +77,11 @@ KinetoTrace read(const Drawn& drawn) {
   return read_kineto_trace(folder.write("trace.json", drawn.text()));
 }
 
+/// As a terminal shows it.
+std::string text_of(const Drawn& drawn) {
+  return to_terminal(trace_document({traced_step(read(drawn), std::nullopt)}), {.width = 120});
+}
+
 std::string error_of(const std::string& text) {
   const TemporaryFolder folder;
   try {
@@ -101,7 +107,6 @@ TEST_CASE("a trace: everything that ran on the GPU, with the call that launched 
   REQUIRE(trace.activities.size() == 4);
   CHECK(trace.activities[0].start_ns == 1000);  // from the first launch
   CHECK(trace.activities[0].launch_start_ns == 0);
-  CHECK(trace.activities[0].blocks == 8);
   CHECK(trace.activities[1].launch_thread == 2);
   CHECK(nccl_operation(trace.activities[2]) == "AllReduce");
   CHECK(nccl_operation(trace.activities[0]).empty());
@@ -135,6 +140,7 @@ TEST_CASE("steps end with their optimizer, a barrier between them is of none, an
     drawn.gpu("kernel", "gemm", 7, at + 110, at + 120, 1, at + 100);
     drawn.call("user_annotation", "Optimizer.step#Adam.step", 1, at + 130, at + 150);
     drawn.gpu("kernel", "adam", 7, at + 140, at + 145, 1, at + 131);
+    drawn.call("cpu_op", "c10d::barrier", 1, at + 199, at + 220);
     drawn.call("user_annotation", "nccl:all_reduce_barrier", 1, at + 200, at + 220);
     drawn.gpu("kernel", "ncclDevKernel_AllReduce_Sum", 7, at + 210, at + 900, 1, at + 201);
   }
@@ -143,10 +149,13 @@ TEST_CASE("steps end with their optimizer, a barrier between them is of none, an
   CHECK(steps[0].name == "step 1");
   CHECK(steps[1].duration_ns() == 35'000);
   CHECK(steps[1].activities.size() == 2);
+  CHECK(outside_of_steps(read(drawn), steps) == std::vector<std::size_t>{2, 5});
   drawn.call("user_annotation", "ProfilerStep#7", 1, 1000, 1999);
   const std::vector<TraceStep> named = steps_of(read(drawn));
   REQUIRE(named.size() == 1);
   CHECK(named[0].name == "ProfilerStep#7");
+  CHECK(traced_step(read(drawn), 7).step().name == "ProfilerStep#7");
+  CHECK_THROWS_WITH(traced_step(read(drawn), 1), ContainsSubstring("expected 7, which it has"));
   CHECK(named[0].duration_ns() == 35'000);
   // Without either, all is one step.
   Drawn plain;
@@ -173,8 +182,16 @@ TEST_CASE("what is no trace of one GPU is refused with its file and the reason")
   Drawn untimed = one_step();
   untimed.events[1].erase("dur");
   CHECK_THAT(error_of(untimed.text()), ContainsSubstring("traceEvents[1]: found no key \"dur\""));
+  Drawn unnamed = one_step();
+  unnamed.events[1]["name"] = nullptr;
+  CHECK_THAT(error_of(unnamed.text()), ContainsSubstring("traceEvents[1].name: found null"));
+  nlohmann::json ranked = nlohmann::json::parse(whole);
+  ranked["distributedInfo"]["rank"] = nullptr;
+  CHECK_THAT(error_of(ranked.dump()), ContainsSubstring("distributedInfo.rank: found null"));
+  ranked["distributedInfo"]["rank"] = 2;
+  CHECK_THAT(error_of(ranked.dump()), ContainsSubstring("expected a rank of 2"));
   CHECK_THROWS_WITH(traced_step(read(one_step()), 2),
-                    ContainsSubstring("--step: found 2") && ContainsSubstring("one step"));
+                    ContainsSubstring("--step: found 2") && ContainsSubstring("expected 1, which it has"));
 }
 
 TEST_CASE("two steps of DDP on 4 x H200: nothing is lost (measured sums)") {
@@ -213,4 +230,43 @@ TEST_CASE("two steps of DDP on 4 x H200: nothing is lost (measured sums)") {
     for (const std::int64_t ns : parts_of(trace, step)) sum += ns;
     CHECK(sum == step.duration_ns());
   }
+  // Two barriers of a fill and an all-reduce each, 0.001 + 0.492 ms.
+  CHECK(steps[0].activities.size() + steps[1].activities.size() + outside_of_steps(trace, steps).size() == 178);
+  CHECK(outside_of_steps(trace, steps).size() == 4);
+}
+
+TEST_CASE("a barrier amid a step, and what a program calls one, are of the step") {
+  Drawn drawn = one_step();
+  drawn.call("user_annotation", "my barrier-free block", 1, 100, 110);
+  drawn.call("user_annotation", "nccl:all_reduce_barrier", 2, 116, 117);
+  const KinetoTrace trace = read(drawn);
+  const std::vector<TraceStep> steps = steps_of(trace);
+  CHECK(steps.at(0).activities.size() == 4);
+  CHECK(outside_of_steps(trace, steps).empty());
+}
+
+TEST_CASE("kernels of one name for two purposes have a row each, and rows that are left out are summed up") {
+  Drawn drawn = one_step();
+  drawn.gpu("kernel", "gemm", 7, 155, 156, 1, 152);  // of the optimizer
+  drawn.gpu("kernel", "gemm", 7, 170, 171, 1, 165);  // after the last step
+  for (int i = 0; i < 14; ++i) drawn.gpu("kernel", "k" + std::to_string(i), 7, 125, 126, 2, 113);
+  const std::string text = text_of(drawn);
+  CHECK(std::regex_search(text, std::regex("gemm +forward +1 ")));
+  CHECK(std::regex_search(text, std::regex("gemm +backward +1 ")));
+  CHECK_THAT(text, ContainsSubstring("4 others"));
+  CHECK_THAT(text, ContainsSubstring("1 activities of the GPU, 0.001 ms in all, are in no step"));
+}
+
+TEST_CASE("without calls of autograd nothing tells a backward from a forward, which is said") {
+  Drawn drawn = one_step();
+  CHECK_THAT(text_of(drawn), !ContainsSubstring("no call of autograd"));
+  drawn.events.erase(3);
+  CHECK_THAT(text_of(drawn), ContainsSubstring("no call of autograd"));
+}
+
+TEST_CASE("what was launched by a call that is not in the trace is said") {
+  Drawn drawn = one_step();
+  drawn.events.erase(2);  // the launch of the first kernel
+  const std::string text = text_of(drawn);
+  CHECK_THAT(text, ContainsSubstring("1 of 4 activities of the step have no call that launched them"));
 }

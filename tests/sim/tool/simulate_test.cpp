@@ -61,6 +61,22 @@ TEST_CASE("two outputs at one place are refused before anything is written") {
   }
 }
 
+TEST_CASE("a trace is not replaced by what is said of it, under whatever name") {
+  const TemporaryFolder folder;
+  const std::string trace =
+      R"({"traceEvents": [{"ph": "X", "cat": "kernel", "name": "gemm", "ts": 1, "dur": 2, "args": {"stream": 7}}]})";
+  folder.write("a.json", trace);
+  std::filesystem::create_symlink(folder / "a.json", folder / "link.json");
+  for (const char* arguments : {"--json a.json", "--json ./a.json", "--json link.json", "--csv a.json"}) {
+    const Process run = sim(std::string("import-trace a.json ") + arguments, folder);
+    INFO(arguments << "\n" << run.err);
+    CHECK(run.exit_code == 2);
+    CHECK_THAT(run.err, ContainsSubstring("which was read as an input"));
+    CHECK(read_text(folder / "a.json") == trace);
+  }
+  CHECK(sim("import-trace a.json --json b.json", folder).exit_code == 0);
+}
+
 TEST_CASE("an output never replaces an input, under whatever name") {
   const TemporaryFolder folder;
   REQUIRE(sim(kRun + "--json a.json", folder).exit_code == 0);
