@@ -10,6 +10,7 @@
 #include "sim/report/explain_document.hpp"
 #include "sim/report/run_document.hpp"
 #include "sim/report/warnings.hpp"
+#include "sim/spec/mesh.hpp"
 #include "sim/spec/settings.hpp"
 #include "sim/study/common_settings.hpp"
 
@@ -295,13 +296,19 @@ Table refused_table(const ConfigurationSearch& search) {
   return table;
 }
 
+/// Of PyTorch's programs it has the pipelines.
+bool pdl_run_has(const std::vector<SettingValue>& words) {
+  const RunSpec spec = parse_run_spec(words);
+  return spec.program == ProgramOf::pdl || is_pytorch_pipeline(spec);
+}
+
 /// The best one as the programs take it. What a search for an order finds goes from one to the other by a file.
 std::string commands_text(const ConfigurationSearch& search, const std::string& flags) {
   const SearchRow& first = search.rows[search.best.front()];
   const SettingValue* schedule = find_setting(first.words, "schedule");
   const bool searched = schedule && schedule->value == kAutoSchedule;
   std::string text = command_line("pdl-sim", first.words) + flags + (searched ? " --schedule-csv order.csv" : "");
-  if (search.synthetic) return text + "\n";
+  if (search.synthetic || !pdl_run_has(first.words)) return text + "\n";
   std::vector<SettingValue> words = first.words;
   for (SettingValue& word : words) {
     if (searched && word.name == "schedule") word.value = "order.csv";

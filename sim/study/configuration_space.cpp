@@ -153,7 +153,8 @@ TriedValues workers_tried(const ChosenWords& chosen) {
   if (chosen.synthetic || is_refused(chosen) || chosen.is("recompute", "1")) return kLeftOut;
   const std::string* transport = chosen.find("transport");
   if (transport && *transport != "copy") return kLeftOut;
-  if (chosen.is("strategy", "single")) return is_amp(chosen) ? kLeftOut : TriedValues{"", "one"};
+  const bool one_thread_anyway = is_amp(chosen) || chosen.is("program", "pytorch");
+  if (chosen.is("strategy", "single")) return one_thread_anyway ? kLeftOut : TriedValues{"", "one"};
   const Schedule* schedule = schedule_of(chosen);
   if (!is_pipeline(chosen) || !schedule || !schedule->same_on_every_worker || chosen.replicas() > 1) return kLeftOut;
   return is_amp(chosen) ? TriedValues{"one"} : TriedValues{"", "one"};
@@ -163,6 +164,7 @@ TriedValues transports_tried(const ChosenWords& chosen) {
   if (!is_pipeline(chosen) || chosen.synthetic || is_refused(chosen)) return kLeftOut;
   if (chosen.is("workers", "one") || chosen.workers() == 1) return kLeftOut;
   const char* by_messages = chosen.on_cpu ? "gloo" : "nccl";
+  if (chosen.is("program", "pytorch")) return kLeftOut;  // messages anyway
   if (chosen.is("workers", "process")) return {by_messages};
   return {"", by_messages};
 }

@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "sim/io/error.hpp"
+#include "sim/run/run_name.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/setting_pairs.hpp"
 
@@ -55,6 +56,22 @@ TEST_CASE("a number of GPUs decides which strategies there are, a word of pipeli
   CHECK(values("gpus 4 depth 8", "pp") == "- 1 2");
   CHECK(values("gpus 6 depth 8", "pp") == "- 1 2 3");
   CHECK(values("gpus 6 depth 8 dp 2", "pp") == "-");  // 3 follow
+}
+
+TEST_CASE("no two configurations are the same run, by either program") {
+  for (const std::string program : {"pdl", "pytorch"}) {
+    for (const std::string gpus : {"1", "2"}) {
+      std::set<std::string> found;
+      const auto space = configuration_space(words("program " + program + " gpus " + gpus + " depth 8 batch 16"));
+      CHECK(space.configurations.size() > (gpus == "1" ? 3 : 40));
+      for (const Configuration& configuration : space.configurations) {
+        if (!configuration.refusal.empty()) continue;
+        const std::string name = run_name(parse_run_spec(configuration.words));
+        CAPTURE(name);
+        CHECK(found.insert(name).second);
+      }
+    }
+  }
 }
 
 TEST_CASE("micro-batches that torch.chunk makes, and the schedule takes") {
