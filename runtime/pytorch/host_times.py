@@ -18,6 +18,8 @@ them. On one GPU there are no messages.
 Left out: the optimizer, which pdl-calibrate measures in C++ (its kernels are the same), and hosts that other work slows.
 """
 
+import ends_with_parent  # noqa: F401
+
 import contextlib
 import datetime
 import json
@@ -37,7 +39,7 @@ except (ImportError, OSError) as problem:
     print(problem, file=sys.stderr)
     sys.exit(4)  # as runtime/pytorch/interpreter.cpp knows it
 
-from train import answers_of, end_with_parent, environment_of, told
+from train import answers_of, environment_of, told
 
 WIDTH, ROWS, MICROBATCHES, CHUNKS = 64, 16, 8, 2
 SHORT, LONG = 2, 6  # layers of a stage
@@ -154,7 +156,6 @@ def samples_of(rank, world, device):
 
 
 def rank_main(rank, asked, rendezvous_file, connection, _):
-    end_with_parent()
     cuda, world = asked["device"] == "cuda", asked["workers"]
     device = torch.device("cuda", rank) if cuda else torch.device("cpu")
     try:
@@ -173,7 +174,6 @@ def rank_main(rank, asked, rendezvous_file, connection, _):
 
 
 def main():
-    end_with_parent()
     with open(sys.argv[1], encoding="utf-8") as file:
         asked = json.load(file)
     answer = {"environment": environment_of(asked["device"]), "samples": []}

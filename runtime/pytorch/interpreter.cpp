@@ -3,12 +3,12 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
-#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <vector>
@@ -20,34 +20,29 @@
 namespace pdl {
 namespace {
 
-namespace fs = std::filesystem;
-
 constexpr int kNoPytorch = 4;
 
-/// Gone with everything in it at the end of the scope.
-class TemporaryFolder {
+/// A file without a name, in memory: the interpreter inherits it, and nothing is left of it once both have ended,
+/// however they do.
+class MemoryFile {
  public:
-  TemporaryFolder() {
-    std::string pattern = (fs::temp_directory_path() / "pdl-run-XXXXXX").string();
-    if (!mkdtemp(pattern.data())) throw CannotRun("no temporary folder: " + std::string(std::strerror(errno)));
-    path_ = pattern;
+  explicit MemoryFile(const char* name) : descriptor_(memfd_create(name, 0)) {
+    if (descriptor_ < 0) throw CannotRun(std::string("no file in memory: ") + std::strerror(errno));
   }
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
+  ~MemoryFile() { close(descriptor_); }
+  MemoryFile(const MemoryFile&) = delete;
+  MemoryFile& operator=(const MemoryFile&) = delete;
+
+  /// For this process and those that it starts.
+  std::string path() const { return "/dev/fd/" + std::to_string(descriptor_); }
+  std::string text() const {
+    std::ifstream file(path());
+    return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
   }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  std::string operator/(const std::string& name) const { return (path_ / name).string(); }
 
  private:
-  fs::path path_;
+  int descriptor_;
 };
-
-std::string contents(const std::string& path) {
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-}
 
 std::string last_line(std::string text) {
   while (!text.empty() && text.back() == '\n') text.pop_back();
@@ -121,9 +116,13 @@ std::string script_of_this_program(const std::string& name) {
 
 /// What the program has written, or why it has not.
 nlohmann::json answer_of(int status, const std::string& answer, const std::string& errors, const std::string& python) {
-  const std::string said = last_line(contents(errors));
+  const std::string said = last_line(errors);
   const int code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  if (code == kExitFine) return nlohmann::json::parse(contents(answer));
+  if (code == kExitFine) {
+    nlohmann::json json = nlohmann::json::parse(answer, nullptr, /*allow_exceptions=*/false);
+    if (json.is_object()) return json;
+    throw InputError("--python", python + ", which gave no answer", "a Python interpreter that has PyTorch");
+  }
   if (code == kNoPytorch) {
     throw InputError("--python", python + ", which has no PyTorch (" + said + ")", "a Python interpreter that has it");
   }
@@ -135,19 +134,18 @@ nlohmann::json answer_of(int status, const std::string& answer, const std::strin
 
 nlohmann::json run_python(const std::string& python, const std::string& script, const nlohmann::ordered_json& asked,
                           const std::function<void(const std::string&)>& line) {
-  const TemporaryFolder folder;
-  const std::string question = folder / "asked.json", answer = folder / "answer.json", errors = folder / "errors";
-  std::ofstream(question) << asked;
+  const MemoryFile question("pdl-question"), answer("pdl-answer"), errors("pdl-errors");
+  std::ofstream(question.path()) << asked;
   int status = 0;
   {
     const Waiting waiting("PyTorch's processes, of which none gets on");
-    Interpreter interpreter({python, script_of_this_program(script), question, answer}, errors);
+    Interpreter interpreter({python, script_of_this_program(script), question.path(), answer.path()}, errors.path());
     status = interpreter.run([&](const std::string& said) {
       Waiting::renew();
       line(said);
     });
   }
-  return answer_of(status, answer, errors, python);
+  return answer_of(status, answer.text(), errors.text(), python);
 }
 
 }  // namespace pdl

@@ -6,7 +6,7 @@
 //   this process   asked.json -->  python3 train.py asked.json answer.json  --> answer.json
 //                  line       <--  its standard output
 //
-// Both files are in a temporary folder and gone afterwards. The interpreter ends when this process does. Each line that
+// Both files are in memory and gone afterwards. The interpreter ends when this process does. Each line that
 // it writes counts as getting on (runtime/comm/waiting.hpp). Exit codes: 0 fine; 2 what was asked cannot be done by
 // this PyTorch; 4 there is no PyTorch; any other: it failed. The last line of its standard error says why.
 #pragma once

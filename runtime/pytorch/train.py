@@ -15,12 +15,13 @@ its post to the end of the wait for it.
 Units: nanoseconds of the clock of the day (time.time_ns), which all processes of a host share.
 """
 
-import ctypes
+import ends_with_parent  # noqa: F401
+
 import datetime
 import json
+import math
 import os
 import platform
-import signal
 import sys
 import tempfile
 import time
@@ -37,7 +38,7 @@ try:
     from torch.distributed.pipelining import PipelineStage, schedules
 except (ImportError, OSError) as problem:
     print(problem, file=sys.stderr)
-    sys.exit(4)  # as runtime/tool/pytorch_run.cpp knows it
+    sys.exit(4)  # as runtime/pytorch/interpreter.cpp knows it
 
 MARKER = "spin_kernel"  # of torch.cuda._sleep
 INPUT_IS_WRONG, CANNOT_RUN = 2, 3
@@ -323,13 +324,7 @@ def told(error):
     return f"{kind.__name__}: {' '.join(str(value).split())[:500]} ({'; '.join(dict.fromkeys(places))})"
 
 
-def end_with_parent():
-    """Also where the parent is killed."""
-    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
-
-
 def rank_main(rank, plan, rendezvous_file, connection, barrier):
-    end_with_parent()
     world, cuda = plan["workers"], plan["device"] == "cuda"
     if cuda:
         torch.cuda.set_device(rank)
@@ -442,10 +437,13 @@ def environment_of(device):
 
 
 def main():
-    end_with_parent()
     with open(sys.argv[1], encoding="utf-8") as file:
         plan = json.load(file)
     record = record_of(plan, answers_of(rank_main, plan))
+    for index, loss in enumerate(record["losses"]):
+        if not math.isfinite(loss):
+            print(f"the loss of step {index} is not a finite number", file=sys.stderr)
+            sys.exit(CANNOT_RUN)
     with open(sys.argv[2], "w", encoding="utf-8") as file:
         json.dump({"record": record, "environment": environment_of(plan["device"])}, file)
 

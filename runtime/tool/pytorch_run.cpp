@@ -1,7 +1,5 @@
 #include "runtime/tool/pytorch_run.hpp"
 
-#include <cmath>
-
 #include "runtime/device/devices.hpp"
 #include "runtime/measure/environment.hpp"
 #include "runtime/measure/measure.hpp"
@@ -97,10 +95,6 @@ RunResult run_pytorch(const Plan& plan, const RuntimeOptions& options, const std
     bar.show(static_cast<double>(done) / all, "step " + std::to_string(done) + " of " + std::to_string(all));
   });
   const RunRecord measured = record_from(said["record"]);
-  for (std::size_t step = 0; step < measured.losses.size(); ++step) {
-    if (!std::isfinite(measured.losses[step]))
-      throw CannotRun("the loss of step " + std::to_string(step) + " is not a finite number");
-  }
   nlohmann::json environment = describe_environment(options, static_cast<int>(plan.graph.workers), command);
   environment.update(said["environment"]);
   return run_of_record(plan, measured, std::move(environment));

@@ -203,6 +203,11 @@ int run_command(const RunFlags& flags, const std::vector<std::string>& arguments
   const std::string command = command_text(arguments);
   if (spec.program == ProgramOf::pytorch) {
     check_pytorch_run(plan, options);
+    if (own_rank(spec, port)) {
+      throw InputError("--program", "pytorch in one of " + std::to_string(spec.gpus) + " processes",
+                       "one process of pdl-run, which starts PyTorch's");
+    }
+    if (port) throw InputError("--port", "program pytorch", "program pdl: PyTorch's processes meet in a file");
     if (check) throw InputError("--check", "program pytorch", "program pdl, whose training it checks");
     show(run_pytorch(plan, options, flags.python.value().value_or("python3"), command), flags);
     return kExitFine;

@@ -1,5 +1,6 @@
 // pdl-run --program pytorch as a user runs it, on CPU: PyTorch's own pipelines, in Python.
 #include <cstdlib>
+#include <filesystem>
 #include <string>
 
 #include "sim/run/run_json.hpp"
@@ -66,6 +67,8 @@ TEST_CASE("what PyTorch's program here has not is refused before anything is sta
            {"--schedule gpipe --check", "--check: found program pytorch"},
            {"--schedule gpipe --python /no/such/python", "--python: found /no/such/python, which cannot be started"},
            {"--schedule gpipe --python false", "PyTorch by false"},
+           {"--schedule gpipe --python true", "--python: found true, which gave no answer"},
+           {"--schedule gpipe --port 29512", "--port: found program pytorch"},
            {"--schedule gpipe --transport nccl", "--transport: found nccl on CPU, expected gloo"},
        }) {
     const Process run = pdl_run(kSmall + flags, folder, with_pytorch());
@@ -76,6 +79,23 @@ TEST_CASE("what PyTorch's program here has not is refused before anything is sta
   const Process ours = pdl_run("--device cpu --dim 16 --python python3", folder);
   CHECK(ours.exit_code == 2);
   CHECK_THAT(ours.err, ContainsSubstring("--python: found program pdl"));
+}
+
+TEST_CASE("a training whose numbers leave their range is no measurement", "[runtime][tool]") {
+  const TemporaryFolder folder;
+  const Process run =
+      pdl_run(kSmall + "--schedule gpipe --depth 4 --learning-rate 1000000 --json run.json", folder, with_pytorch());
+  if (has_no_pytorch(run)) return;
+  CHECK(run.exit_code == 3);
+  CHECK_THAT(run.err, ContainsSubstring("is not a finite number"));
+  CHECK_FALSE(std::filesystem::exists(folder / "run.json"));
+}
+
+TEST_CASE("PyTorch's processes are started by one of pdl-run", "[runtime][tool]") {
+  const TemporaryFolder folder;
+  const Process run = pdl_run(kSmall + "--schedule gpipe", folder, "RANK=0 WORLD_SIZE=2 LOCAL_RANK=0");
+  CHECK(run.exit_code == 2);
+  CHECK_THAT(run.err, ContainsSubstring("--program: found pytorch in one of 2 processes"));
 }
 
 TEST_CASE("an interpreter without PyTorch is named", "[runtime][tool]") {
