@@ -97,10 +97,13 @@ class Pricer {
                 profile_.host_description.multiprocessors > 0),
         on_host_(profile_.host_description.device == "cpu") {
     if (shares_ && has_work(plan, TaskKind::all_reduce)) contention_ = MemoryContention(profile_);
-    if (is_pytorch_pipeline() && !python_.known) {
-      notices_.say("profile " + profile_.name +
-                   " has no host times of Python: those of LibTorch called from C++ are taken, so a step that is bound "
-                   "by its launches takes longer in PyTorch than is said here");
+    if (plan.spec.program == ProgramOf::pytorch && profile_.host_description.device == "cuda" && !python_.known) {
+      const std::string why = is_pytorch_pipeline() ? "profile " + profile_.name + " has no host times of Python"
+                                                    : "host times of Python are known of pipelines alone";
+      notices_.say(
+          why +
+          ": those of LibTorch called from C++ are taken, so a step that is bound by its launches takes longer "
+          "in PyTorch than is said here");
     }
   }
 

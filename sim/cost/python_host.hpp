@@ -2,7 +2,7 @@
 // profile's probe `host`.
 //
 //   const PythonHost python = python_host(host);
-//   if (python.known) python.forward.of_layers_ns(4)      // python_forward + 4 x python_forward_layer
+//   if (python.known) python.forward.call_ns + 4 * python.forward.layer_ns      // a forward of four layers
 //
 // A call (PipelineStage.forward_one_chunk, backward_one_chunk, ...) takes a time of its own, and one for each layer in
 // it: torch.nn's modules are called one by one, and a split backward looks for each layer's node of the graph.
@@ -24,7 +24,7 @@ struct PythonCall {
 struct PythonHost {
   bool known = false;  // the profile has them
   PythonCall forward, backward, backward_input, backward_weight;
-  double message_ns = 0;  // one batch_isend_irecv, and the wait for it
+  double message_ns = 0;  // one batch_isend_irecv, from its call to its return
   double step_ns = 0;     // of a step: cutting the batch, zero_grad, losses
 };
 

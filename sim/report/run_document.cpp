@@ -197,7 +197,7 @@ std::string other_program_text(const OtherProgram& other) {
   if (!other.step_ms) {
     return pytorch ? "in PyTorch: the same program; its Python takes more host time, which counts where a step is "
                      "host-bound"
-                   : "by pdl-run: the same program, without Python's host time";
+                   : "by pdl-run: the same program; neither step time has the host time of Python in it";
   }
   if (!pytorch) return "by pdl-run: " + fixed(*other.step_ms, 3) + " ms (--program pdl)";
   return "in PyTorch" + (other.pytorch_class.empty() ? "" : ", Schedule" + other.pytorch_class) + ": " +

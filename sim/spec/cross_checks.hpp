@@ -53,10 +53,10 @@ void check_processes(const Given& given, const RunSpec& spec);
 void check_one_thread(const Given& given, const RunSpec& spec);
 /// Point-to-point semantics are the transport's, but with synthetic costs.
 void check_point_to_point(const Given& given, const RunSpec& spec);
-/// Autocast belongs to LibTorch's autograd. A pipeline with a worker a GPU does without it: it has its own products in
-/// place, of one number format (runtime/model/pipeline_stage.hpp).
 /// What torch.distributed.pipelining has not: of a pipeline of PyTorch's program.
 void check_pytorch_pipeline(const Given& given, const RunSpec& spec);
+/// Autocast belongs to LibTorch's autograd. A pipeline with a worker a GPU does without it: it has its own products in
+/// place, of one number format (runtime/model/pipeline_stage.hpp).
 void check_precision(const Given& given, const RunSpec& spec);
 
 /// The straggler is a host of the run.
@@ -74,9 +74,9 @@ void check_total_time(const Given& given, const RunSpec& spec);
 void check_activations(const Given& given, const RunSpec& spec);
 /// The same of what replicas exchange: parameters and gradients, in every round of accumulation.
 void check_exchanged_bytes(const Given& given, const RunSpec& spec);
-/// Every replica has samples; all of a pipeline's replicas the same number.
-/// PipelineStage takes one shape.
+/// PyTorch's PipelineStage takes one shape.
 void check_equal_microbatches(const Given& given, const RunSpec& spec);
+/// Every replica has samples; all of a pipeline's replicas the same number.
 void check_replicas(const Given& given, const RunSpec& spec);
 
 }  // namespace pdl::setting_words

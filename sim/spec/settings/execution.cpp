@@ -32,7 +32,7 @@ std::vector<SettingRow> execution() {
       {.name = "transport",
        .value_name = any_of(kTransports),
        .help = "how stages exchange activations, and ddp's replicas their gradients",
-       .usual_words = "default copy; ddp: nccl, on CPU gloo",
+       .usual_words = "default copy; ddp: nccl, on CPU gloo; program pytorch: nccl, on CPU gloo",
        .values = Values::word,
        .turn = Turn::transport,
        .read = [](const SettingValue& value, const Range&,
@@ -58,7 +58,8 @@ std::vector<SettingRow> execution() {
       {.name = "workers",
        .value_name = any_of(kWorkers),
        .help = "a process a GPU, a thread a GPU, or one thread for all",
-       .usual_words = "default thread; ddp: process; mp, and one GPU with amp: one",
+       .usual_words =
+           "default thread; ddp: process; mp, and one GPU with amp: one; program pytorch: process, on one GPU one",
        .values = Values::word,
        .turn = Turn::workers,
        .read = [](const SettingValue& value, const Range&,

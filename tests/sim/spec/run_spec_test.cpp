@@ -222,14 +222,17 @@ TEST_CASE("a word that means nothing beside the others is named, so that it can 
 
 TEST_CASE("the help names the defaults that the words have") {
   const auto help = [](const std::string& name) { return help_of(*find_row(name)); };
-  for (const char* flags : {"--gpus 2", "--strategy ddp --gpus 2"}) {
+  for (const char* flags : {"--gpus 2", "--strategy ddp --gpus 2", "--program pytorch --gpus 2"}) {
     const RunSpec usual = spec(flags);
-    const std::string of = usual.strategy == Strategy::ddp ? "ddp: " : "default ";
+    const std::string of = usual.program == ProgramOf::pytorch ? "program pytorch: "
+                           : usual.strategy == Strategy::ddp   ? "ddp: "
+                                                               : "default ";
     CHECK_THAT(help("transport"), ContainsSubstring(of + to_string(usual.transport)));
     CHECK_THAT(help("workers"), ContainsSubstring(of + to_string(usual.workers)));
   }
   CHECK(to_string(spec("--strategy mp --gpus 2").workers) == "one");
   CHECK(to_string(spec("--dtype amp-bf16").workers) == "one");
+  CHECK(to_string(spec("--program pytorch --gpus 1").workers) == "one");
   CHECK_THAT(help("workers"), ContainsSubstring("mp, and one GPU with amp: one"));
 }
 
