@@ -28,7 +28,8 @@ bool knows_python(const CostProfile& profile) {
 
 }  // namespace
 
-std::optional<OtherProgram> other_program(const RunSpec& spec, const CostProfile* profile, std::size_t tasks) {
+std::optional<OtherProgram> other_program(const RunSpec& spec, const CostProfile* profile,
+                                          std::optional<std::int64_t> memory_limit_bytes, std::size_t tasks) {
   constexpr std::size_t kMostTasks = 200'000;
   if (!profile || profile->host_description.device != "cuda") return std::nullopt;
   OtherProgram other;
@@ -40,7 +41,8 @@ std::optional<OtherProgram> other_program(const RunSpec& spec, const CostProfile
   if (const Schedule* schedule = named_schedule(spec)) other.pytorch_class = std::string(schedule->pytorch_class);
   other.python_is_known = knows_python(*profile);
   try {
-    other.step_ms = predict(by_program(spec, other.program), profile).step_time.median_ms;
+    const PredictOptions options{.memory_limit_bytes = memory_limit_bytes};
+    other.step_ms = predict(by_program(spec, other.program), profile, options).step_time.median_ms;
   } catch (const InputError&) {
     return std::nullopt;
   } catch (const CannotRun&) {

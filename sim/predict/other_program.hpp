@@ -1,7 +1,7 @@
 // The same settings by the other program of the step: what PyTorch takes where pdl-run is predicted, and the other way.
 //
-//   other_program(spec of "--gpus 2 --schedule gpipe", &costs)    {pytorch, "ScheduleGPipe", 121.3, ...}
-//   other_program(spec of "--gpus 2 --strategy ddp", &costs)      {pytorch, "", nothing}: it is the same program
+//   other_program(spec of "--gpus 2 --schedule gpipe", &costs, {}, 52)   {pytorch, "ScheduleGPipe", 121.3, ...}
+//   other_program(spec of "--gpus 2 --strategy ddp", &costs, {}, 52)   {pytorch, "", nothing}: it is the same program
 //
 // Pipelines with a worker a GPU differ; of DDP, DataParallel, the course's programs and a single GPU both programs
 // issue the same kernels, PyTorch's from Python.
@@ -23,7 +23,9 @@ struct OtherProgram {
 };
 
 /// Nothing where there is no such thing: textbook costs, profiles of a CPU, what torch.distributed.pipelining has not,
-/// what the profile cannot price; and for steps of more than 200,000 tasks, to predict which again would take as long.
-std::optional<OtherProgram> other_program(const RunSpec& spec, const CostProfile* profile, std::size_t tasks);
+/// what the profile cannot price, what needs more memory than a GPU may; and for steps of more than 200,000 tasks, to
+/// predict which again would take as long. `memory_limit_bytes` as PredictOptions.
+std::optional<OtherProgram> other_program(const RunSpec& spec, const CostProfile* profile,
+                                          std::optional<std::int64_t> memory_limit_bytes, std::size_t tasks);
 
 }  // namespace pdl

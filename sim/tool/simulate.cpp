@@ -54,7 +54,7 @@ Prediction predict_as_asked(const SimulateFlags& flags) {
   const std::string samples = costs ? samples_beside(flags.profile->value(), *costs) : "";
   prediction.run = std::make_shared<const RunResult>(predict(
       spec, profile, {.memory_limit_bytes = memory_limit(flags), .samples = samples, .noise = flags.noise->options()}));
-  prediction.other = other_program(spec, profile, prediction.run->timeline.spans.size());
+  prediction.other = other_program(spec, profile, memory_limit(flags), prediction.run->timeline.spans.size());
   if (flags.explain->on()) prediction.explanation = explain_prediction(*prediction.run, profile);
   return prediction;
 }

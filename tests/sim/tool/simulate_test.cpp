@@ -1,6 +1,7 @@
 // The outputs of a single prediction, and of two compared: --explain, --html, --markdown, --csv.
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <regex>
 #include <utility>
 
 #include "tests/support/catch.hpp"
@@ -43,6 +44,26 @@ TEST_CASE("a run as a page, Markdown and CSV, beside the text") {
   CHECK(read_text(folder / "a.csv").starts_with("gpu,layers,layer_range,busy_ms,"));
   const Process alone = sim(kRun + "--csv -", folder);
   CHECK(alone.out == read_text(folder / "a.csv"));
+}
+
+TEST_CASE("the line of the other program says what that program's own prediction does, or nothing") {
+  const TemporaryFolder folder;
+  const std::string pipeline = "--gpus 2 --depth 16 --dim 4096 --batch 4096 --schedule gpipe --profile h200x2";
+  const auto number_after = [](const std::string& text, const std::string& words) {
+    std::smatch found;
+    const bool has = std::regex_search(text, found, std::regex(words + ": ([0-9.]+) ms"));
+    return has ? found[1].str() : "not in the text";
+  };
+  const std::string ours = sim(pipeline, folder).out;
+  const std::string pytorchs = sim(pipeline + " --program pytorch", folder).out;
+  CHECK(number_after(ours, "in PyTorch, ScheduleGPipe") == number_after(pytorchs, "step time"));
+  CHECK(number_after(pytorchs, "by pdl-run") == number_after(ours, "step time"));
+  // Its memory is another: 1.88 GiB against 1.70 on the GPU that needs most.
+  CHECK_THAT(sim(pipeline + " --program pytorch --memory 1.75GiB", folder).out, !ContainsSubstring("by pdl-run"));
+  CHECK(sim(pipeline + " --memory 1.75GiB", folder).exit_code == 3);
+  const std::string ddp = sim("--program pytorch --strategy ddp --gpus 2 --dim 1024 --profile h200x2", folder).out;
+  CHECK_THAT(ddp, ContainsSubstring("by pdl-run: the same program"));
+  CHECK_THAT(ddp, ContainsSubstring("host times of Python are known of pipelines alone"));
 }
 
 TEST_CASE("two outputs at one place are refused before anything is written") {
