@@ -89,17 +89,18 @@ class Pricer {
         number_bytes_(activation_number_bytes(plan.spec.model, plan.spec.dtype)),
         layers_(families, dtype_, of_layer_, host_quantile),
         host_(profile_, name_of(implementation_of(plan.parallel.program)), host_quantile, notices_),
-        python_(is_pytorch_pipeline() ? python_host(host_) : PythonHost()),
-        slower_in_python_(is_pytorch_pipeline() && speed == HostSpeed::slow ? kPythonBesideCpp : 1),
+        python_(issues_from_python() ? python_host(host_) : PythonHost()),
+        slower_in_python_(issues_from_python() && speed == HostSpeed::slow ? kPythonBesideCpp : 1),
         calls_(calls_of_program()),
         communication_(plan, profile_, calls_, host_quantile, notices_),
         shares_(profile_.host_description.device == "cuda" && has_kernels_beside_compute(plan) &&
                 profile_.host_description.multiprocessors > 0),
+        slows_all_reduces_(shares_ && has_work(plan, TaskKind::all_reduce)),
         on_host_(profile_.host_description.device == "cpu") {
-    if (shares_ && has_work(plan, TaskKind::all_reduce)) contention_ = MemoryContention(profile_);
+    if (slows_all_reduces_) contention_ = MemoryContention(profile_);
     if (plan.spec.program == ProgramOf::pytorch && profile_.host_description.device == "cuda" && !python_.known) {
-      const std::string why = is_pytorch_pipeline() ? "profile " + profile_.name + " has no host times of Python"
-                                                    : "host times of Python are known of pipelines alone";
+      const std::string why = issues_from_python() ? "profile " + profile_.name + " has no host times of Python"
+                                                   : "host times of Python are known of pipelines alone";
       notices_.say(
           why +
           ": those of LibTorch called from C++ are taken, so a step that is bound by its launches takes longer "
@@ -140,7 +141,8 @@ class Pricer {
   }
 
  private:
-  bool is_pytorch_pipeline() const {
+  /// A pipeline of PyTorch on GPUs: Python's thread launches what the GPUs run.
+  bool issues_from_python() const {
     return plan_.parallel.program == Program::pytorch_pipeline && profile_.host_description.device == "cuda";
   }
 
@@ -326,7 +328,7 @@ class Pricer {
       }
       if (judges_) operation.error = &error_of_size(time);
       if (judges_ && time.of.dtype != Dtype::fp32 && !on_host_) operation.clocks = &error_of_clocks();
-      if (shares_ && work.kind == TaskKind::backward && has_work(plan_, TaskKind::all_reduce)) {
+      if (slows_all_reduces_ && work.kind == TaskKind::backward) {
         operation.slows_collectives =
             contention_.of_layer(layer_key(work, index), time.device_ns, plan_.parallel.mesh.dp);
       }
@@ -559,7 +561,8 @@ class Pricer {
   double slower_in_python_;  // than LibTorch in C++, where that is all that is known
   HostCalls calls_;
   CommunicationPrices communication_;
-  bool shares_;                      // multiprocessors, with collectives
+  bool shares_;                      // multiprocessors, with collectives or messages
+  bool slows_all_reduces_;           // they share with collectives
   bool on_host_;                     // a CPU's
   MemoryContention contention_;      // where multiprocessors are shared
   std::vector<KernelCost> kernels_;  // of the work that was priced last
