@@ -218,7 +218,6 @@ class Pipeline:
         target = [torch.randn(batch, last["out"], device=device, generator=generator) for _ in range(plan["accum"])]
         self.data = data if first["worker"] == rank else None
         self.target = target if last["worker"] == rank else None
-        self.optimizer_stages = [index for index, stage in enumerate(plan["stages"]) if stage["worker"] == rank]
 
     def make_schedule(self, stages, scale):
         def loss(output, target):

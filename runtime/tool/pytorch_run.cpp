@@ -1,5 +1,7 @@
 #include "runtime/tool/pytorch_run.hpp"
 
+#include <nlohmann/json.hpp>
+
 #include "runtime/device/devices.hpp"
 #include "runtime/measure/environment.hpp"
 #include "runtime/measure/measure.hpp"
@@ -30,8 +32,7 @@ nlohmann::ordered_json stage_json(const Plan& plan, const Stage& stage) {
           {"parameters", parameters(plan.spec.model, stage.first_layer, stage.layer_count)}};
 }
 
-}  // namespace
-
+/// Throws InputError: a plan that PyTorch's program here has not, or that this host cannot run.
 void check_pytorch_run(const Plan& plan, const RuntimeOptions& options) {
   const RunSpec& spec = plan.spec;
   if (spec.synthetic) throw InputError("--tf", "synthetic costs", "none: a measured run takes the time it takes");
@@ -54,6 +55,7 @@ void check_pytorch_run(const Plan& plan, const RuntimeOptions& options) {
   check_devices(spec, options);
 }
 
+/// What the Python program reads: settings, stages, layers, and every task in the order of the plan.
 nlohmann::ordered_json pytorch_plan(const Plan& plan, const RuntimeOptions& options) {
   const RunSpec& spec = plan.spec;
   const Schedule* schedule = named_schedule(spec);
@@ -81,6 +83,8 @@ nlohmann::ordered_json pytorch_plan(const Plan& plan, const RuntimeOptions& opti
   }
   return json;
 }
+
+}  // namespace
 
 RunResult run_pytorch(const Plan& plan, const RuntimeOptions& options, const std::string& python,
                       const std::string& command) {

@@ -7,7 +7,6 @@
 // Pipelines so far. Not here: what is trained (runtime/pytorch/train.py).
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <string>
 
 #include "runtime/device/runtime_options.hpp"
@@ -15,14 +14,9 @@
 
 namespace pdl {
 
-/// Throws InputError: a plan that PyTorch's program here has not, or that this host cannot run.
-void check_pytorch_run(const Plan& plan, const RuntimeOptions& options);
-
-/// What the Python program reads: settings, stages, layers, and every task in the order of the plan.
-nlohmann::ordered_json pytorch_plan(const Plan& plan, const RuntimeOptions& options);
-
-/// `python`: the interpreter, a path or a name that is looked for as the shell does. Throws as run_python
-/// (runtime/pytorch/interpreter.hpp), and CannotRun for a loss that is not a finite number.
+/// `python`: the interpreter, a path or a name that is looked for as the shell does. Throws InputError before anything
+/// is started: a plan that PyTorch's program here has not, or that this host cannot run; then as run_python
+/// (runtime/pytorch/interpreter.hpp), which is CannotRun too for a loss that is not a finite number.
 RunResult run_pytorch(const Plan& plan, const RuntimeOptions& options, const std::string& python,
                       const std::string& command);
 

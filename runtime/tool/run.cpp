@@ -202,7 +202,6 @@ int run_command(const RunFlags& flags, const std::vector<std::string>& arguments
   const Plan plan = make_plan(spec);
   const std::string command = command_text(arguments);
   if (spec.program == ProgramOf::pytorch) {
-    check_pytorch_run(plan, options);
     if (own_rank(spec, port)) {
       throw InputError("--program", "pytorch in one of " + std::to_string(spec.gpus) + " processes",
                        "one process of pdl-run, which starts PyTorch's");
