@@ -1,6 +1,7 @@
 #include "sim/plan/gradient_buckets.hpp"
 
 #include <algorithm>
+#include <numeric>
 
 namespace pdl {
 namespace {
@@ -17,6 +18,16 @@ struct RegisteredTensors {
         layers.push_back(static_cast<std::int32_t>(l));
       }
     }
+  }
+
+  TensorIndices as_they_come(GradientOrder order) const {
+    TensorIndices coming(bytes.size());
+    std::iota(coming.rbegin(), coming.rend(), std::size_t{0});
+    if (order == GradientOrder::weight_first)
+      std::stable_sort(coming.begin(), coming.end(), [this](std::size_t a, std::size_t b) {
+        return layers[a] != layers[b] ? layers[a] > layers[b] : a < b;
+      });
+    return coming;
   }
 };
 
@@ -51,12 +62,15 @@ std::vector<TensorIndices> fill_buckets(std::span<const std::int64_t> bytes, std
   return buckets;
 }
 
-std::vector<GradientBucket> gradient_buckets(const Model& model, std::int64_t first_limit, std::int64_t limit) {
+std::vector<GradientBucket> gradient_buckets(const Model& model, std::int64_t first_limit, std::int64_t limit,
+                                             GradientOrder order) {
   const RegisteredTensors registered(model);
-  const std::vector<std::int64_t> reversed(registered.bytes.rbegin(), registered.bytes.rend());
-  std::vector<TensorIndices> buckets = fill_buckets(reversed, first_limit, limit);
+  const TensorIndices coming = registered.as_they_come(order);
+  std::vector<std::int64_t> bytes;
+  for (const std::size_t tensor : coming) bytes.push_back(registered.bytes[tensor]);
+  std::vector<TensorIndices> buckets = fill_buckets(bytes, first_limit, limit);
   for (TensorIndices& bucket : buckets) {
-    for (std::size_t& tensor : bucket) tensor = registered.bytes.size() - 1 - tensor;
+    for (std::size_t& tensor : bucket) tensor = coming[tensor];
   }
   return describe(buckets, registered);
 }

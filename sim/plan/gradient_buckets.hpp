@@ -40,8 +40,16 @@ struct GradientBucket {
   bool operator==(const GradientBucket&) const = default;
 };
 
+/// In which order the gradients of a layer's backward come.
+enum class GradientOrder : std::uint8_t {
+  bias_first,   // the reverse of registration
+  weight_first  // under autocast: the half of a weight is cast back before that of the bias (PyTorch 2.11, seen of a
+                // stack of nn.Linear; its Reducer takes this order for its buckets after the first step)
+};
+
 /// DDP's, in the order in which they are full.
-std::vector<GradientBucket> gradient_buckets(const Model& model, std::int64_t first_limit, std::int64_t limit);
+std::vector<GradientBucket> gradient_buckets(const Model& model, std::int64_t first_limit, std::int64_t limit,
+                                             GradientOrder order = GradientOrder::bias_first);
 
 /// DataParallel's chunks, in registration order.
 std::vector<GradientBucket> parameter_chunks(const Model& model, std::int64_t limit = std::int64_t{10} << 20);

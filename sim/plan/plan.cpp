@@ -53,7 +53,10 @@ void plan_whole_models(Plan& plan, Replicas which) {
                               " samples make fewer slices than GPUs");
   }
   if (plan.parallel.program == Program::ddp) {
-    plan.buckets = gradient_buckets(spec.model, spec.first_bucket_bytes, spec.bucket_bytes);
+    // pdl-run gives its Reducer the buckets of the usual order, whatever order gradients come in.
+    const bool weight_first = spec.program == ProgramOf::pytorch && is_amp(spec.dtype);
+    plan.buckets = gradient_buckets(spec.model, spec.first_bucket_bytes, spec.bucket_bytes,
+                                    weight_first ? GradientOrder::weight_first : GradientOrder::bias_first);
     check_size(plan, plan.buckets.size(), replicas);
     plan.graph = ddp_step(plan, replicas);
   } else {
