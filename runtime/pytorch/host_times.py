@@ -1,29 +1,35 @@
 #!/usr/bin/env python3
-"""What Python's thread takes to issue the parts of a pipeline's step: samples of pdl-calibrate's probe `host`.
+"""What Python's thread takes to issue the parts of a training step: samples of pdl-calibrate's probe `host`.
 
-  pdl-calibrate --python python3 ...      starts   python3 host_times.py ASKED.json ANSWER.json
+  pdl-calibrate --python python3 ...      starts   python3 host_times.py QUESTION ANSWER      (answering.py)
 
-ASKED: {"device": "cuda"|"cpu", "workers": N, "wait_limit_s": S, "versions_only": false}. ANSWER: {"samples": [...]} as
-samples.json has them, and {"environment": {...}}, the versions.
+QUESTION: {"device": "cuda"|"cpu", "workers": N, "wait_limit_s": S, "versions_only": false}. ANSWER: {"samples": [...]}
+as samples.json has them, and {"environment": {...}}, the versions.
 
-Pipelines of torch.distributed.pipelining with layers so small that a step is nothing but host: each action of
-_PipelineScheduleRuntime (forward, whole backward, input gradient, weight gradient, send, receive) is timed where PyTorch
-itself puts a name on it for its profiler. Of stages of 2 and of 6 layers: what 4 layers more take, a fourth of it a
-layer, and what is left of 2, the call. The whole step, less its actions and the optimizer's: what a step takes beside
-them. On one GPU there are no messages.
+All layers are so small that a step is nothing but host. Of models of 2 and of 6 layers: what 4 layers more take, a fourth
+of it a layer, and what is left of 2, the call.
 
-  python_forward, python_forward_layer, python_backward, ..., python_backward_input, ..., python_backward_weight, ...,
-  python_message (one batch_isend_irecv), python_step
+  python_forward, python_forward_layer, python_backward, ...,     torch.distributed.pipelining: each action of
+  python_backward_input, ..., python_backward_weight, ...         _PipelineScheduleRuntime, where PyTorch itself puts a
+  python_message (one batch_isend_irecv), python_action           name on it for its profiler; what the schedule takes
+                                                                  beside them, an action
 
-Left out: the optimizer, which pdl-calibrate measures in C++ (its kernels are the same), and hosts that other work slows.
+  python_plain_forward, ..., python_plain_backward, ...           model(x), of a script of one process; the loss and
+                                                                  loss.backward()
+  python_ddp_forward                                              what DistributedDataParallel adds to model(x), and to
+  python_ddp_hook, python_ddp_all_reduce                          the backward: a tensor's part, and an all-reduce's
+  python_optimizer, python_optimizer_layer, ..._adam, ..._adam_layer     zero_grad() and optimizer.step()
+  python_data_parallel, python_data_parallel_layer                of DataParallel's model(x), a GPU's part: all of it,
+                                                                  divided by the GPUs
+  python_scaler                                                   what GradScaler adds to it, its wait included
+
+Those of a plain script also under autocast: python_plain_forward_amp, ... On one GPU there are no messages.
+Left out: hosts that other work slows.
 """
 
 import ends_with_parent  # noqa: F401
 
 import contextlib
-import datetime
-import json
-import os
 import re
 import sys
 import time
@@ -39,11 +45,14 @@ except (ImportError, OSError) as problem:
     print(problem, file=sys.stderr)
     sys.exit(4)  # as runtime/pytorch/interpreter.cpp knows it
 
-from train import answers_of, environment_of, told
+from torch.nn.parallel import DistributedDataParallel
+
+from answering import environment_of, serve
+from ranks import Ranks
 
 WIDTH, ROWS, MICROBATCHES, CHUNKS = 64, 16, 8, 2
 SHORT, LONG = 2, 6  # layers of a stage
-WARMUP, STEPS = 5, 25
+WARMUP, STEPS, PLAIN_STEPS = 5, 25, 200
 ACTIONS = {"F": "forward", "B": "backward", "I": "backward_input", "W": "backward_weight", "SEND_F": "message",
            "SEND_B": "message", "RECV_F": "message", "RECV_B": "message"}
 
@@ -51,25 +60,30 @@ ACTIONS = {"F": "forward", "B": "backward", "I": "backward_input", "W": "backwar
 class ActionTimes:
     """In the place of record_function in torch.distributed.pipelining.schedules: how long each action takes."""
 
-    def __init__(self):
+    def __init__(self, recorded):
         self.on = False
         self.ns = {}
+        self.recorded = recorded  # PyTorch's own, whose time is an action's
 
     @contextlib.contextmanager
     def __call__(self, name):
-        begin = time.perf_counter_ns()
-        yield
-        end = time.perf_counter_ns()
+        entered = time.perf_counter_ns()
         found = re.fullmatch(r"PP:(\d+)([A-Z_]+?)(\d+)", name)
+        with self.recorded(name):
+            begin = time.perf_counter_ns()
+            yield
+            end = time.perf_counter_ns()
         if not self.on or not found:
             return
         self.all_ns += end - begin
+        self.count += 1
         stage, action = int(found[1]), found[2]
         if action in ACTIONS and not (stage == 0 and action in ("I", "W")):  # of the first stage I is nothing, W all
             self.ns.setdefault(ACTIONS[action], []).append(end - begin)
+        self.own_ns += time.perf_counter_ns() - end + begin - entered
 
     def begin_step(self):
-        self.all_ns = 0
+        self.all_ns = self.own_ns = self.count = 0
 
 
 def stages_of(rank, world, layers, device):
@@ -86,7 +100,7 @@ def stages_of(rank, world, layers, device):
 
 
 def times_of(rank, world, layers, schedule_class, device, times):
-    """Of the measured steps: actions into `times`; what each step takes beside them."""
+    """Of the measured steps: actions into `times`; what each step takes beside them, divided by them."""
     stages = stages_of(rank, world, layers, device)
     schedule = schedule_class(stages, MICROBATCHES, loss_fn=nn.functional.mse_loss, scale_grads=False)
     parameters = [parameter for stage in stages for parameter in stage.submod.parameters()]
@@ -103,13 +117,13 @@ def times_of(rank, world, layers, schedule_class, device, times):
             torch.cuda.synchronize()
         times.on = step >= WARMUP
         times.begin_step()
-        begin = time.perf_counter_ns()
         optimizer.zero_grad()
+        begin = time.perf_counter_ns()
         schedule.step(*arguments, target=target, losses=[], return_outputs=False)
         taken = time.perf_counter_ns() - begin
         optimizer.step()
         if times.on:
-            beside.append(max(1, taken - times.all_ns))
+            beside.append(max(1, (taken - times.all_ns - times.own_ns) / times.count))
     times.on = False
     return beside
 
@@ -135,8 +149,8 @@ def call_and_layer(name, short, long):
     return [host_sample(name, call), host_sample(name + "_layer", layer)]
 
 
-def samples_of(rank, world, device):
-    times = ActionTimes()
+def pipeline_samples(rank, world, device):
+    times = ActionTimes(schedules.record_function)
     schedules.record_function = times
     found, beside = {}, []
     for layers in (SHORT, LONG):
@@ -147,42 +161,133 @@ def samples_of(rank, world, device):
                 found.setdefault((kind, layers), []).extend(values)
             if rank == 0:
                 print(f"{schedule_class.__name__}, {layers} layers", flush=True)
+    schedules.record_function = times.recorded
     samples = []
     for kind in ("forward", "backward", "backward_input", "backward_weight"):
         samples += call_and_layer(kind, found[kind, SHORT], found[kind, LONG])
     if world > 1:
         samples.append(host_sample("message", found["message", SHORT][:200]))
-    return samples + [host_sample("step", beside)]
+    return samples + [host_sample("action", beside)]
 
 
-def rank_main(rank, asked, rendezvous_file, connection, _):
-    cuda, world = asked["device"] == "cuda", asked["workers"]
-    device = torch.device("cuda", rank) if cuda else torch.device("cpu")
-    try:
-        if cuda:
-            torch.cuda.set_device(rank)
+class Laps:
+    """Times between calls of lap(), by name."""
+
+    def __init__(self):
+        self.ns = {}
+
+    def start(self):
+        self.last = time.perf_counter_ns()
+
+    def lap(self, name):
+        now = time.perf_counter_ns()
+        self.ns.setdefault(name, []).append(max(1, now - self.last))
+        self.last = now
+
+
+def plain_times(device, layers, half, optimizer_class, wrapped=lambda model: model):
+    """Of the measured steps of a script of one process: {"forward": [ns], "backward": ..., "optimizer": ...}."""
+    parts = []
+    for _ in range(layers):
+        parts += [nn.Linear(WIDTH, WIDTH, device=device), nn.ReLU()]
+    model = nn.Sequential(*parts)
+    optimizer = optimizer_class(model.parameters(), lr=0.0, foreach=True)
+    model = wrapped(model)
+    x, target = torch.zeros(ROWS, WIDTH, device=device), torch.zeros(ROWS, WIDTH, device=device)
+    scaler = torch.amp.GradScaler(device.type) if half == torch.float16 else None
+    laps = Laps()
+    for step in range(WARMUP + PLAIN_STEPS):
+        if step == WARMUP:
+            laps.ns = {}
+        if device.type == "cuda":
+            torch.cuda.synchronize()
+        laps.start()
+        optimizer.zero_grad()
+        laps.lap("zero_grad")
+        with torch.autocast(device.type, dtype=half) if half else contextlib.nullcontext():
+            output = model(x)
+            laps.lap("forward")
+            loss = nn.functional.mse_loss(output, target)
+        (scaler.scale(loss) if scaler else loss).backward()
+        laps.lap("backward")
+        if scaler:
+            scaler.step(optimizer)
+            scaler.update()
         else:
-            torch.set_num_threads(1)
-        dist.init_process_group(
-            "nccl" if cuda else "gloo", init_method="file://" + rendezvous_file, rank=rank, world_size=world,
-            timeout=datetime.timedelta(seconds=asked["wait_limit_s"]), **({"device_id": device} if cuda else {}),
-        )
-        connection.send(("done", samples_of(rank, world, device)))
-    except Exception:  # noqa: BLE001  the parent says it
-        connection.send(("broken", told(sys.exc_info())))
-    os._exit(0)
+            optimizer.step()
+        laps.lap("optimizer")
+    laps.ns["optimizer"] = [sum(both) for both in zip(laps.ns["optimizer"], laps.ns.pop("zero_grad"))]
+    return laps.ns
 
 
-def main():
-    with open(sys.argv[1], encoding="utf-8") as file:
-        asked = json.load(file)
-    answer = {"environment": environment_of(asked["device"]), "samples": []}
+def ddp_samples(device, plain):
+    """Of LONG layers: `plain` without DDP; with one bucket for all; with one for each layer. Their weights are larger
+    than a bucket of 0.01 MiB and smaller than the first one of PyTorch."""
+    def wrapped(cap_mb):
+        ids = [device.index] if device.type == "cuda" else None
+        return lambda model: DistributedDataParallel(model, ids, bucket_cap_mb=cap_mb)
+
+    one, many = (plain_times(device, LONG, None, torch.optim.SGD, wrapped(cap_mb)) for cap_mb in (None, 0.01))
+
+    def more(kind, times, than, parts):
+        return [max(1.0, (a - b) / parts) for a, b in zip(sorted(times[kind]), sorted(than[kind]))]
+
+    return [host_sample("ddp_forward", more("forward", one, plain, 1)),
+            host_sample("ddp_all_reduce", more("backward", many, one, LONG - 1)),
+            host_sample("ddp_hook", more("backward", one, plain, 2 * LONG))]
+
+
+def plain_samples(rank, device):
+    sgd, samples = torch.optim.SGD, []
+    for half, end in ((None, ""), (torch.bfloat16, "_amp")):
+        short, long = (plain_times(device, layers, half, sgd) for layers in (SHORT, LONG))
+        for kind in ("forward", "backward"):
+            samples += call_and_layer(f"plain_{kind}{end}", short[kind], long[kind])
+        if half is None:
+            samples += call_and_layer("optimizer", short["optimizer"], long["optimizer"])
+            plain, sgd_ns = long, sorted(short["optimizer"])
+    short, long = (plain_times(device, layers, None, torch.optim.Adam) for layers in (SHORT, LONG))
+    samples += call_and_layer("optimizer_adam", short["optimizer"], long["optimizer"])
+    samples += ddp_samples(device, plain)
+    scaled = sorted(plain_times(device, SHORT, torch.float16, sgd)["optimizer"])
+    samples.append(host_sample("scaler", [max(1, a - b) for a, b in zip(scaled, sgd_ns)]))
+    if rank == 0:
+        print("a script of one process", flush=True)
+    return samples
+
+
+def data_parallel_samples(gpus):
+    """By rank 0 on all GPUs, while the others do nothing."""
+    def wrapped(model):
+        return nn.DataParallel(model, device_ids=list(range(gpus)))
+
+    device = torch.device("cuda", 0)
+    short, long = (plain_times(device, layers, None, torch.optim.SGD, wrapped)["forward"] for layers in (SHORT, LONG))
+    return call_and_layer("data_parallel", [ns / gpus for ns in short], [ns / gpus for ns in long])
+
+
+def samples_of(rank, device, asked, barrier):
+    if device.type == "cpu":
+        torch.set_num_threads(1)
+    samples = pipeline_samples(rank, asked["workers"], device) + plain_samples(rank, device)
+    if device.type == "cuda" and asked["workers"] > 1:
+        barrier.wait()
+        if rank == 0:
+            samples += data_parallel_samples(asked["workers"])
+        barrier.wait()
+    return samples
+
+
+def answer(asked):
+    samples = []
     if not asked["versions_only"]:
         # The last rank has every kind of action in stages that are not the model's first.
-        answer["samples"] = answers_of(rank_main, asked)[-1][0]
-    with open(sys.argv[2], "w", encoding="utf-8") as file:
-        json.dump(answer, file)
+        with Ranks(asked["device"], asked["workers"], asked["wait_limit_s"]) as ranks:
+            of_ranks = ranks.run(samples_of, asked)
+            known = {sample["name"] for sample in of_ranks[-1]}
+            samples = of_ranks[-1] + [sample for sample in of_ranks[0] if sample["name"] not in known]
+    return {"environment": environment_of(asked["device"]), "samples": samples}
 
 
 if __name__ == "__main__":
-    main()
+    serve(answer)

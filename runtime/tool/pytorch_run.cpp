@@ -1,6 +1,8 @@
 #include "runtime/tool/pytorch_run.hpp"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 
 #include "runtime/device/devices.hpp"
 #include "runtime/measure/environment.hpp"
@@ -32,18 +34,21 @@ nlohmann::ordered_json stage_json(const Plan& plan, const Stage& stage) {
           {"parameters", parameters(plan.spec.model, stage.first_layer, stage.layer_count)}};
 }
 
-/// Throws InputError: a plan that PyTorch's program here has not, or that this host cannot run.
-void check_pytorch_run(const Plan& plan, const RuntimeOptions& options) {
-  const RunSpec& spec = plan.spec;
-  if (spec.synthetic) throw InputError("--tf", "synthetic costs", "none: a measured run takes the time it takes");
-  if (plan.parallel.program != Program::pytorch_pipeline) {
-    throw InputError(
-        "--program", "pytorch with strategy " + to_string(spec.strategy),
-        "a pipeline with a process a GPU: of the others pdl-run has its own program alone (--program pdl)");
+const char* name_of(Program program) {
+  switch (program) {
+    case Program::pytorch_pipeline: return "pipeline";
+    case Program::one_thread: return "one_thread";
+    case Program::ddp: return "ddp";
+    case Program::data_parallel: return "data_parallel";
+    case Program::pipeline: break;
   }
-  if (spec.delay_ms > 0 || spec.straggler)
-    throw InputError("--program", "pytorch with hosts that sleep", "no --delay-ms, no --straggler");
-  const bool cuda = options.device == DeviceKind::cuda;
+  throw std::logic_error("a pipeline of pdl-run in Python");
+}
+
+void check_pipeline(const RunSpec& spec, bool cuda) {
+  if (spec.delay_ms > 0 || spec.straggler) {
+    throw InputError("--program", "pytorch with hosts that sleep in a pipeline", "no --delay-ms, no --straggler");
+  }
   if (spec.gpus > 1 && (spec.transport == Transport::nccl) != cuda)
     throw InputError("--transport", to_string(spec.transport) + (cuda ? " on GPUs" : " on CPU"),
                      cuda ? "nccl" : "gloo");
@@ -52,17 +57,53 @@ void check_pytorch_run(const Plan& plan, const RuntimeOptions& options) {
     throw InputError("--schedule", spec.schedule + " with program pytorch on CPU",
                      "one without a V: PyTorch opens its connections by a message to itself, which Gloo refuses");
   }
+}
+
+/// Throws InputError: a plan that PyTorch's program here has not, or that this host cannot run.
+void check_pytorch_run(const Plan& plan, const RuntimeOptions& options) {
+  const RunSpec& spec = plan.spec;
+  const bool cuda = options.device == DeviceKind::cuda;
+  if (spec.synthetic) throw InputError("--tf", "synthetic costs", "none: a measured run takes the time it takes");
+  if (plan.parallel.program == Program::pipeline)
+    throw InputError("--workers", to_string(spec.workers) + " with program pytorch on one GPU", "one");
+  if (std::any_of(plan.graph.works.begin(), plan.graph.works.end(),
+                  [](const Work& work) { return work.kind == TaskKind::recompute; })) {
+    throw InputError("--recompute", "recomputation with program pytorch", "none");
+  }
+  if (plan.parallel.program == Program::pytorch_pipeline) check_pipeline(spec, cuda);
+  if (plan.parallel.program == Program::data_parallel && !cuda)
+    throw InputError("--strategy", "dp with program pytorch on CPU", "GPUs: PyTorch's DataParallel has none there");
   check_devices(spec, options);
+}
+
+/// By micro-batch of a round, by replica.
+nlohmann::ordered_json replica_rows_json(const Plan& plan) {
+  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
+  for (std::int32_t m = 0; m < microbatches_of_a_round(plan); ++m) {
+    rows.push_back(nlohmann::ordered_json::array());
+    for (std::size_t r = 0; r < plan.replica_rows.size(); ++r)
+      rows.back().push_back(plan.replica_rows[r] == 0 ? 0 : rows_of(plan, static_cast<std::int32_t>(r), m));
+  }
+  return rows;
 }
 
 /// What the Python program reads: settings, stages, layers, and every task in the order of the plan.
 nlohmann::ordered_json pytorch_plan(const Plan& plan, const RuntimeOptions& options) {
   const RunSpec& spec = plan.spec;
-  const Schedule* schedule = named_schedule(spec);
-  nlohmann::ordered_json json = {{"device", options.device == DeviceKind::cuda ? "cuda" : "cpu"},
-                                 {"workers", plan.graph.workers},
+  const bool pipeline = plan.parallel.program == Program::pytorch_pipeline;
+  const Schedule* schedule = pipeline ? named_schedule(spec) : nullptr;
+  const bool of_processes = pipeline || plan.parallel.program == Program::ddp;
+  nlohmann::ordered_json json = {{"program", name_of(plan.parallel.program)},
+                                 {"device", options.device == DeviceKind::cuda ? "cuda" : "cpu"},
+                                 {"processes", of_processes ? plan.graph.workers : 1},
+                                 {"batch", spec.batch},
+                                 {"replica_rows", replica_rows_json(plan)},
+                                 {"first_bucket_bytes", spec.first_bucket_bytes},
+                                 {"bucket_bytes", spec.bucket_bytes},
+                                 {"bucket_views", spec.bucket_views},
+                                 {"loss_scale", spec.loss_scale},
                                  {"pytorch_class", schedule ? std::string(schedule->pytorch_class) : ""},
-                                 {"schedule_csv", schedule ? "" : to_csv(*spec.schedule_file)},
+                                 {"schedule_csv", pipeline && !schedule ? to_csv(*spec.schedule_file) : ""},
                                  {"microbatch_rows", plan.microbatch_rows},
                                  {"accum", spec.accum},
                                  {"dtype", to_string(spec.dtype)},
@@ -74,34 +115,42 @@ nlohmann::ordered_json pytorch_plan(const Plan& plan, const RuntimeOptions& opti
                                  {"recorded_steps", options.recorded_steps},
                                  {"wait_limit_s", options.wait_limit_s}};
   for (const Layer& layer : spec.model.layers) json["layers"].push_back(layer_json(layer));
+  json["buckets"] = nlohmann::ordered_json::array();
+  for (const GradientBucket& bucket : plan.buckets) json["buckets"].push_back(bucket.tensors);
   for (const Stage& stage : plan.stages) json["stages"].push_back(stage_json(plan, stage));
   for (const Task& task : plan.graph.tasks) {
     json["tasks"].push_back({{"worker", task.worker},
                              {"kind", kSpanKinds[static_cast<std::size_t>(task.kind)]},
                              {"stage", task.stage},
-                             {"microbatch", task.microbatch}});
+                             {"microbatch", task.microbatch},
+                             {"part", std::uint32_t{task.part}},
+                             {"sleep_ns", plan.graph.works[task.work].sleep_ns}});
   }
   return json;
 }
 
 }  // namespace
 
-RunResult run_pytorch(const Plan& plan, const RuntimeOptions& options, const std::string& python,
+RunResult run_pytorch(const Plan& plan, const RuntimeOptions& options, PythonProgram& python,
                       const std::string& command) {
   check_pytorch_run(plan, options);
   const int all = options.warmup + options.steps;
   int done = 0;
   ProgressBar bar;
   bar.show("PyTorch starts");
-  const nlohmann::json said = run_python(python, "train.py", pytorch_plan(plan, options), [&](const std::string& line) {
+  const nlohmann::json said = python.ask(pytorch_plan(plan, options), [&](const std::string& line) {
     if (!line.starts_with("step ")) return;
     ++done;
     bar.show(static_cast<double>(done) / all, "step " + std::to_string(done) + " of " + std::to_string(all));
   });
-  const RunRecord measured = record_from(said["record"]);
+  RunRecord measured = record_from(said["record"]);
+  measured.skipped = said["record"]["skipped"].get<std::vector<std::int64_t>>();
   nlohmann::json environment = describe_environment(options, static_cast<int>(plan.graph.workers), command);
   environment.update(said["environment"]);
-  return run_of_record(plan, measured, std::move(environment));
+  RunResult run = run_of_record(plan, measured, std::move(environment));
+  const nlohmann::json& of_warmup = said["record"]["memory_of_warmup"];
+  if (!of_warmup.empty()) run.extra["warmup_peak_memory_bytes"] = of_warmup;
+  return run;
 }
 
 }  // namespace pdl

@@ -208,7 +208,8 @@ int run_command(const RunFlags& flags, const std::vector<std::string>& arguments
     }
     if (port) throw InputError("--port", "program pytorch", "program pdl: PyTorch's processes meet in a file");
     if (check) throw InputError("--check", "program pytorch", "program pdl, whose training it checks");
-    show(run_pytorch(plan, options, flags.python.value().value_or("python3"), command), flags);
+    PythonProgram trainer(flags.python.value().value_or("python3"), "train.py");
+    show(run_pytorch(plan, options, trainer, command), flags);
     return kExitFine;
   }
   if (flags.python.value()) throw InputError("--python", "program pdl", "--program pytorch, which runs in Python");

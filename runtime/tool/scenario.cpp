@@ -13,6 +13,7 @@
 #include "runtime/device/devices.hpp"
 #include "runtime/tool/commands.hpp"
 #include "runtime/tool/launch.hpp"
+#include "runtime/tool/pytorch_run.hpp"
 #include "runtime/tool/run_once.hpp"
 #include "runtime/tool/runtime_flags.hpp"
 #include "sim/io/error.hpp"
@@ -31,13 +32,14 @@ struct ScenarioFlags {
   explicit ScenarioFlags(CLI::App& app)
       : runtime(app),
         settings(app),
-        out(app, "--out", "FOLDER", "where the files of the runs go; those that are there are kept") {
+        out(app, "--out", "FOLDER", "where the files of the runs go; those that are there are kept"),
+        python(app, "--python", "PROGRAM", "the interpreter of --program pytorch (default python3)") {
     app.add_option("file", file, "scenario file")->type_name("FILE.json")->required();
   }
   std::string file;
   RuntimeFlags runtime;
   SettingFlags settings;
-  OnceFlag out;
+  OnceFlag out, python;
 };
 
 std::vector<std::string> arguments_of(const RunSpec& spec, const RuntimeOptions& options) {
@@ -63,13 +65,19 @@ void say_step_time(const RunResult& run) {
 }
 
 /// Measures one configuration into `path`. Returns why it could not be measured; empty: it was.
-std::string measure_into(const RunSpec& spec, RuntimeOptions options, std::optional<int> port,
+std::string measure_into(const RunSpec& spec, RuntimeOptions options, std::optional<int> port, PythonProgram& trainer,
                          const std::string& path) {
   options.seed = static_cast<std::uint64_t>(spec.seed);
   options.learning_rate = spec.learning_rate;
   std::vector<std::string> arguments = arguments_of(spec, options);
   const Plan plan = make_plan(spec);
   try {
+    if (spec.program == ProgramOf::pytorch) {
+      const RunResult run = run_pytorch(plan, options, trainer, command_text(arguments));
+      write_run(run, path);
+      say_step_time(run);
+      return "";
+    }
     check_run(plan, options);
     if (spec.workers == Workers::process) {
       arguments.insert(arguments.end(), {"--json", path, "--quiet"});
@@ -107,6 +115,7 @@ int measure_scenario(const ScenarioFlags& flags) {
   const auto out = flags.out.value();
   if (!out) throw InputError("--out", "nothing", "a folder for the runs");
   create_folder(*out);
+  PythonProgram trainer(flags.python.value().value_or("python3"), "train.py");
   std::vector<std::string> missing;
   std::size_t number = 0;
   for (const RunSpec& spec : scenario.configurations) {
@@ -117,7 +126,7 @@ int measure_scenario(const ScenarioFlags& flags) {
       std::cout << "  kept: the file is there\n";
       continue;
     }
-    const std::string reason = measure_into(spec, options, port, path);
+    const std::string reason = measure_into(spec, options, port, trainer, path);
     if (reason.empty()) continue;
     std::cout << "  not measured: " << printable(reason) << "\n";
     missing.push_back(name + ": " + reason);

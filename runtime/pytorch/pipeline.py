@@ -1,0 +1,165 @@
+"""A pipeline of torch.distributed.pipelining: a process a GPU, as a script would write it.
+
+Losses are divided by the micro-batches, so that PyTorch need not divide gradients (scale_grads off); outputs are not
+gathered (return_outputs off). Mixed precision: one autocast around each schedule.step(), so that a weight is cast once a
+round of accumulation.
+
+A recorded step has a task for each action of the schedule, and each batch of messages is one kernel of NCCL.
+"""
+
+import tempfile
+
+import torch
+from torch.distributed.pipelining import PipelineStage, schedules
+
+from answering import Refused
+from recording import Recorder, span
+from training import Precision, data_of, layers_of, loss_of, modules_of, optimizer_of
+
+
+class Messages:
+    """In the place of two functions of torch.distributed.pipelining.schedules: each batch of messages, and the wait for
+    it, tell the recorder of the program that runs."""
+
+    def __init__(self):
+        self.begin(None)
+        self.post, self.wait = schedules._batch_p2p, schedules._wait_batch_p2p
+        schedules._batch_p2p, schedules._wait_batch_p2p = self.recorded_post, self.recorded_wait
+
+    def begin(self, recorder):
+        self.recorder, self.waits = recorder, {}
+
+    def recorded_post(self, operations, desc=None):
+        posted = self.recorder.post([operation.pdl for operation in operations if hasattr(operation, "pdl")])
+        works = self.post(operations, desc)
+        for work in works if posted else ():
+            self.waits[id(work)] = (work, posted)
+        return works
+
+    def recorded_wait(self, works):
+        self.wait(works)
+        for work in works if self.waits else ():
+            _, posted = self.waits.pop(id(work), (None, None))
+            if posted:
+                posted.waited()
+
+
+messages = Messages()
+
+
+class RecordedStage(PipelineStage):
+    """A stage that tells the recorder what it is asked to do."""
+
+    recorder = None
+    offset = 0  # micro-batches of the rounds of accumulation before
+
+    def key(self, kind, microbatch):
+        return kind, self.stage_index, microbatch + self.offset, 0
+
+    def named(self, kind, microbatch, operations):
+        for operation in operations:
+            operation.pdl = self.key(kind, microbatch)
+        return operations
+
+    def get_fwd_recv_ops(self, fwd_chunk_id):
+        return self.named("receive_forward", fwd_chunk_id, super().get_fwd_recv_ops(fwd_chunk_id))
+
+    def get_fwd_send_ops(self, fwd_chunk_id):
+        return self.named("send_forward", fwd_chunk_id, super().get_fwd_send_ops(fwd_chunk_id))
+
+    def get_bwd_recv_ops(self, bwd_chunk_id):
+        return self.named("receive_backward", bwd_chunk_id, super().get_bwd_recv_ops(bwd_chunk_id))
+
+    def get_bwd_send_ops(self, bwd_chunk_id):
+        return self.named("send_backward", bwd_chunk_id, super().get_bwd_send_ops(bwd_chunk_id))
+
+    def forward_one_chunk(self, fwd_chunk_id, *arguments, **keywords):
+        self.recorder.mark(self.key("forward", fwd_chunk_id))
+        output = super().forward_one_chunk(fwd_chunk_id, *arguments, **keywords)
+        self.recorder.ended()
+        return output
+
+    def backward_one_chunk(self, bwd_chunk_id, loss=None, full_backward=True, last_backward=False):
+        # The first stage of the model has no gradient of its input: PyTorch does nothing then.
+        if full_backward or not self.is_first:
+            self.recorder.mark(self.key("backward" if full_backward else "backward_input", bwd_chunk_id))
+        super().backward_one_chunk(bwd_chunk_id, loss=loss, full_backward=full_backward, last_backward=last_backward)
+        self.recorder.ended()
+
+    def backward_weight_one_chunk(self, bwd_chunk_id, last_backward=False):
+        self.recorder.mark(self.key("backward" if self.is_first else "backward_weight", bwd_chunk_id))
+        super().backward_weight_one_chunk(bwd_chunk_id, last_backward=last_backward)
+        self.recorder.ended()
+
+
+class Pipeline:
+    """The stages of one process, and a step of training."""
+
+    def __init__(self, plan, rank, device):
+        self.plan, self.rank = plan, rank
+        self.precision = Precision(plan, device)
+        self.recorder = Recorder([device])
+        messages.begin(self.recorder)
+        rows = plan["microbatch_rows"][0]
+        self.microbatches = len(plan["microbatch_rows"]) // plan["accum"]
+        torch.manual_seed(plan["seed"])
+        numbers = self.precision.half or torch.float32  # of what a stage gives the next one
+        count, self.stages = len(plan["stages"]), []
+        for index, stage in enumerate(plan["stages"]):
+            if stage["worker"] != rank:
+                continue
+            into = torch.empty(rows, stage["in"], device="meta", dtype=torch.float32 if index == 0 else numbers)
+            out = torch.empty(rows, stage["out"], device="meta", dtype=numbers)
+            modules = modules_of(layers_of(plan, stage), device)
+            self.stages.append(RecordedStage(modules, index, count, device, input_args=into, output_args=out))
+            self.stages[-1].recorder = self.recorder
+        self.weight = rows / plan["batch"] / plan["accum"]
+        self.schedule = self.make_schedule()
+        self.optimizer = optimizer_of(plan, (p for stage in self.stages for p in stage.submod.parameters()))
+        first, last = plan["stages"][0], plan["stages"][-1]
+        self.data = data_of(plan, device, first["in"], 0) if first["worker"] == rank else None
+        self.target = data_of(plan, device, last["out"], 1) if last["worker"] == rank else None
+
+    def make_schedule(self):
+        def loss(output, target):
+            return self.precision.scaled(loss_of(output, target, self.weight))
+
+        name = self.plan["pytorch_class"]
+        made = schedules.get_schedule_class(name) if name else schedules._PipelineScheduleRuntime
+        several = issubclass(made, schedules.PipelineScheduleMulti)
+        try:
+            schedule = made(self.stages if several else self.stages[0], self.microbatches, loss_fn=loss,
+                            scale_grads=False)
+        except ValueError as problem:
+            raise Refused(" ".join(str(problem).split())) from None
+        if not name:
+            with tempfile.NamedTemporaryFile("w", suffix=".csv", encoding="utf-8") as file:
+                file.write(self.plan["schedule_csv"])
+                file.flush()
+                schedule._load_csv(file.name, format="compute_only")
+        return schedule
+
+    def step(self):
+        self.optimizer.zero_grad()
+        self.losses = []
+        arguments = () if self.data is None else (self.data,)
+        for round_ in range(self.plan["accum"]):
+            for stage in self.stages:
+                stage.offset = round_ * self.microbatches
+            with self.precision.autocast():
+                self.schedule.step(*arguments, target=self.target, losses=self.losses, return_outputs=False)
+        self.recorder.mark(("optimizer", self.rank))
+        self.precision.step(self.optimizer)
+        self.recorder.ended()
+
+    def loss(self):
+        if self.target is None:
+            return None
+        return float(sum(loss.item() for loss in self.losses)) / self.precision.scale()
+
+    def spans(self, groups):
+        spans = {key: [span(kernels)] for key, kernels in groups.kernels.items()}
+        for posted, kernel in zip(self.recorder.posted, groups.nccl):
+            for key in posted.tasks:
+                spans[key] = [kernel]
+        return spans

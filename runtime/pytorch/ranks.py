@@ -1,0 +1,138 @@
+"""The processes in which PyTorch trains, one a rank, started once for many questions.
+
+  with Ranks("cuda", 2, wait_limit_s=60) as ranks:
+      first, second = ranks.run(train, plan)        # train(rank, device, plan, barrier) in each of them
+
+They meet in one process group: NCCL, on the CPU Gloo; a single process has none unless it is asked for. What a rank
+returns comes back; what goes wrong in one of them ends them all, and Failed says why.
+"""
+
+import ends_with_parent  # noqa: F401
+
+import datetime
+import gc
+import os
+import sys
+import tempfile
+import traceback
+from multiprocessing.connection import wait as any_answer
+
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as multiprocessing
+
+from answering import Failed, Refused
+
+
+def told(error):
+    """"RuntimeError: ... (train.py, line 12)": the error, where it was raised, and in which line here it came."""
+    kind, value, trace = error
+    frames = traceback.extract_tb(trace)
+    folder = os.path.dirname(os.path.abspath(__file__))
+    own = [frame for frame in frames if os.path.dirname(os.path.abspath(frame.filename)) == folder][-1]
+    raised = frames[-1]
+    places = [f"{os.path.basename(frame.filename)}, line {frame.lineno}" for frame in (raised, own)]
+    return f"{kind.__name__}: {' '.join(str(value).split())[:500]} ({'; '.join(dict.fromkeys(places))})"
+
+
+MOST_LEFT_BYTES = 256 << 20  # of workspaces of libraries, which stay
+
+
+def release_memory(device):
+    """True if all of it went: what stays would be counted with what comes next."""
+    gc.collect()
+    if device.type != "cuda":
+        return True
+    torch.cuda.synchronize()
+    torch.cuda.empty_cache()
+    return all(torch.cuda.memory_allocated(each) < MOST_LEFT_BYTES for each in range(torch.cuda.device_count()))
+
+
+def serve(rank, device_type, count, wait_limit_s, meets, rendezvous_file, connection, barrier):
+    cuda = device_type == "cuda"
+    device = torch.device("cuda", rank) if cuda else torch.device("cpu")
+    try:
+        if cuda:
+            torch.cuda.set_device(rank)
+        else:
+            torch.set_num_threads(max(1, (os.cpu_count() or 1) // count))
+        if meets:
+            dist.init_process_group(
+                "nccl" if cuda else "gloo", init_method="file://" + rendezvous_file, rank=rank, world_size=count,
+                timeout=datetime.timedelta(seconds=wait_limit_s), **({"device_id": device} if cuda else {}),
+            )
+        while True:
+            function, asked = connection.recv()
+            try:
+                answer = ("done", function(rank, device, asked, barrier))
+            except Refused as problem:
+                answer = ("refused", str(problem))
+            connection.send((*answer, release_memory(device)))
+    except EOFError:  # nothing more is asked
+        pass
+    except Exception:  # noqa: BLE001  the parent says it
+        connection.send(("broken", told(sys.exc_info()), False))
+    os._exit(0)  # no destroy_process_group: it can wait for a peer that has already gone
+
+
+class Ranks:
+    def __init__(self, device_type, count, wait_limit_s, meets=True):
+        self.key = (device_type, count, wait_limit_s, meets)
+        self.folder = tempfile.TemporaryDirectory(prefix="pdl-pytorch-")
+        context = multiprocessing.get_context("spawn")
+        self.barrier = context.Barrier(count, timeout=wait_limit_s)  # kept: its semaphores go with it
+        self.connections, self.processes = [], []
+        for rank in range(count):
+            ours, theirs = context.Pipe()
+            rendezvous_file = os.path.join(self.folder.name, "rendezvous")
+            process = context.Process(target=serve, daemon=True,
+                                      args=(rank, *self.key, rendezvous_file, theirs, self.barrier))
+            process.start()
+            theirs.close()
+            self.connections.append(ours)
+            self.processes.append(process)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.end()
+
+    def run(self, function, asked):
+        """What each rank returns, in their order. Throws Refused if one of them does, and Failed. After that, and where a
+        rank could not release its memory, there are no ranks any more (`processes` is empty)."""
+        for connection in self.connections:
+            connection.send((function, asked))
+        answers = [None] * len(self.connections)
+        released = True
+        waiting = {connection: rank for rank, connection in enumerate(self.connections)}
+        refused = None
+        while waiting:
+            for connection in any_answer(list(waiting)):
+                rank = waiting.pop(connection)
+                try:
+                    state, answers[rank], of_rank = connection.recv()
+                    released = released and of_rank
+                except (EOFError, OSError):
+                    self.fail(f"rank {rank} of PyTorch died")
+                if state == "broken":
+                    self.fail(f"rank {rank} of PyTorch failed: {answers[rank]}")
+                if state == "refused":
+                    refused = answers[rank]
+        if not released:
+            self.end()
+        if refused is not None:
+            raise Refused(refused)
+        return answers
+
+    def fail(self, why):
+        self.end()
+        raise Failed(why)
+
+    def end(self):
+        for process in self.processes:
+            process.kill()
+        for process in self.processes:
+            process.join()
+        self.processes = []
+        self.folder.cleanup()

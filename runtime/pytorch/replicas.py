@@ -1,0 +1,226 @@
+"""DistributedDataParallel, a process a GPU, and DataParallel, one process for all.
+
+  out = model(x); loss_of(out, target).backward()      of each micro-batch; model.no_sync() where gradients stay here
+
+Gradients are averaged over the replicas: the loss of a replica with an equal share of the batch has weight 1. A recorded
+step of DDP has a mark where the last gradient of a bucket has come (a hook of its parameter, called before the
+Reducer's): the first kernel behind it copies into the bucket, the others are the next part of the backward; behind the
+last bucket they are the copies back. Its n-th kernel of NCCL is the n-th bucket's all-reduce. On the CPU all-reduces are
+not seen: they are said to last until the backward returns.
+
+DataParallel's kernels are told apart by their names: copies between GPUs, NCCL's Broadcast and Reduce, the rest.
+"""
+
+import contextlib
+import weakref
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+from answering import Refused
+from recording import Recorder, span
+from training import Precision, data_of, loss_of, modules_of, optimizer_of
+
+FIRST_BUCKET_BYTES, BUCKET_BYTES = 1 << 20, 25 << 20  # PyTorch's own
+
+
+class Replicas:
+    """What both have: micro-batches one after another, each forward and backward, then the optimizer."""
+
+    def __init__(self, plan, rank, device, devices):
+        self.plan, self.rank = plan, rank
+        self.precision = Precision(plan, device)
+        self.recorder = Recorder(devices)
+        torch.manual_seed(plan["seed"])
+        self.layers = modules_of(plan["layers"], device)
+        self.optimizer = optimizer_of(plan, self.layers.parameters())
+        own = [task for task in plan["tasks"] if task["worker"] == rank]
+        self.sleeps = {task["microbatch"]: task["sleep_ns"] for task in own if task["kind"] == "sleep"}
+
+    def data(self, device, rows):
+        """`rows`: of each micro-batch, what is cut for this process; of those of the others nothing is kept."""
+        first = sum(sum(of_replicas[: self.rank]) for of_replicas in self.plan["replica_rows"])
+        layers = self.plan["layers"]
+        whole = (data_of(self.plan, device, width, salt) for salt, width in
+                 enumerate((layers[0].get("in") or layers[0]["width"], layers[-1].get("out") or layers[-1]["width"])))
+        return [tensor[first : first + sum(rows)].clone().split(rows) for tensor in whole]
+
+    def sleep(self, microbatch):
+        if microbatch in self.sleeps:
+            self.recorder.sleep(self.key("sleep", microbatch), self.sleeps[microbatch])
+
+    def step(self):
+        self.optimizer.zero_grad()
+        self.losses = []
+        self.sleep(-1)
+        for microbatch in range(len(self.inputs) * self.plan["accum"]):
+            self.train(microbatch, self.inputs[microbatch % len(self.inputs)],
+                       self.targets[microbatch % len(self.inputs)])
+        self.recorder.mark(self.key("optimizer", -1))
+        self.precision.step(self.optimizer)
+        self.recorder.ended()
+
+    def key(self, kind, microbatch, part=0):
+        return kind, self.rank, microbatch, part
+
+
+class Ddp(Replicas):
+    def __init__(self, plan, rank, device):
+        super().__init__(plan, rank, device, [device])
+        if plan["first_bucket_bytes"] == FIRST_BUCKET_BYTES and plan["bucket_bytes"] == BUCKET_BYTES:
+            cap_mb = None
+        elif plan["first_bucket_bytes"] == plan["bucket_bytes"]:
+            cap_mb = plan["bucket_bytes"] / 2**20
+        else:
+            raise Refused("a first bucket of another size than the others, which are not of 25 MiB: with bucket_cap_mb "
+                          "DistributedDataParallel makes all of one size")
+        ids = [device.index] if device.type == "cuda" else None
+        self.model = DistributedDataParallel(self.layers, device_ids=ids, bucket_cap_mb=cap_mb,
+                                             gradient_as_bucket_view=plan["bucket_views"])
+        self.world = dist.get_world_size()
+        self.inputs, self.targets = self.data(device, [rows[rank] for rows in plan["replica_rows"]])
+        self.exchanges = {task["microbatch"] for task in plan["tasks"] if task["kind"] == "bucket_copy_in"}
+        self.reduces = any(task["kind"] == "all_reduce" for task in plan["tasks"])
+        self.microbatch = None  # whose gradients are exchanged now
+        parameters = list(self.layers.parameters())
+        filled = weakref.WeakMethod(self.filled)  # hooks stay as long as their parameters: these would never go
+        for part, tensors in enumerate(plan["buckets"]):
+            parameters[tensors[-1]].register_post_accumulate_grad_hook(lambda _, part=part: filled()(part))
+
+    def filled(self, part):
+        if self.microbatch is None or not self.recorder.on:
+            return
+        self.recorder.mark(self.key("filled", self.microbatch, part))
+        if self.reduces:
+            self.recorder.post([self.key("all_reduce", self.microbatch, part)])
+
+    def train(self, microbatch, x, target):
+        exchanges = microbatch in self.exchanges
+        weight = len(x) * self.world / (self.plan["batch"] * self.plan["accum"])
+        with contextlib.nullcontext() if exchanges else self.model.no_sync():
+            self.recorder.mark(self.key("forward", microbatch))
+            with self.precision.autocast():
+                output = self.model(x)
+            self.recorder.ended()
+            self.sleep(microbatch)
+            self.recorder.mark(self.key("backward", microbatch))
+            with self.precision.autocast():
+                loss = loss_of(output, target, weight)
+            del output
+            self.microbatch = microbatch if exchanges else None
+            self.precision.scaled(loss).backward()
+            self.recorder.ended()
+        for posted in self.recorder.posted:
+            posted.end_ns or posted.waited()
+        self.losses.append(loss.detach())
+
+    def loss(self):
+        """The part of this rank: the parts add up to that of the batch."""
+        return float(sum(loss.item() for loss in self.losses)) / self.world
+
+    def spans(self, groups):
+        spans = {}
+        for key, kernels in groups.kernels.items():
+            if key[0] != "filled":
+                spans[key] = [span(kernels)]
+        for key in [key for key in groups.kernels if key[0] == "filled"]:
+            self.cut_bucket(key[2], key[3], groups.kernels[key], spans)
+        for posted, kernel in zip(self.recorder.posted, groups.nccl):
+            spans[posted.tasks[0]] = [kernel]
+        return spans
+
+    def cut_bucket(self, microbatch, part, kernels, spans):
+        copy, rest = kernels[0], kernels[1:]
+        if copy[2] == "task":  # of the CPU, where kernels are not seen
+            copy, rest = (copy[0], copy[0]), [copy]
+        spans[self.key("bucket_copy_in", microbatch, part)] = [copy[:2]]
+        nothing = [(copy[1], copy[1])]
+        if part + 1 < len(self.plan["buckets"]):
+            spans[self.key("backward", microbatch, part + 1)] = [span(rest)] if rest else nothing
+            return
+        for bucket, tensors in enumerate(self.plan["buckets"]):  # copies back, tensor after tensor
+            own, rest = rest[: len(tensors)], rest[len(tensors) :]
+            end = [(kernels[-1][1], kernels[-1][1])]
+            spans[self.key("bucket_copy_out", microbatch, bucket)] = [span(own)] if own else end
+
+
+class MarkedReplica(nn.Module):
+    """The layers, and a mark on the GPU where this replica's forward begins, and by a hook where its backward does."""
+
+    def __init__(self, layers, program):
+        super().__init__()
+        self.layers, self.program = layers, [program]  # in a list: a replica has the same one
+
+    def forward(self, x):
+        program, device = self.program[0], x.device
+        program.straggle(device)
+        microbatch = program.microbatch
+        program.recorder.mark(("forward", device.index, microbatch, 0), device)
+        output = self.layers(x)
+        if program.recorder.on:
+            key = ("backward", device.index, microbatch, 0)
+            output.register_hook(lambda _: program.recorder.mark(key, device))
+        return output
+
+
+class DataParallel(Replicas):
+    def __init__(self, plan, rank, device):
+        if device.type == "cpu":
+            raise Refused("DataParallel on the CPU: PyTorch's has no replicas there")
+        used = sum(rows > 0 for rows in plan["replica_rows"][0])
+        devices = [torch.device("cuda", index) for index in range(used)]
+        super().__init__(plan, rank, device, devices)
+        self.straggler = next(((task["worker"], task["sleep_ns"]) for task in plan["tasks"] if
+                               task["kind"] == "sleep" and task["microbatch"] < 0), None)
+        self.sleeps.pop(-1, None)
+        self.model = nn.DataParallel(MarkedReplica(self.layers, self), device_ids=list(range(used)))
+        self.inputs, self.targets = self.data(device, [sum(rows) for rows in plan["replica_rows"]])
+
+    def straggle(self, device):
+        if self.straggler and device.index == self.straggler[0] and self.microbatch == 0:
+            self.recorder.sleep(("sleep", device.index, -1, 0), self.straggler[1])
+
+    def train(self, microbatch, x, target):
+        self.microbatch = microbatch
+        for device in self.recorder.devices:
+            self.recorder.mark(("begin", device.index, microbatch, 0), device)
+        with self.precision.autocast():
+            output = self.model(x)
+            self.recorder.mark(("loss", 0, microbatch, 0))
+            loss = loss_of(output, target, len(x) / (self.plan["batch"] * self.plan["accum"]))
+        del output
+        self.sleep(microbatch)
+        self.precision.scaled(loss).backward()
+        self.losses.append(loss.detach())
+
+    def loss(self):
+        return float(sum(loss.item() for loss in self.losses))
+
+    def spans(self, groups):
+        """Tasks of both ends of a copy, and the two scatters of a micro-batch, have a span each, in their order."""
+        spans, alone = {}, len(self.recorder.devices) == 1
+        for key, kernels in groups.kernels.items():
+            kind, gpu, microbatch, _ = key
+            copies = [kernel for kernel in kernels if "PtoP" in kernel[2]]
+            collectives = [kernel for kernel in kernels if "nccl" in kernel[2]]
+            rest = [kernel for kernel in kernels if kernel not in copies and kernel not in collectives]
+            if kind in ("begin", "loss"):
+                for other, copy in enumerate(copies):
+                    for end in (0, other + 1):
+                        spans.setdefault(("scatter", end, microbatch, other + 1), []).append(copy[:2])
+            if kind == "forward" and copies:
+                for end in (0, gpu):
+                    spans[("gather", end, microbatch, gpu)] = [span(copies)]
+            for kind_of_nccl, name in (("broadcast", "Broadcast"), ("reduce", "Reduce")):
+                for part, kernel in enumerate(k for k in collectives if name in k[2]):
+                    spans[(kind_of_nccl, gpu, microbatch, part)] = [kernel[:2]]
+            after = rest
+            if kind == "backward" and not alone and collectives:
+                after = [kernel for kernel in rest if kernel[0] < collectives[0][0]]
+                sums = [kernel for kernel in rest if kernel[0] > collectives[-1][0]]
+                spans[("bucket_copy_out", gpu, microbatch, 0)] = [span(sums or collectives[-1:])]
+            if kind != "begin":
+                spans[key] = [span(after or kernels)]
+        return spans
