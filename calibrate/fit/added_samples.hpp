@@ -15,11 +15,14 @@
 namespace pdl {
 
 /// Throws InputError naming `place` and what was found: another device, card, number of multiprocessors, or version of
-/// CUDA, NCCL or Torch; on CPU another processor.
-void check_same_card(const nlohmann::json& of_file, const nlohmann::json& now, const std::string& place);
+/// CUDA, NCCL or Torch; on CPU another processor. Without `same_versions`, as host times of Python have versions of
+/// their own, those of libraries may differ.
+void check_same_card(const nlohmann::json& of_file, const nlohmann::json& now, const std::string& place,
+                     bool same_versions = true);
 
 /// The samples of the file, then those added. Environment: that of the file; its list "added" gets date, count, command
-/// and probe_seconds of those added.
+/// and probe_seconds of those added, and the versions of Python where its host times are, which are in the place of
+/// those of the file.
 Samples with_added(Samples of_file, const Samples& added);
 
 }  // namespace pdl

@@ -160,18 +160,22 @@ class TimeLimit {
   std::atomic<double> fraction_ = 0;
 };
 
-/// In the order in which they are measured; beside samples of a file what the plan needs alone. Shares: seconds, as
+/// In the order in which they are measured; beside samples of a file what the plan needs alone, or Python's host times. Shares: seconds, as
 /// they were on 2 x H200 (136 s in all; 2026-11-29).
 std::vector<ProbePart> parts_of(const ProbeOptions& options, const PlanOfProbe* plan, const RuntimeOptions& runtime,
                                 const Pace& pace) {
-  if (options.beside) return compute_parts(options, plan, runtime, pace);
   using Run = void (*)(const ProbeOptions&, const RuntimeOptions&, const Collect&, const Progress&);
   std::vector<ProbePart> parts;
+  if (options.beside && plan) return compute_parts(options, plan, runtime, pace);
   const auto add = [&](const char* name, double share, Run run) {
     parts.push_back({name, share, [=](const Collect& collect, const Progress& progress) {
                        run(options, runtime, collect, progress);
                      }});
   };
+  if (options.beside) {
+    add("host of Python", 25, probe_python);
+    return parts;
+  }
   const auto gpus = static_cast<double>(options.gpus);
   add("host", 0.5, probe_host);
   add("host of data parallelism", 2, probe_data_parallel_host);
@@ -247,11 +251,11 @@ Samples probe_host(const ProbeOptions& given) {
     return described;
   }();
   if (options.beside) {
-    check_same_card(options.beside->environment, host, options.beside_place);
+    check_same_card(options.beside->environment, host, options.beside_place, /*same_versions=*/plan.has_value());
     if (plan) remove_measured(plan->shapes, options.beside->samples);
     if (plan && runtime.device == DeviceKind::cuda)
       check_same_clock(plan->shapes, options.beside->samples, options.beside_place);
-    if (!plan || plan->shapes.empty()) {
+    if (options.python.empty() && (!plan || plan->shapes.empty())) {
       if (options.note) options.note("nothing to measure: " + options.beside_place + " has every shape of this plan");
       return {host, {}, {}};
     }

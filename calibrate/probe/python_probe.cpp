@@ -8,7 +8,7 @@ namespace pdl {
 namespace {
 
 constexpr const char* kScript = "host_times.py";
-constexpr int kLines = 4;  // that it writes on its way
+constexpr int kLines = 5;  // that it writes on its way
 constexpr double kWaitLimit_s = 120;
 
 nlohmann::ordered_json asked(std::int64_t workers, const RuntimeOptions& runtime, bool versions_only) {
@@ -21,16 +21,17 @@ nlohmann::ordered_json asked(std::int64_t workers, const RuntimeOptions& runtime
 }  // namespace
 
 nlohmann::json python_versions(const std::string& python, const RuntimeOptions& runtime) {
-  return run_python(python, kScript, asked(1, runtime, /*versions_only=*/true),
-                    [](const std::string&) {})["environment"];
+  PythonProgram program(python, kScript);
+  return program.ask(asked(1, runtime, /*versions_only=*/true), [](const std::string&) {})["environment"];
 }
 
 void probe_python(const ProbeOptions& options, const RuntimeOptions& runtime, const Collect& collect,
                   const Progress& progress) {
   if (options.gpus == 1 && runtime.device == DeviceKind::cpu) return;
   int lines = 0;
-  const nlohmann::json answer = run_python(
-      options.python, kScript, asked(options.gpus, runtime, /*versions_only=*/false),
+  PythonProgram program(options.python, kScript);
+  const nlohmann::json answer = program.ask(
+      asked(options.gpus, runtime, /*versions_only=*/false),
       [&](const std::string& line) { progress(static_cast<double>(++lines) / kLines, "host of Python: " + line); });
   for (const nlohmann::json& sample : answer["samples"]) collect(sample_from_json(JsonPlace(sample, kScript)));
 }

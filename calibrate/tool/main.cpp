@@ -44,6 +44,7 @@ constexpr const char* kFooter =
     "  pdl-calibrate --gpus 4 --depth 20 --dim 5120 --batch 2048 --microbatches 8 --schedule 1f1b --out profile.json\n"
     "  pdl-calibrate --from samples.json --gpus 1 --plan-gpus 4 --model mine.json --dtype amp-bf16 --samples all.json "
     "--out profile.json\n"
+    "  pdl-calibrate --from data/h100x4/samples.json --python python3 --samples all.json --out profile.json\n"
     "  pdl-calibrate --from data/h100x4/samples.json --from-nccl-tests all_reduce_16.txt --out profile.json\n"
     "  pdl-calibrate --device cpu --gpus 2 --out p.json && pdl-sim --profile p.json --gpus 2 --dim 256\n"
     "Exit codes: 0 fine, 2 the input or the measurements are wrong, 3 measuring failed, 1 a bug of pdl-calibrate.";
@@ -78,6 +79,13 @@ const std::vector<std::string>& flags_of_lists() {
   return flags;
 }
 
+/// Of those, all but --python.
+std::vector<std::string> flags_of_other_probes() {
+  std::vector<std::string> flags = flags_of_lists();
+  std::erase(flags, "--python");
+  return flags;
+}
+
 /// The settings that say what a step computes. Not here: `gpus`, of which this program has a flag of its own, and what
 /// costs nothing to compute: hosts, network, sleeps, seeds.
 bool is_of_plan(const SettingRow& setting) {
@@ -92,7 +100,8 @@ void add_flags(CLI::App& app, CommandLine& line) {
   app.add_option("--samples", line.samples, "write the raw measurements too")->type_name("FILE");
   app.add_option("--from", line.from,
                  "fit these samples instead of measuring; needs no hardware. With the words of a plan: measures what "
-                 "the plan needs and these have not, on this host, and fits both (--samples writes both)")
+                 "the plan needs and these have not, on this host, and fits both (--samples writes both); with --python the host "
+                 "times of Python alone")
       ->type_name("FILE");
   app.add_option(
          "--products", line.products,
@@ -218,7 +227,10 @@ void check(const CLI::App& app, const CommandLine& line) {
   };
   if (!line.from.empty() && has_plan)
     refuse_beside("--from", flags_of_lists(), " with the words of a plan measures what the plan needs alone");
-  if (!line.from.empty() && !has_plan) refuse_beside("--from", flags_of_probe(), " measures nothing");
+  if (!line.from.empty() && !has_plan && line.probe.python.empty())
+    refuse_beside("--from", flags_of_probe(), " measures nothing");
+  if (!line.from.empty() && !has_plan && !line.probe.python.empty())
+    refuse_beside("--from", flags_of_other_probes(), " with --python measures the host times of Python alone");
   if (!line.nccl_tests.empty()) refuse_beside("--from-nccl-tests", flags_of_probe(), " measures nothing");
   check_nccl_tests(app, line);
   const auto positive = [](const char* flag, const std::vector<std::int64_t>& values) {
@@ -348,7 +360,7 @@ Samples read_samples(const CommandLine& line) {
 }
 
 bool measures(const CommandLine& line) {
-  return !line.probe.plan.empty() || (line.from.empty() && line.nccl_tests.empty());
+  return !line.probe.plan.empty() || !line.probe.python.empty() || (line.from.empty() && line.nccl_tests.empty());
 }
 
 Samples measure_or_read(const CommandLine& line) {

@@ -89,7 +89,7 @@ class Pricer {
         number_bytes_(activation_number_bytes(plan.spec.model, plan.spec.dtype)),
         layers_(families, dtype_, of_layer_, host_quantile),
         host_(profile_, name_of(implementation_of(plan.parallel.program)), host_quantile, notices_),
-        python_(issues_from_python() ? python_host(host_) : PythonHost()),
+        python_(issues_from_python() ? python_host(plan, host_) : PythonHost()),
         slower_in_python_(issues_from_python() && speed == HostSpeed::slow ? kPythonBesideCpp : 1),
         calls_(calls_of_program()),
         communication_(plan, profile_, calls_, host_quantile, notices_),
@@ -99,12 +99,10 @@ class Pricer {
         on_host_(profile_.host_description.device == "cpu") {
     if (slows_all_reduces_) contention_ = MemoryContention(profile_);
     if (plan.spec.program == ProgramOf::pytorch && profile_.host_description.device == "cuda" && !python_.known) {
-      const std::string why = issues_from_python() ? "profile " + profile_.name + " has no host times of Python"
-                                                   : "host times of Python are known of pipelines alone";
       notices_.say(
-          why +
-          ": those of LibTorch called from C++ are taken, so a step that is bound by its launches takes longer "
-          "in PyTorch than is said here");
+          "profile " + profile_.name +
+          " has no host times of Python: those of LibTorch called from C++ are taken, so a step that is bound by its "
+          "launches takes longer in PyTorch than is said here");
     }
   }
 
@@ -141,17 +139,23 @@ class Pricer {
   }
 
  private:
-  /// A pipeline of PyTorch on GPUs: Python's thread launches what the GPUs run.
+  /// PyTorch on GPUs: Python's thread launches what they run.
   bool issues_from_python() const {
-    return plan_.parallel.program == Program::pytorch_pipeline && profile_.host_description.device == "cuda";
+    return plan_.spec.program == ProgramOf::pytorch && profile_.host_description.device == "cuda";
   }
+
+  bool is_pipeline_of_pytorch() const { return plan_.parallel.program == Program::pytorch_pipeline; }
 
   HostCalls calls_of_program() {
     HostCalls calls = host_calls(plan_, profile_, host_, notices_);
+    if (python_.hook_ns > 0) {
+      calls.reducer_hook_ns = python_.hook_ns;
+      calls.collective_issue_ns = python_.all_reduce_ns;
+    }
+    if (!is_pipeline_of_pytorch()) return calls;
     if (python_.known) {
       calls.transfer_issue_ns = python_.message_ns;
       calls.wait_issue_ns = 0;
-      calls.step_overhead_ns += python_.step_ns;
     } else {
       calls.transfer_issue_ns *= slower_in_python_;
     }
@@ -187,6 +191,10 @@ class Pricer {
   TaskCost moving(const Work& work) {
     WorkPrice price = communication_.of(work, contention_.of_copies());
     kernels_ = std::move(price.kernels);
+    if (work.kind == TaskKind::broadcast && python_.known) {  // replicate() issues all of them
+      const auto calls = static_cast<double>(plan_.parameter_chunks.size()) * static_cast<double>(plan_.parallel.mesh.dp);
+      price.cost.issue_ns += std::llround(python_.replicate_ns / calls);
+    }
     return price.cost;
   }
 
@@ -248,21 +256,25 @@ class Pricer {
   TaskCost compute(const Work& work) {
     static const std::vector<Kernel> kNone;
     KernelList kernels;
-    if (python_.known) kernels.add({.issue_ns = python_call(work.kind).call_ns, .kernels = &kNone});
+    const bool forward = work.kind == TaskKind::forward || work.kind == TaskKind::recompute;
+    const bool is_call = is_pipeline_of_pytorch() || forward || work.loss;
+    if (python_.known && is_call) kernels.add({.issue_ns = python_call(work.kind).call_ns, .kernels = &kNone});
     const std::vector<Layer>& layers = plan_.spec.model.layers;
     if (work.loss) {
       const Layer& last = layers[static_cast<std::size_t>(work.first_layer + work.layer_count - 1)];
-      kernels.add(loss(name_of(work.implementation), work.rows * output_numbers(last)));
+      OperationTime time = loss(name_of(work.implementation), work.rows * output_numbers(last));
+      if (python_.known) time.issue_ns = 0;  // it is in the call
+      kernels.add(time);
     }
-    const bool forward = work.kind == TaskKind::forward || work.kind == TaskKind::recompute;
     for (std::int32_t i = 0; i < work.layer_count; ++i) {
       const std::int32_t index = work.first_layer + (forward ? i : work.layer_count - 1 - i);
       const PricedLayer& priced = priced_layer(work, index);
       notices_.say_again(priced.said);
+      double python_ns = python_call(work.kind).layer_ns;  // of the layer: for its first operation
       for (const PricedOperation& operation : priced.operations) {
         if (shares_ && work.kind == TaskKind::backward) kernels.slows_collectives(operation.slows_collectives);
         OperationTime time = operation.time;
-        time.issue_ns = python_.known ? python_call(work.kind).layer_ns : time.issue_ns * slower_in_python_;
+        time.issue_ns = python_.known ? std::exchange(python_ns, 0) : time.issue_ns * slower_in_python_;
         kernels.add(time);
         count_error(operation);
       }
@@ -492,10 +504,22 @@ class Pricer {
                               describe(found->key));
     }
     KernelList kernels;
-    if (zero_grad) kernels.add(at_size(*zero_grad, count));
-    kernels.add(at_size(*found, count));
+    if (zero_grad) kernels.add(in_python(at_size(*zero_grad, count), 0));
+    kernels.add(in_python(at_size(*found, count), optimizer_in_python_ns(work)));
     if (plan_.spec.dtype == Dtype::amp_fp16) return after_scaler(kernels, count);
     return of_kernels(kernels);
+  }
+
+  OperationTime in_python(OperationTime time, double issue_ns) const {
+    time.issue_ns = python_.known ? issue_ns : time.issue_ns * slower_in_python_;
+    return time;
+  }
+
+  /// The part of one optimizer that this work is: a process has one for all of its stages.
+  double optimizer_in_python_ns(const Work& work) const {
+    const double stages = static_cast<double>(plan_.stages.size());
+    const double optimizers = is_pipeline_of_pytorch() ? static_cast<double>(plan_.parallel.mesh.pp) : 1;
+    return python_.optimizer.call_ns * optimizers / stages + python_.optimizer.layer_ns * work.layer_count;
   }
 
   /// GradScaler.step: unscale and look for what is not finite, wait on the host for the answer, then the optimizer.
@@ -509,7 +533,7 @@ class Pricer {
                        "a profile with GradScaler's unscale: profile " + profile_.name + " has none");
     }
     KernelList before;
-    before.add(at_size(*unscale, count));
+    before.add(in_python(at_size(*unscale, count), std::max(0.0, python_.scaler_ns - calls_.scaler_wait_ns)));
     const TaskCost first = of_kernels(before), then = of_kernels(optimizer);
     kernels_.clear();
     const std::int64_t after_ns = std::llround(calls_.scaler_wait_ns) + then.span_ns;
@@ -557,7 +581,7 @@ class Pricer {
   std::vector<std::int64_t> number_bytes_;  // of what goes into each layer
   LayerTimes layers_;
   HostTimes host_;
-  PythonHost python_;        // of a pipeline that is PyTorch's
+  PythonHost python_;        // of PyTorch's programs
   double slower_in_python_;  // than LibTorch in C++, where that is all that is known
   HostCalls calls_;
   CommunicationPrices communication_;

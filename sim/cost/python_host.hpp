@@ -1,11 +1,13 @@
-// What the thread of a Python program takes to issue the parts of a pipeline's step, from the entries `python_...` of a
-// profile's probe `host`.
+// What the thread of a Python program takes to issue the parts of a step, from the entries `python_...` of a profile's
+// probe `host` (runtime/pytorch/host_times.py measures them).
 //
-//   const PythonHost python = python_host(host);
+//   const PythonHost python = python_host(plan, host);
 //   if (python.known) python.forward.call_ns + 4 * python.forward.layer_ns      // a forward of four layers
 //
-// A call (PipelineStage.forward_one_chunk, backward_one_chunk, ...) takes a time of its own, and one for each layer in
-// it: torch.nn's modules are called one by one, and a split backward looks for each layer's node of the graph.
+// A call takes a time of its own, and one for each layer in it: torch.nn's modules are called one by one, and a split
+// backward looks for each layer's node of the graph. Of a pipeline every stage's forward and backward is a call
+// (PipelineStage.forward_one_chunk, backward_one_chunk, ...); elsewhere a backward is one call through all layers,
+// loss.backward(). Optimizers loop over their tensors (torch.optim, foreach).
 //
 // Units: nanoseconds. Not here: C++ programs, whose issue times were measured with their layers.
 #pragma once
@@ -13,6 +15,7 @@
 #include <cstdint>
 
 #include "sim/cost/host_times.hpp"
+#include "sim/plan/plan.hpp"
 
 namespace pdl {
 
@@ -24,10 +27,15 @@ struct PythonCall {
 struct PythonHost {
   bool known = false;  // the profile has them
   PythonCall forward, backward, backward_input, backward_weight;
-  double message_ns = 0;  // one batch_isend_irecv, from its call to its return
-  double step_ns = 0;     // of a step: cutting the batch, zero_grad, losses
+  PythonCall optimizer;   // zero_grad() too; of all stages that one optimizer has
+  double scaler_ns = 0;   // amp-fp16: GradScaler's part of it, its wait for the GPU included
+  double message_ns = 0;  // one batch_isend_irecv, and the schedule's action around it
+  double hook_ns = 0, all_reduce_ns = 0;  // DDP, in its backward: of a tensor, of a bucket
+  /// DataParallel: what the main thread does before the replicas' forwards, which are Python too.
+  double replicate_ns = 0;
 };
 
-PythonHost python_host(HostTimes& host);
+/// Of the plan's program.
+PythonHost python_host(const Plan& plan, HostTimes& host);
 
 }  // namespace pdl
