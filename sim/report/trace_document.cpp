@@ -163,23 +163,6 @@ void say_what_is_left_out(Document& document, const TracedStep& traced) {
 
 }  // namespace
 
-TracedStep traced_step(KinetoTrace trace, std::optional<std::int64_t> wanted) {
-  TracedStep traced{.trace = std::move(trace), .steps = {}};
-  traced.steps = steps_of(traced.trace);
-  traced.shown = traced.steps.size() - 1;
-  if (!wanted) return traced;
-  std::string names;
-  for (std::size_t s = 0; s < traced.steps.size(); ++s) {
-    const std::string& name = traced.steps[s].name;
-    const std::string number = name.substr(name.find_first_of("# ") + 1);
-    names += (s == 0 ? "" : ", ") + number;
-    if (number != std::to_string(*wanted)) continue;
-    traced.shown = s;
-    return traced;
-  }
-  throw InputError("--step", std::to_string(*wanted) + " of " + traced.trace.path, names + ", which it has");
-}
-
 Document trace_document(const std::vector<TracedStep>& steps) {
   Document document{.title = "trace"};
   for (const TracedStep& traced : steps) document.add(Paragraph{text_of_trace(traced), 2});

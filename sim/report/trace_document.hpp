@@ -7,7 +7,6 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <vector>
 
 #include "sim/report/document.hpp"
@@ -15,19 +14,6 @@
 #include "sim/run/trace_step.hpp"
 
 namespace pdl {
-
-/// A file and the step of it that is shown.
-struct TracedStep {
-  KinetoTrace trace;
-  std::vector<TraceStep> steps;
-  std::size_t shown = 0;
-
-  const TraceStep& step() const { return steps[shown]; }
-};
-
-/// `wanted`: N of the step "ProfilerStep#N" or "step N"; default the last. Throws InputError where there is no such
-/// step.
-TracedStep traced_step(KinetoTrace trace, std::optional<std::int64_t> wanted);
 
 Document trace_document(const std::vector<TracedStep>& steps);
 

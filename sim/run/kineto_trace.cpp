@@ -13,7 +13,10 @@
 namespace pdl {
 namespace {
 
-constexpr double kLongestTrace_us = 1e16;  // times are microseconds since 1970 or since the host started
+constexpr double kLongestTrace_us = 2e15;  // times are microseconds since 1970 or since the host started: to 2033
+
+constexpr double kLongestEvent_us = 1e11;  // a day
+constexpr std::size_t kMostActivities = 20'000'000;
 
 std::int64_t to_ns(double us) {
   return std::llround(us * 1e3);
@@ -48,14 +51,48 @@ bool is_launch(const std::string& category) {
   return category == "cuda_runtime" || category == "cuda_driver";
 }
 
+bool is_wait(const nlohmann::json& event) {
+  const auto name = event.find("name");
+  if (name == event.end() || !name->is_string()) return false;
+  const std::string& word = name->get_ref<const std::string&>();
+  return word == "cudaStreamSynchronize" || word == "cudaDeviceSynchronize" || word == "cudaEventSynchronize";
+}
+
+std::string grid_of(const nlohmann::json& event) {
+  const auto arguments = event.find("args");
+  if (arguments == event.end() || !arguments->is_object()) return "";
+  const auto grid = arguments->find("grid");
+  return grid == arguments->end() || !grid->is_array() ? "" : grid->dump(-1, ' ', true);
+}
+
+std::string text_argument(const nlohmann::json& event, const char* key) {
+  const auto arguments = event.find("args");
+  if (arguments == event.end() || !arguments->is_object()) return "";
+  const auto text = arguments->find(key);
+  return text == arguments->end() || !text->is_string() ? "" : text->get<std::string>();
+}
+
+/// What a rank gives to a collective: "In msg nelems" of "dtype".
+std::int64_t bytes_of(const nlohmann::json& event) {
+  constexpr std::int64_t kMostElements = std::int64_t{1} << 50;
+  const auto elements = whole_argument(event, "In msg nelems");
+  if (!elements || *elements < 0 || *elements > kMostElements) return -1;
+  const std::string word = text_argument(event, "dtype");
+  const std::int64_t each = word == "Float" || word == "Int"       ? 4
+                            : word == "Half" || word == "BFloat16" ? 2
+                            : word == "Double" || word == "Long"   ? 8
+                            : word == "Byte" || word == "Char"     ? 1
+                                                                   : 0;
+  return each == 0 ? -1 : *elements * each;
+}
+
 class Reader {
  public:
   explicit Reader(const std::string& path) : path_(path) {}
 
-  KinetoTrace read() {
-    const nlohmann::json document = parse();
+  KinetoTrace read(const nlohmann::json& document) {
     const JsonPlace root(document, path_);
-    if (!document.is_object() || !document.contains("traceEvents")) {
+    if (!is_kineto_trace(document)) {
       throw InputError(path_, "no traceEvents", "a trace that torch.profiler's export_chrome_trace() has written");
     }
     const JsonPlace events = root.at("traceEvents").array();
@@ -74,13 +111,6 @@ class Reader {
   }
 
  private:
-  nlohmann::json parse() const {
-    const std::string text = read_json_text(path_);
-    if (text.size() >= 2 && text[0] == '\x1f' && text[1] == '\x8b')
-      throw InputError(path_, "a compressed file", "JSON: gunzip it first");
-    return parse_json(text, path_);
-  }
-
   void take(const JsonPlace& place) {
     const nlohmann::json& event = place.json();
     if (!event.is_object()) place.refuse("an event, an object");
@@ -91,22 +121,34 @@ class Reader {
     const bool call = word == "cpu_op" || word == "user_annotation";
     if (!kind && !call && !is_launch(word)) return;
     const double start_us = place.at("ts").number(0, kLongestTrace_us);
-    const double end_us = start_us + place.at("dur").number(0, kLongestTrace_us);
+    const double end_us = start_us + place.at("dur").number(0, kLongestEvent_us);
     const std::int64_t start_ns = to_ns(start_us), end_ns = std::max(start_ns, to_ns(end_us));
     if (kind) return take_activity(place, *kind, start_ns, end_ns);
     const std::int64_t thread =
         event.contains("tid") && event["tid"].is_number_integer() ? event["tid"].get<std::int64_t>() : -1;
     if (call) {
       trace_.calls.push_back({place.at("name").text(), thread, start_ns, end_ns, word == "user_annotation"});
-    } else if (const auto correlation = whole_argument(event, "correlation")) {
-      launches_[*correlation] = {thread, start_ns, end_ns};
+      return;
     }
+    if (is_wait(event)) trace_.waits.push_back({start_ns, end_ns});
+    if (const auto correlation = whole_argument(event, "correlation"))
+      launches_[*correlation] = {thread, start_ns, end_ns};
   }
 
   void take_activity(const JsonPlace& place, GpuActivityKind kind, std::int64_t start_ns, std::int64_t end_ns) {
     const nlohmann::json& event = place.json();
     const std::int64_t stream = whole_argument(event, "stream").value_or(-1);
-    GpuActivity activity{place.at("name").text(), kind, stream, start_ns, end_ns};
+    GpuActivity activity{.name = place.at("name").text(),
+                         .kind = kind,
+                         .stream = stream,
+                         .start_ns = start_ns,
+                         .end_ns = end_ns,
+                         .grid = grid_of(event),
+                         .bytes = bytes_of(event),
+                         .ranks = text_argument(event, "Process Group Ranks")};
+    if (trace_.activities.size() == kMostActivities)
+      throw InputError(path_, "more than " + std::to_string(kMostActivities) + " activities of the GPU",
+                       "fewer: trace some steps");
     devices_.insert(whole_argument(event, "device").value_or(0));
     correlations_.push_back(whole_argument(event, "correlation").value_or(-1));
     trace_.activities.push_back(std::move(activity));
@@ -124,6 +166,9 @@ class Reader {
         distributed.at("rank").refuse("a rank of " + std::to_string(trace_.world_size));
       if (distributed.has("nccl_version")) trace_.nccl = distributed.at("nccl_version").text();
     }
+    // Since 1970; without it, all ranks of a host count from the same moment.
+    constexpr std::int64_t kLargestBase_ns = std::int64_t{1} << 62;
+    if (root.has("baseTimeNanoseconds")) trace_.origin_ns = root.at("baseTimeNanoseconds").whole(0, kLargestBase_ns);
     if (!root.has("deviceProperties")) return;
     const JsonPlace devices = root.at("deviceProperties").array();
     for (std::size_t d = 0; d < devices.size(); ++d) {
@@ -150,6 +195,8 @@ class Reader {
     });
     std::stable_sort(trace_.calls.begin(), trace_.calls.end(),
                      [](const auto& a, const auto& b) { return a.start_ns < b.start_ns; });
+    std::stable_sort(trace_.waits.begin(), trace_.waits.end(),
+                     [](const auto& a, const auto& b) { return a.end_ns < b.end_ns; });
     // From the first launch too, so that no time of a launch is below 0, which is_launch_known() would mistake.
     std::int64_t first_ns = trace_.activities.front().start_ns;
     for (const GpuActivity& activity : trace_.activities) {
@@ -166,6 +213,11 @@ class Reader {
       call.start_ns -= first_ns;
       call.end_ns -= first_ns;
     }
+    for (HostWait& wait : trace_.waits) {
+      wait.start_ns -= first_ns;
+      wait.end_ns -= first_ns;
+    }
+    trace_.origin_ns += first_ns;
   }
 
   const std::string& path_;
@@ -178,7 +230,21 @@ class Reader {
 }  // namespace
 
 KinetoTrace read_kineto_trace(const std::string& path) {
-  return Reader(path).read();
+  return kineto_trace_from_json(parse_possible_trace(path), path);
+}
+
+KinetoTrace kineto_trace_from_json(const nlohmann::json& document, const std::string& path) {
+  return Reader(path).read(document);
+}
+
+bool is_kineto_trace(const nlohmann::json& document) {
+  return document.is_object() && document.contains("traceEvents");
+}
+
+nlohmann::json parse_possible_trace(const std::string& path) {
+  const std::string text = read_json_text(path);
+  if (text.starts_with("\x1f\x8b")) throw InputError(path, "a compressed file", "JSON: gunzip it first");
+  return parse_json(text, path);
 }
 
 std::string nccl_operation(const GpuActivity& activity) {

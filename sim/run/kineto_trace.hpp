@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstdint>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -33,24 +34,43 @@ struct GpuActivity {
   std::int64_t start_ns = 0, end_ns = 0;
   /// The call that launched it: its thread, and when it began and ended. -1: not in the trace.
   std::int64_t launch_thread = -1, launch_start_ns = -1, launch_end_ns = -1;
+  std::string grid;         // thread blocks of a kernel, "[8,4,4]"; empty: not said
+  std::int64_t bytes = -1;  // what a collective of NCCL is given, by its rank; -1: not said
+  std::string ranks;        // of a kernel of NCCL: of its process group, "[0, 1]"; empty: not said
 
   std::int64_t duration_ns() const { return end_ns - start_ns; }
   bool is_launch_known() const { return launch_start_ns >= 0; }
 };
 
+/// A call in which a thread of the host waits for its GPU: cudaStreamSynchronize and its like.
+struct HostWait {
+  std::int64_t start_ns = 0, end_ns = 0;
+};
+
 struct KinetoTrace {
   std::string path;
+  std::int64_t origin_ns = 0;  // what its times count from, on the clock of its host
   int rank = -1;
   int world_size = 0;
   std::string gpu;                      // "NVIDIA H200"; empty: not said
   std::string nccl;                     // version; empty: none
   std::vector<GpuActivity> activities;  // by start, then stream
   std::vector<HostCall> calls;          // by start
+  std::vector<HostWait> waits;          // by end
 };
 
 /// Throws InputError with file and place: no JSON, cut off, compressed, no trace of Kineto, a value of an event that is
 /// not what it should be, nothing that ran on a GPU, activities of several GPUs in one file.
 KinetoTrace read_kineto_trace(const std::string& path);
+
+/// The same of a document that was read already; `path`: what messages call it.
+KinetoTrace kineto_trace_from_json(const nlohmann::json& document, const std::string& path);
+
+/// Of a JSON document: a trace has "traceEvents", a run of pdl has not.
+bool is_kineto_trace(const nlohmann::json& document);
+
+/// The JSON of a file that may be a trace. Throws InputError: no JSON, cut off, compressed.
+nlohmann::json parse_possible_trace(const std::string& path);
 
 /// A kernel of NCCL: "SendRecv", "AllReduce", of "ncclDevKernel_AllReduce_Sum_f32_RING_LL(...)". Empty: none of NCCL's.
 std::string nccl_operation(const GpuActivity& activity);

@@ -53,10 +53,17 @@ bool is_barrier(const HostCall& call) {
                          : call.name == "c10d::barrier";
 }
 
+/// aten::mse_loss, aten::cross_entropy_loss; not their backwards, which are autograd's.
+bool is_loss(const HostCall& call) {
+  return !call.annotation && call.name.starts_with("aten::") && call.name.ends_with("_loss");
+}
+
 /// What an activity is for.
 struct Purpose {
   TracePart part = TracePart::forward;
   bool of_barrier = false;
+  TracePart launched_in = TracePart::forward;
+  ActivityRole role = ActivityRole::none;
 };
 
 /// What the calls say in which it was launched, the innermost last. An optimizer is called by a thread of the program,
@@ -67,6 +74,10 @@ Purpose purpose_within(const std::vector<const HostCall*>& calls) {
     if (is_optimizer(*call)) purpose.part = TracePart::optimizer;
     if (is_of_backward(*call) && purpose.part != TracePart::optimizer) purpose.part = TracePart::backward;
     purpose.of_barrier = purpose.of_barrier || is_barrier(*call);
+    if (call->name == "torch::distributed::reducer::mul_out") purpose.role = ActivityRole::bucket_copy_in;
+    if (call->name == "torch.distributed.ddp.reducer::copy_bucket_to_grad")
+      purpose.role = ActivityRole::bucket_copy_out;
+    if (is_loss(*call)) purpose.role = ActivityRole::loss;
   }
   return purpose;
 }
@@ -92,6 +103,7 @@ std::vector<Purpose> purposes_of(const KinetoTrace& trace) {
       for (; next < of_thread.size() && of_thread[next]->start_ns <= now_ns; ++next) open.push_back(of_thread[next]);
       std::erase_if(open, [&](const HostCall* call) { return call->end_ns <= now_ns; });
       purposes[a] = purpose_within(open);
+      purposes[a].launched_in = purposes[a].part;
     }
   }
   for (std::size_t a = 0; a < trace.activities.size(); ++a) {
@@ -103,14 +115,19 @@ std::vector<Purpose> purposes_of(const KinetoTrace& trace) {
   return purposes;
 }
 
+/// Of a stretch in which nothing runs: until the call that launched what comes next has returned.
+std::int64_t host_part_ns(const GpuActivity& next, std::int64_t from, std::int64_t to) {
+  if (!next.is_launch_known()) return 0;
+  return std::clamp(next.launch_end_ns, from, to) - from;
+}
+
 /// What runs at a moment, the most important first; then the one that started last.
 class Running {
  public:
   Running(const KinetoTrace& trace, const TraceStep& step) : trace_(trace), step_(step) {}
 
-  /// Calls `take(part, from, to, next)` for each stretch; `next`: the activity that ends one in which nothing runs.
-  template <typename Take>
-  void each(const Take& take) {
+  std::vector<TraceStretch> stretches() const {
+    std::vector<TraceStretch> found;
     std::vector<std::int64_t> moments;
     for (const std::size_t a : step_.activities) {
       moments.push_back(trace_.activities[a].start_ns);
@@ -124,24 +141,28 @@ class Running {
       const std::int64_t from = moments[m], to = moments[m + 1];
       while (begun < step_.activities.size() && activity(begun).start_ns <= from) running.push_back(begun++);
       std::erase_if(running, [&](std::size_t place) { return activity(place).end_ns <= from; });
+      TraceStretch stretch{.start_ns = from, .end_ns = to, .running = {}};
       if (running.empty()) {
-        take(std::nullopt, from, to, step_.activities[begun]);
+        stretch.next = step_.activities[begun];
+        stretch.host_ns = host_part_ns(trace_.activities[stretch.next], from, to);
       } else {
-        take(std::optional(most_important(running)), from, to, step_.activities[running.front()]);
+        stretch.running = most_important(running);
       }
+      found.push_back(stretch);
     }
+    return found;
   }
 
  private:
   const GpuActivity& activity(std::size_t place) const { return trace_.activities[step_.activities[place]]; }
 
-  TracePart most_important(const std::vector<std::size_t>& running) const {
-    TracePart found = TracePart::waiting;
+  std::size_t most_important(const std::vector<std::size_t>& running) const {
+    std::size_t found = running.front();
     int found_rank = 4;
     for (const std::size_t place : running) {
       const TracePart part = step_.parts[place];
       const int rank = part <= TracePart::optimizer ? 1 : part <= TracePart::messages ? 2 : 3;
-      if (rank <= found_rank) found = part;
+      if (rank <= found_rank) found = place;
       found_rank = std::min(found_rank, rank);
     }
     return found;
@@ -150,12 +171,6 @@ class Running {
   const KinetoTrace& trace_;
   const TraceStep& step_;
 };
-
-/// Of a stretch in which nothing runs: until the call that launched what comes next has returned.
-std::int64_t host_part_ns(const GpuActivity& next, std::int64_t from, std::int64_t to) {
-  if (!next.is_launch_known()) return 0;
-  return std::clamp(next.launch_end_ns, from, to) - from;
-}
 
 /// What was launched in the range, without barriers that come first or last.
 std::vector<std::size_t> launched_in(const StepRange& range, const KinetoTrace& trace,
@@ -177,12 +192,14 @@ std::vector<TraceStep> steps_of(const KinetoTrace& trace) {
   const std::vector<Purpose> purposes = purposes_of(trace);
   std::vector<TraceStep> steps;
   for (const StepRange& range : ranges_of_steps(trace)) {
-    TraceStep step{.name = range.name, .activities = {}, .parts = {}};
+    TraceStep step{.name = range.name, .activities = {}, .parts = {}, .launched_in = {}, .roles = {}};
     step.start_ns = std::numeric_limits<std::int64_t>::max();
     for (const std::size_t a : launched_in(range, trace, purposes)) {
       const GpuActivity& activity = trace.activities[a];
       step.activities.push_back(a);
       step.parts.push_back(purposes[a].part);
+      step.launched_in.push_back(purposes[a].launched_in);
+      step.roles.push_back(purposes[a].role);
       step.start_ns = std::min(step.start_ns, activity.start_ns);
       step.end_ns = std::max(step.end_ns, activity.end_ns);
     }
@@ -208,27 +225,71 @@ bool names_backwards(const KinetoTrace& trace) {
   return std::any_of(trace.calls.begin(), trace.calls.end(), is_of_backward);
 }
 
+std::vector<TraceStretch> stretches_of(const KinetoTrace& trace, const TraceStep& step) {
+  return Running(trace, step).stretches();
+}
+
 std::vector<std::int64_t> parts_of(const KinetoTrace& trace, const TraceStep& step) {
   std::vector<std::int64_t> parts(kTraceParts, 0);
   const auto add = [&](TracePart part, std::int64_t ns) { parts[static_cast<std::size_t>(part)] += ns; };
-  Running(trace, step).each([&](std::optional<TracePart> part, std::int64_t from, std::int64_t to, std::size_t next) {
-    if (part) return add(*part, to - from);
-    const std::int64_t host_ns = host_part_ns(trace.activities[next], from, to);
-    add(TracePart::host, host_ns);
-    add(TracePart::waiting, to - from - host_ns);
-  });
+  for (const TraceStretch& stretch : stretches_of(trace, step)) {
+    const std::int64_t ns = stretch.end_ns - stretch.start_ns;
+    if (stretch.running) {
+      add(step.parts[*stretch.running], ns);
+    } else {
+      add(TracePart::host, stretch.host_ns);
+      add(TracePart::waiting, ns - stretch.host_ns);
+    }
+  }
   return parts;
 }
 
 std::vector<TraceGap> largest_gaps(const KinetoTrace& trace, const TraceStep& step, std::size_t most) {
   std::vector<TraceGap> gaps;
-  Running(trace, step).each([&](std::optional<TracePart> part, std::int64_t from, std::int64_t to, std::size_t next) {
-    if (!part) gaps.push_back({from, to - from, host_part_ns(trace.activities[next], from, to), next});
-  });
+  for (const TraceStretch& stretch : stretches_of(trace, step)) {
+    if (!stretch.running)
+      gaps.push_back({stretch.start_ns, stretch.end_ns - stretch.start_ns, stretch.host_ns, stretch.next});
+  }
   std::stable_sort(gaps.begin(), gaps.end(),
                    [](const auto& a, const auto& b) { return a.duration_ns > b.duration_ns; });
   if (gaps.size() > most) gaps.resize(most);
   return gaps;
+}
+
+TracedStep traced_step(KinetoTrace trace, std::optional<std::int64_t> wanted) {
+  TracedStep traced{.trace = std::move(trace), .steps = {}};
+  traced.steps = steps_of(traced.trace);
+  traced.shown = traced.steps.size() - 1;
+  if (!wanted) return traced;
+  std::string names;
+  for (std::size_t s = 0; s < traced.steps.size(); ++s) {
+    const std::string& name = traced.steps[s].name;
+    const std::string number = name.substr(name.find_first_of("# ") + 1);
+    names += (s == 0 ? "" : ", ") + number;
+    if (number != std::to_string(*wanted)) continue;
+    traced.shown = s;
+    return traced;
+  }
+  throw InputError("--step", std::to_string(*wanted) + " of " + traced.trace.path, names + ", which it has");
+}
+
+void check_are_of_one_training(const std::vector<TracedStep>& steps) {
+  for (std::size_t s = 1; s < steps.size(); ++s) {
+    const KinetoTrace &first = steps.front().trace, &other = steps[s].trace;
+    const auto agree = [&](const std::string& what, const std::string& own, const std::string& of_first) {
+      if (own != of_first)
+        throw InputError(other.path, own.empty() ? "no " + what : what + " " + own,
+                         (of_first.empty() ? "none" : of_first) + ", as " + first.path);
+    };
+    agree("world size", std::to_string(other.world_size), std::to_string(first.world_size));
+    agree("NCCL version", other.nccl, first.nccl);
+    agree("step", steps[s].step().name, steps.front().step().name);
+    for (std::size_t before = 0; before < s; ++before) {
+      if (steps[before].trace.rank == other.rank && other.rank >= 0)
+        throw InputError(other.path, "rank " + std::to_string(other.rank) + " again",
+                         "another rank than " + steps[before].trace.path);
+    }
+  }
 }
 
 }  // namespace pdl

@@ -17,6 +17,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -38,13 +39,36 @@ inline constexpr std::size_t kTraceParts = 8;
 inline constexpr const char* kTracePartNames[kTraceParts] = {"forward",  "backward", "optimizer", "collectives",
                                                              "messages", "copies",   "host",      "waiting"};
 
+/// By PyTorch's names of the calls: copies of DistributedDataParallel into a bucket and out of it; the forward of a
+/// loss.
+enum class ActivityRole : std::uint8_t { none, bucket_copy_in, bucket_copy_out, loss };
+
 struct TraceStep {
   std::string name;                     // "ProfilerStep#3", "step 2"
   std::vector<std::size_t> activities;  // by start
   std::vector<TracePart> parts;  // of each: what it is for, by its name and by what the host was at when it launched
+  std::vector<TracePart> launched_in;  // of each: forward, backward or optimizer, also of copies and NCCL
+  std::vector<ActivityRole> roles;     // of each
   std::int64_t start_ns = 0, end_ns = 0;
   std::int64_t duration_ns() const { return end_ns - start_ns; }
 };
+
+/// A file and the step of it that is shown.
+struct TracedStep {
+  KinetoTrace trace;
+  std::vector<TraceStep> steps;
+  std::size_t shown = 0;
+
+  const TraceStep& step() const { return steps[shown]; }
+  const GpuActivity& activity(std::size_t place) const { return trace.activities[step().activities[place]]; }
+};
+
+/// `wanted`: N of the step "ProfilerStep#N" or "step N"; default the last. Throws InputError where there is no such
+/// step.
+TracedStep traced_step(KinetoTrace trace, std::optional<std::int64_t> wanted);
+
+/// Throws InputError where two files are not ranks of one training: world size, NCCL, step, a rank twice.
+void check_are_of_one_training(const std::vector<TracedStep>& steps);
 
 /// In the order of time; at least one. Throws InputError if none has anything on the GPU.
 std::vector<TraceStep> steps_of(const KinetoTrace& trace);
@@ -54,6 +78,17 @@ std::vector<std::size_t> outside_of_steps(const KinetoTrace& trace, const std::v
 
 /// It has calls of autograd, by which kernels of a backward are known.
 bool names_backwards(const KinetoTrace& trace);
+
+/// A stretch of the step in which the same thing counts.
+struct TraceStretch {
+  std::int64_t start_ns = 0, end_ns = 0;
+  std::optional<std::size_t> running;  // place in TraceStep::activities of what counts; nothing: nothing runs
+  std::size_t next = 0;                // activity that ends a stretch in which nothing runs
+  std::int64_t host_ns = 0;            // of such a stretch: until the call that launched `next` has returned
+};
+
+/// From the start of the step to its end, without a gap.
+std::vector<TraceStretch> stretches_of(const KinetoTrace& trace, const TraceStep& step);
 
 /// In the order of TracePart; the sum is the step's duration.
 std::vector<std::int64_t> parts_of(const KinetoTrace& trace, const TraceStep& step);

@@ -1,5 +1,6 @@
 // pdl-sim import-trace TRACE.json...
 #include <memory>
+#include <optional>
 
 #include "sim/io/error.hpp"
 #include "sim/io/output_file.hpp"
@@ -7,6 +8,7 @@
 #include "sim/io/words.hpp"
 #include "sim/report/progress_bar.hpp"
 #include "sim/report/trace_document.hpp"
+#include "sim/report/trace_explain_document.hpp"
 #include "sim/tool/commands.hpp"
 #include "sim/tool/flags.hpp"
 #include "sim/tool/output_flags.hpp"
@@ -18,33 +20,17 @@ namespace {
 struct TraceFlags {
   explicit TraceFlags(CLI::App& app)
       : json(app, "--json", "FILE|-", "write the step as JSON: parts, and everything that ran; -: to standard output"),
+        explain(app, "--explain", "where the step goes, its critical path, and what it would take without a part"),
         step(app, "--step", "N", "which step of the trace: N of ProfilerStep#N, else from 1 (default: the last)"),
         outputs(app, {.json = false}) {
     app.add_option("files", files, "traces of torch.profiler, one a rank")->type_name("TRACE.json...");
   }
   std::vector<std::string> files;
-  OnceFlag json, step;
+  OnceFlag json;
+  Switch explain;
+  OnceFlag step;
   OutputFlags outputs;
 };
-
-void check_are_of_one_training(const std::vector<TracedStep>& steps) {
-  for (std::size_t s = 1; s < steps.size(); ++s) {
-    const KinetoTrace &first = steps.front().trace, &other = steps[s].trace;
-    const auto agree = [&](const std::string& what, const std::string& own, const std::string& of_first) {
-      if (own != of_first)
-        throw InputError(other.path, own.empty() ? "no " + what : what + " " + own,
-                         (of_first.empty() ? "none" : of_first) + ", as " + first.path);
-    };
-    agree("world size", std::to_string(other.world_size), std::to_string(first.world_size));
-    agree("NCCL version", other.nccl, first.nccl);
-    agree("step", steps[s].step().name, steps.front().step().name);
-    for (std::size_t before = 0; before < s; ++before) {
-      if (steps[before].trace.rank == other.rank && other.rank >= 0)
-        throw InputError(other.path, "rank " + std::to_string(other.rank) + " again",
-                         "another rank than " + steps[before].trace.path);
-    }
-  }
-}
 
 void import_trace(const TraceFlags& flags) {
   if (flags.files.empty()) throw InputError("import-trace", "no files", "at least one: TRACE.json");
@@ -62,8 +48,16 @@ void import_trace(const TraceFlags& flags) {
   }
   check_are_of_one_training(steps);
   flags.outputs.check_inputs(files);
-  if (const auto json = flags.json.value()) write_json(*json, trace_json(steps));
-  flags.outputs.show(trace_document(steps), files);
+  std::optional<TraceExplanation> explanation;
+  if (flags.explain.on()) explanation = explain_trace(steps);
+  if (const auto json = flags.json.value()) {
+    nlohmann::ordered_json document = trace_json(steps);
+    if (explanation) document["explain"] = trace_explain_json(steps, *explanation);
+    write_json(*json, document);
+  }
+  Document document = trace_document(steps);
+  if (explanation) document.add(trace_explain_document(steps, *explanation));
+  flags.outputs.show(document, files);
 }
 
 }  // namespace
@@ -74,7 +68,7 @@ void add_import_trace(CLI::App& app) {
   command->footer(
       "Example: with torch.profiler.profile() as p: step()\n"
       "         p.export_chrome_trace(\"rank0.json\")\n"
-      "         pdl-sim import-trace rank0.json rank1.json");
+      "         pdl-sim import-trace rank0.json rank1.json --explain");
   auto flags = std::make_shared<TraceFlags>(*command);
   command->callback([flags] { import_trace(*flags); });
 }

@@ -10,6 +10,7 @@
 #include "sim/report/trace_document.hpp"
 #include "sim/run/trace_step.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/drawn_trace.hpp"
 #include "tests/support/golden.hpp"
 #include "tests/support/temporary_folder.hpp"
 
@@ -17,68 +18,8 @@ using namespace pdl;
 
 namespace {
 
-/// Events of a drawn trace, microseconds.
-struct Drawn {
-  nlohmann::json events = nlohmann::json::array();
-  int correlations = 0;
-
-  void call(const char* category, const std::string& name, int thread, double from, double to) {
-    events.push_back(
-        {{"ph", "X"}, {"cat", category}, {"name", name}, {"tid", thread}, {"ts", from}, {"dur", to - from}});
-  }
-  /// Launched by `thread` in a microsecond from `launched` on.
-  void gpu(const char* category, const std::string& name, int stream, double from, double to, int thread,
-           double launched, int device = 0) {
-    ++correlations;
-    events.push_back(
-        {{"ph", "X"},
-         {"cat", category},
-         {"name", name},
-         {"tid", stream},
-         {"ts", from},
-         {"dur", to - from},
-         {"args", {{"stream", stream}, {"device", device}, {"correlation", correlations}, {"grid", {4, 2, 1}}}}});
-    events.push_back({{"ph", "X"},
-                      {"cat", "cuda_runtime"},
-                      {"name", "cudaLaunchKernel"},
-                      {"tid", thread},
-                      {"ts", launched},
-                      {"dur", 1.0},
-                      {"args", {{"correlation", correlations}}}});
-  }
-  std::string text() const {
-    return nlohmann::json{{"traceEvents", events},
-                          {"distributedInfo", {{"rank", 1}, {"world_size", 2}, {"nccl_version", "2.28.9"}}},
-                          {"deviceProperties", {{{"id", 0}, {"name", "Drawn GPU"}}}}}
-        .dump();
-  }
-};
-
-/// One step, microseconds from 100 on:
-///
-///   host      |F 100|        |B (thread 2) 112|  |optimizer 150-160|
-///   stream 7      [forward 101-111][backward 113-123]      [optimizer 155-158]
-///   stream 9                            [all-reduce 118-130]
-///   nothing runs: 111-113 (B is launched at 112: 113), 130-155 (launched at 151: until 152 the host's)
-Drawn one_step() {
-  Drawn drawn;
-  drawn.call("user_annotation", "DistributedDataParallel.forward", 1, 100, 110);
-  drawn.gpu("kernel", "gemm", 7, 101, 111, 1, 100);
-  drawn.call("cpu_op", "autograd::engine::evaluate_function: AddmmBackward0", 2, 112, 117);
-  drawn.gpu("kernel", "gemm", 7, 113, 123, 2, 112);
-  drawn.gpu("kernel", "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)", 9, 118, 130, 2, 116);
-  drawn.call("user_annotation", "Optimizer.step#SGD.step", 1, 150, 160);
-  drawn.gpu("kernel", "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<x>(y)", 7, 155, 158, 1, 151);
-  return drawn;
-}
-
-KinetoTrace read(const Drawn& drawn) {
-  const TemporaryFolder folder;
-  return read_kineto_trace(folder.write("trace.json", drawn.text()));
-}
-
 /// As a terminal shows it.
-std::string text_of(const Drawn& drawn) {
+std::string text_of(const DrawnTrace& drawn) {
   return to_terminal(trace_document({traced_step(read(drawn), std::nullopt)}), {.width = 120});
 }
 
@@ -135,7 +76,7 @@ TEST_CASE("the parts of a step add up to it, to the nanosecond") {
 }
 
 TEST_CASE("steps end with their optimizer, a barrier between them is of none, and profiler.step() goes before both") {
-  Drawn drawn;
+  DrawnTrace drawn;
   for (const double at : {0.0, 1000.0}) {
     drawn.gpu("kernel", "gemm", 7, at + 110, at + 120, 1, at + 100);
     drawn.call("user_annotation", "Optimizer.step#Adam.step", 1, at + 130, at + 150);
@@ -158,7 +99,7 @@ TEST_CASE("steps end with their optimizer, a barrier between them is of none, an
   CHECK_THROWS_WITH(traced_step(read(drawn), 1), ContainsSubstring("expected 7, which it has"));
   CHECK(named[0].duration_ns() == 35'000);
   // Without either, all is one step.
-  Drawn plain;
+  DrawnTrace plain;
   plain.gpu("kernel", "gemm", 7, 10, 20, 1, 5);
   plain.gpu("gpu_memcpy", "Memcpy DtoD", 7, 20, 30, 1, 6);
   const KinetoTrace trace = read(plain);
@@ -173,16 +114,16 @@ TEST_CASE("what is no trace of one GPU is refused with its file and the reason")
   CHECK_THAT(error_of("[1]"), ContainsSubstring("found no traceEvents"));
   CHECK_THAT(error_of(whole.substr(0, whole.size() / 2)), ContainsSubstring("trace.json"));
   CHECK_THAT(error_of("\x1f\x8b compressed"), ContainsSubstring("gunzip it first"));
-  Drawn host;
+  DrawnTrace host;
   host.call("cpu_op", "aten::add", 1, 1, 2);
   CHECK_THAT(error_of(host.text()), ContainsSubstring("nothing that ran on a GPU"));
-  Drawn two = one_step();
+  DrawnTrace two = one_step();
   two.gpu("kernel", "gemm", 7, 200, 210, 1, 199, /*device=*/1);
   CHECK_THAT(error_of(two.text()), ContainsSubstring("activities of 2 GPUs"));
-  Drawn untimed = one_step();
+  DrawnTrace untimed = one_step();
   untimed.events[1].erase("dur");
   CHECK_THAT(error_of(untimed.text()), ContainsSubstring("traceEvents[1]: found no key \"dur\""));
-  Drawn unnamed = one_step();
+  DrawnTrace unnamed = one_step();
   unnamed.events[1]["name"] = nullptr;
   CHECK_THAT(error_of(unnamed.text()), ContainsSubstring("traceEvents[1].name: found null"));
   nlohmann::json ranked = nlohmann::json::parse(whole);
@@ -236,7 +177,7 @@ TEST_CASE("two steps of DDP on 4 x H200: nothing is lost (measured sums)") {
 }
 
 TEST_CASE("a barrier amid a step, and what a program calls one, are of the step") {
-  Drawn drawn = one_step();
+  DrawnTrace drawn = one_step();
   drawn.call("user_annotation", "my barrier-free block", 1, 100, 110);
   drawn.call("user_annotation", "nccl:all_reduce_barrier", 2, 116, 117);
   const KinetoTrace trace = read(drawn);
@@ -246,7 +187,7 @@ TEST_CASE("a barrier amid a step, and what a program calls one, are of the step"
 }
 
 TEST_CASE("kernels of one name for two purposes have a row each, and rows that are left out are summed up") {
-  Drawn drawn = one_step();
+  DrawnTrace drawn = one_step();
   drawn.gpu("kernel", "gemm", 7, 155, 156, 1, 152);  // of the optimizer
   drawn.gpu("kernel", "gemm", 7, 170, 171, 1, 165);  // after the last step
   for (int i = 0; i < 14; ++i) drawn.gpu("kernel", "k" + std::to_string(i), 7, 125, 126, 2, 113);
@@ -258,14 +199,14 @@ TEST_CASE("kernels of one name for two purposes have a row each, and rows that a
 }
 
 TEST_CASE("without calls of autograd nothing tells a backward from a forward, which is said") {
-  Drawn drawn = one_step();
+  DrawnTrace drawn = one_step();
   CHECK_THAT(text_of(drawn), !ContainsSubstring("no call of autograd"));
   drawn.events.erase(3);
   CHECK_THAT(text_of(drawn), ContainsSubstring("no call of autograd"));
 }
 
 TEST_CASE("what was launched by a call that is not in the trace is said") {
-  Drawn drawn = one_step();
+  DrawnTrace drawn = one_step();
   drawn.events.erase(2);  // the launch of the first kernel
   const std::string text = text_of(drawn);
   CHECK_THAT(text, ContainsSubstring("1 of 4 activities of the step have no call that launched them"));
