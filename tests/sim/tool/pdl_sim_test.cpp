@@ -177,7 +177,7 @@ TEST_CASE("words that are not known are refused with the nearest one") {
       {"--gantt --no-gantt --tf 1 --tb 2", "--gantt: found --no-gantt beside it"},
       {"compare", "pdl-sim: compare: found 0 files, expected two"},
       {"compare a.json", "found 1 files, expected two"},
-      {"compare a.json b.json c.json", "found 3 files, expected two"},
+      {"compare a.json b.json c.json", "a.json: found no such file"},
       {"compare a.json b.json", "a.json: found no such file"},
       {"validate", "pdl-sim: validate: found no run"},
       {"validate none.json", "none.json: found no such file"},
