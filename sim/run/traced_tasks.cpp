@@ -286,16 +286,17 @@ std::optional<RunResult> measured_run(const std::vector<TracedStep>& steps, cons
     last_ns = std::max(last_ns, steps[s].step().end_ns + ranks.shift_ns[s]);
   }
   std::vector<TaskTimes> times(plan.graph.tasks.size());
-  std::size_t known = 0;
+  std::vector<bool> known(times.size());
   for (std::size_t s = 0; s < steps.size(); ++s) {
     const std::int64_t shift_ns = steps[s].step().start_ns + ranks.shift_ns[s] - first_ns;
     for (const TracedTask& task : tasks[s].tasks) {
       const TaskTimes own = times_of(steps[s], task.places);
       times[task.tasks.front()] = {own.start_ns + shift_ns, own.end_ns + shift_ns};
-      ++known;
+      known[task.tasks.front()] = true;
     }
   }
-  if (known != times.size()) return std::nullopt;  // sleeps of hosts, a rank twice
+  // Not sleeps of hosts, nor tasks of a rank whose file does not say which it is.
+  if (std::find(known.begin(), known.end(), false) != known.end()) return std::nullopt;
   RunResult run = begin_result(plan);
   run.measured = true;
   run.timeline = make_timeline(plan.graph, static_cast<std::int32_t>(plan.stages.size()), times);
