@@ -18,7 +18,8 @@ of it a layer, and what is left of 2, the call.
                                                                   loss.backward()
   python_ddp_forward                                              what DistributedDataParallel adds to model(x), and to
   python_ddp_hook, python_ddp_all_reduce                          the backward: a tensor's part, and an all-reduce's
-  python_optimizer, python_optimizer_layer, ..._adam, ..._adam_layer     zero_grad() and optimizer.step()
+  python_optimizer, python_optimizer_layer, ..._adam, ..._adam_layer     optimizer.step(), foreach
+  python_zero_grad, python_zero_grad_layer                        before the forward, while the GPU has nothing to do
   python_data_parallel, python_data_parallel_layer                of DataParallel's model(x), a GPU's part: all of it,
                                                                   divided by the GPUs
   python_scaler                                                   what GradScaler adds to it, its wait included
@@ -216,7 +217,6 @@ def plain_times(device, layers, half, optimizer_class, wrapped=lambda model: mod
         else:
             optimizer.step()
         laps.lap("optimizer")
-    laps.ns["optimizer"] = [sum(both) for both in zip(laps.ns["optimizer"], laps.ns.pop("zero_grad"))]
     return laps.ns
 
 
@@ -244,7 +244,8 @@ def plain_samples(rank, device):
         for kind in ("forward", "backward"):
             samples += call_and_layer(f"plain_{kind}{end}", short[kind], long[kind])
         if half is None:
-            samples += call_and_layer("optimizer", short["optimizer"], long["optimizer"])
+            for kind in ("optimizer", "zero_grad"):
+                samples += call_and_layer(kind, short[kind], long[kind])
             plain, sgd_ns = long, sorted(short["optimizer"])
     short, long = (plain_times(device, layers, None, torch.optim.Adam) for layers in (SHORT, LONG))
     samples += call_and_layer("optimizer_adam", short["optimizer"], long["optimizer"])

@@ -192,22 +192,23 @@ def record_of(plan, answers):
 
 
 class Trainer:
-    """Its processes stay for the next plan that wants the same."""
+    """Its processes stay for the next plan that wants the same, and end before others start."""
 
     def __init__(self):
-        self.ranks = {}
+        self.ranks = None
 
     def answer(self, plan):
         meets = plan["program"] in ("pipeline", "ddp")
         key = (plan["device"], plan["processes"], plan["wait_limit_s"], meets)
-        if key not in self.ranks or not self.ranks[key].processes:
-            self.ranks[key] = Ranks(*key)
-        record = record_of(plan, self.ranks[key].run(train, plan))
+        if self.ranks is None or self.ranks.key != key or not self.ranks.processes:
+            self.end()
+            self.ranks = Ranks(*key)
+        record = record_of(plan, self.ranks.run(train, plan))
         return {"record": record, "environment": environment_of(plan["device"])}
 
     def end(self):
-        for ranks in self.ranks.values():
-            ranks.end()
+        if self.ranks:
+            self.ranks.end()
 
 
 if __name__ == "__main__":

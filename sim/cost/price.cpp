@@ -148,6 +148,7 @@ class Pricer {
 
   HostCalls calls_of_program() {
     HostCalls calls = host_calls(plan_, profile_, host_, notices_);
+    calls.step_overhead_ns += python_.zero_grad_ns;
     if (python_.hook_ns > 0) {
       calls.reducer_hook_ns = python_.hook_ns;
       calls.collective_issue_ns = python_.all_reduce_ns;

@@ -63,6 +63,11 @@ PythonHost python_host(const Plan& plan, HostTimes& host) {
   PythonHost python = plan.parallel.program == Program::pytorch_pipeline ? reader.pipeline() : reader.plain();
   python.known = python.forward.layer_ns > 0 && python.backward.layer_ns > 0;
   python.optimizer = reader.call(plan.spec.optimizer == Optimizer::adam ? "optimizer_adam" : "optimizer");
+  const PythonCall zero_grad = reader.call("zero_grad");
+  const double processes = static_cast<double>(plan.parallel.mesh.pp);
+  const double split = plan.parallel.program == Program::pytorch_pipeline ? processes : 1;
+  python.zero_grad_ns =
+      zero_grad.call_ns + zero_grad.layer_ns * static_cast<double>(plan.spec.model.layers.size()) / split;
   python.scaler_ns = reader.of("scaler");
   return python;
 }
