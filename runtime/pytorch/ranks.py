@@ -14,6 +14,7 @@ import gc
 import os
 import sys
 import tempfile
+import time
 import traceback
 from multiprocessing.connection import wait as any_answer
 
@@ -44,8 +45,13 @@ def release_memory(device):
     if device.type != "cuda":
         return True
     torch.cuda.synchronize()
-    torch.cuda.empty_cache()
-    return all(torch.cuda.memory_allocated(each) < MOST_LEFT_BYTES for each in range(torch.cuda.device_count()))
+    devices = range(torch.cuda.device_count())
+    for _ in range(20):  # NCCL's watchdog holds what was exchanged last until it looks again, each 0.1 s
+        torch.cuda.empty_cache()
+        if all(torch.cuda.memory_allocated(each) < MOST_LEFT_BYTES for each in devices):
+            return True
+        time.sleep(0.05)
+    return False
 
 
 def serve(rank, device_type, count, wait_limit_s, meets, rendezvous_file, connection, barrier):
