@@ -93,6 +93,10 @@ Document compare_document(const ComparedRun& a, const ComparedRun& b, const RunS
   Document document{.title = "A: " + a.name + ", B: " + b.name};
   add_head(document, "A", a);
   add_head(document, "B", b);
+  if (differ_in_program_alone(a.run->spec, b.run->spec)) {
+    document.add(Paragraph{"The same settings by two programs: A is " + program_name(a.run->spec.program) +
+                           "'s, B is " + program_name(b.run->spec.program) + "'s."});
+  }
   for (const SettingDifference& d : settings_that_differ(a.run->spec, b.run->spec))
     document.add(Paragraph{"differs: " + d.name + " is " + d.a + " in A, " + d.b + " in B", 2});
   document.add(table_of_quantities(compared_quantities(*a.run, ma, *b.run, mb), *a.run, *b.run));

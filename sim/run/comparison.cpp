@@ -30,6 +30,15 @@ std::optional<double> half_width_percent(const RunResult& run) {
   return half_width_ms(run) ? std::optional(run.error_bar->half_width_percent) : std::nullopt;
 }
 
+/// As it runs, whether a file of the run has it or it is the usual value. "-": it has none, or none that means
+/// something.
+std::string value_in(const SettingRow& row, const RunSpec& spec) {
+  const std::optional<std::string> value = row.write(spec);
+  if (!value) return "-";
+  const bool left_out = !row.written_if_usual && *value == row.usual;
+  return left_out && row.no_meaning && row.no_meaning({row.name, *value, row.name}, spec) ? "-" : *value;
+}
+
 constexpr std::array kComparedKinds = {std::pair{TaskKind::forward, "forward"},
                                        std::pair{TaskKind::backward, "backward"},
                                        std::pair{TaskKind::backward_input, "input gradient"},
@@ -86,17 +95,23 @@ std::vector<ComparedQuantity> compared_quantities(const RunResult& a, const RunM
 }
 
 std::vector<SettingDifference> settings_that_differ(const RunSpec& a, const RunSpec& b) {
-  const auto value = [](const std::vector<SettingValue>& settings, const std::string& name) {
-    const SettingValue* found = find_setting(settings, name);
-    return found ? found->value : std::string("-");
-  };
-  const auto of_a = to_settings(a), of_b = to_settings(b);
   std::vector<SettingDifference> differences;
   for (const SettingRow& row : all_settings()) {
-    const std::string left = value(of_a, row.name), right = value(of_b, row.name);
+    const std::string left = value_in(row, a), right = value_in(row, b);
     if (left != right) differences.push_back({row.name, left, right});
   }
   return differences;
+}
+
+bool differ_in_program_alone(const RunSpec& a, const RunSpec& b) {
+  constexpr std::array kOfProgram = {"program", "workers", "transport", "p2p", "overlap-steps"};
+  const auto differences = settings_that_differ(a, b);
+  const bool one_thread_alike =
+      a.strategy == Strategy::single || (a.workers == Workers::one) == (b.workers == Workers::one);
+  return a.program != b.program && one_thread_alike &&
+         std::all_of(differences.begin(), differences.end(), [&](const auto& difference) {
+           return std::find(kOfProgram.begin(), kOfProgram.end(), difference.name) != kOfProgram.end();
+         });
 }
 
 nlohmann::ordered_json compare_json(const RunResult& a, const std::string& name_a, const RunResult& b,

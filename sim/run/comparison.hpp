@@ -45,8 +45,12 @@ struct SettingDifference {
   std::string name, a, b;
 };
 
-/// In the order of all_settings().
+/// In the order of all_settings(); the usual values too, which files of runs leave out.
 std::vector<SettingDifference> settings_that_differ(const RunSpec& a, const RunSpec& b);
+
+/// Two programs of the same step: what else differs is how each of them has its workers, and what moves data between
+/// them.
+bool differ_in_program_alone(const RunSpec& a, const RunSpec& b);
 
 /// {"a": "a.json", "b": "b.json", "settings_that_differ": [...], "step_time_ms": {"a", "b", "difference_percent"}, ...}
 /// `name_a`, `name_b`: what the runs are called, the paths of their files. "measured_inside": measured_in_prediction().

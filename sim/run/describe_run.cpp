@@ -59,4 +59,8 @@ std::vector<std::string> layers_of_gpus(const RunResult& run) {
   return texts;
 }
 
+std::string program_name(ProgramOf program) {
+  return program == ProgramOf::pytorch ? "PyTorch" : "pdl-run";
+}
+
 }  // namespace pdl

@@ -1,6 +1,7 @@
 // What a run is, in words of one line: where its times come from, which layers each GPU holds.
 //
 //   describe_source(run)   "costs: profile h100x4 (4 x NVIDIA H100 80GB HBM3, measured 2026-01-02)"
+//   program_name(run.spec.program)    "PyTorch"
 //   layers_of_gpus(run)    {"4 (0-1, 6-7)", "4 (2-5)"}
 //
 // Settings in words: describe() of sim/spec/run_spec.hpp. Tables and charts: sim/report.
@@ -22,5 +23,8 @@ std::vector<std::string> layer_ranges_of_gpus(const RunResult& run);
 
 /// The same with their number: "4 (0-3)".
 std::vector<std::string> layers_of_gpus(const RunResult& run);
+
+/// "pdl-run", "PyTorch": whose program of the step it is.
+std::string program_name(ProgramOf program);
 
 }  // namespace pdl

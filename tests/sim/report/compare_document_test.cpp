@@ -51,6 +51,16 @@ TEST_CASE("settings that differ are said") {
   CHECK_THAT(text, ContainsSubstring("differs: microbatches is 2 in A, 1 in B"));
 }
 
+TEST_CASE("the same settings by two programs are said to be that") {
+  const std::string flags = "--gpus 2 --depth 4 --dim 64 --batch 64 --schedule gpipe --tf 4 --tb 8 --tcomm 8";
+  const RunResult by_pytorch = predict(spec(flags + " --program pytorch"), nullptr),
+                  by_pdl = predict(spec(flags), nullptr);
+  const std::string text = comparison(by_pytorch, "a", by_pdl, "b");
+  CHECK_THAT(text, ContainsSubstring("The same settings by two programs: A is PyTorch's, B is pdl-run's."));
+  CHECK_THAT(text, ContainsSubstring("differs: program is pytorch in A, pdl in B"));
+  CHECK_THAT(comparison(by_pdl, "a", by_pdl, "b"), !ContainsSubstring("two programs"));
+}
+
 TEST_CASE("outside pipelines the idle share is compared, under a name of its own") {
   const auto ddp = [](const std::string& flags) {
     const std::string model = "--strategy ddp --gpus 2 --depth 4 --dim 64 --batch 64 --tf 4 --tb 8 --tcomm 8";

@@ -1,5 +1,7 @@
 #include "sim/run/comparison.hpp"
 
+#include <algorithm>
+
 #include "tests/support/catch.hpp"
 #include "tests/support/drawn_run.hpp"
 
@@ -36,4 +38,25 @@ TEST_CASE("a comparison names the settings that differ") {
   const RunResult other = drawn_run(3, {{0, "aA.."}, {1, ".aA."}, {2, "..aA"}});
   const auto json = compare_json(predicted(), "a", other, "b");
   CHECK(json["settings_that_differ"].size() == 4);  // depth, batch, microbatches, gpus
+}
+
+TEST_CASE("a setting that is usual in one run is said by its value there, one without meaning is -") {
+  const RunSpec by_pytorch = spec("--gpus 2 --schedule gpipe --microbatches 4 --program pytorch");
+  const RunSpec by_pdl = spec("--gpus 2 --schedule gpipe --microbatches 4");
+  const auto differences = settings_that_differ(by_pytorch, by_pdl);
+  const auto program =
+      std::find_if(differences.begin(), differences.end(), [](auto& d) { return d.name == "program"; });
+  REQUIRE(program != differences.end());
+  CHECK(program->a == "pytorch");
+  CHECK(program->b == "pdl");
+  const auto buckets = settings_that_differ(spec("--gpus 2 --strategy ddp --bucket-mb 50"), by_pdl);
+  CHECK(std::any_of(buckets.begin(), buckets.end(),
+                    [](auto& d) { return d.name == "bucket-mb" && d.a == "50" && d.b == "-"; }));
+}
+
+TEST_CASE("two programs of the same settings differ in their workers and transport alone") {
+  const RunSpec by_pytorch = spec("--gpus 2 --schedule gpipe --microbatches 4 --program pytorch");
+  CHECK(differ_in_program_alone(by_pytorch, spec("--gpus 2 --schedule gpipe --microbatches 4")));
+  CHECK_FALSE(differ_in_program_alone(by_pytorch, spec("--gpus 2 --schedule gpipe --microbatches 8")));
+  CHECK_FALSE(differ_in_program_alone(by_pytorch, by_pytorch));
 }
