@@ -314,11 +314,23 @@ std::map<std::string, double> read_warning_shares(const JsonPlace& root) {
   return shares;
 }
 
+/// Files of data/ that have steps, and are no runs: data/h200x2/pytorch_pipelining.json, data/*/peers_*.json.
+void refuse_steps_of_plans(const JsonPlace& root) {
+  const nlohmann::json& file = root.json();
+  if (file.contains("config") || !file.contains("cases") || !file["cases"].is_array()) return;
+  throw InputError(root.name(),
+                   "measured step times of " + std::to_string(file["cases"].size()) +
+                       " plans, PyTorch's, without the settings and spans of a run",
+                   "the file of one run; measure a plan of them as one with pdl-run --program pytorch ... --json "
+                   "run.json (docs/recipes.md)");
+}
+
 }  // namespace
 
 RunResult run_from_json(const nlohmann::json& document, const std::string& place) {
   const JsonPlace root(document, place);
   root.object();
+  refuse_steps_of_plans(root);
   RunResult run;
   run.spec = read_spec(root);
   run.measured = root.at("measured").boolean();

@@ -177,6 +177,12 @@ TEST_CASE("memory that is not known is null, not 0") {
   CHECK(run_from_json(json, "a.json").peak_memory_bytes.empty());
 }
 
+TEST_CASE("a file of the steps of several plans is said to be no run, and what to do") {
+  CHECK_THAT(message_of({{"environment", {}}, {"cases", {{{"case", "gpipe"}}, {{"case", "1f1b"}}}}}),
+             ContainsSubstring("a.json: found measured step times of 2 plans, PyTorch's") &&
+                 ContainsSubstring("pdl-run --program pytorch"));
+}
+
 TEST_CASE("what is wrong in a run is named with its place") {
   CHECK(message_without("config") == "a.json: found no key \"config\", expected one");
   CHECK(message_without("spans") == "a.json: found no key \"spans\", expected one");
