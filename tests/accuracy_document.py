@@ -4,8 +4,9 @@
   tests/accuracy_document.py --pdl-sim build/sim/pdl-sim            writes docs/accuracy.md, and the marked parts of documents
   tests/accuracy_document.py --pdl-sim build/sim/pdl-sim --check    exit code 1 if a document would change
 
-The numbers come from `pdl-sim validate` over data/*/runs/*.json, from data/*/peers_*.json and pytorch_*.json, and from
-data/*/matrix_predictions*.json: what tests/gpu/matrix predicted before it measured. The words around them are here. No
+The numbers come from `pdl-sim validate` over data/*/runs/*.json and the runs of PyTorch's programs (data/*/runs_pytorch),
+from data/*/peers_*.json and pytorch_*.json, and from data/*/matrix_predictions*.json: what tests/gpu/matrix predicted
+before it measured. The words around them are here. No
 number is typed in. Marked parts of README.md and docs/*.md are
 
   accuracy    errors in five rows
@@ -222,33 +223,78 @@ def said(*words):
     return subprocess.run(words, capture_output=True, encoding="utf-8", check=True, cwd=ROOT, env=ENVIRONMENT).stdout
 
 
+def files_of(folder, program):
+    """The runs of a folder, and of that of PyTorch's beside it, that are of this program."""
+    paths = sorted(glob.glob(os.path.join(folder, "*.json")) + glob.glob(os.path.join(folder + "_pytorch", "*.json")))
+    return [path for path in paths if program_of(path) == program]
+
+
+@functools.cache
+def program_of(path):
+    with open(path, encoding="utf-8") as file:
+        return json.load(file)["config"].get("program", "pdl")
+
+
+PROGRAMS_HEAD = """
+### PyTorch's own programs (`--program pytorch`)
+
+{count} runs of single GPUs, DDP, DataParallel and pipelines as PyTorch runs them, measured {dates}, predicted from this
+profile. Errors with their sign are above 0 where predictions are too long. The last table but those of runs, where there is one: of
+the pipelines of a model, how well predictions rank the plans, and the plan that is named best beside the best.
+
+"""
+
+
+def tables_of_pytorch(pdl_sim, folder):
+    """The section of the runs of PyTorch's programs of a folder of runs; empty where there are none."""
+    runs = files_of(folder, "pytorch")
+    if not runs:
+        return ""
+    dates = sorted({environment_of(path)["date"][:10] for path in runs})
+    blocks = said(pdl_sim, "validate", *runs, "--markdown", "-").strip().split("\n\n")
+    tables = [block for block in blocks if block.startswith("|")]
+    head = PROGRAMS_HEAD.format(count=len(runs), dates=" to ".join(dict.fromkeys((dates[0], dates[-1]))))
+    return head + "\n\n".join(tables) + "\n"
+
+
+def environment_of(path):
+    with open(path, encoding="utf-8") as file:
+        return json.load(file)["environment"]
+
+
 def validated(pdl_sim, runs):
     blocks = said(pdl_sim, "validate", *runs, "--markdown", "-").strip().split("\n\n")
     summary, *tables = [block for block in blocks if block.startswith("|")]
     return summary, (HOST_BOUND.join(tables) if len(tables) > 1 else tables[0]).strip()
 
 
+def folders_of_other_hosts(folder):
+    """Those of hosts that have runs and no profile of their own; PyTorch's runs in folders beside them are found by files_of()."""
+    paths = sorted(glob.glob(os.path.join(ROOT, "data", folder, "runs_on_host_*")))
+    return [path for path in paths if not path.endswith("_pytorch")]
+
+
 def other_hosts(pdl_sim, folder, calibrated):
     """The section of each host that has runs and no profile of its own."""
-    for number, path in enumerate(sorted(glob.glob(os.path.join(ROOT, "data", folder, "runs_on_host_*"))), start=1):
+    for number, path in enumerate(folders_of_other_hosts(folder), start=1):
         runs = []
-        for name in sorted(glob.glob(os.path.join(path, "*.json"))):
+        for name in files_of(path, "pdl"):
             with open(name, encoding="utf-8") as file:
                 runs.append(json.load(file))
         environment = runs[0]["environment"]
-        summary, table = validated(pdl_sim, sorted(glob.glob(os.path.join(path, "*.json"))))
+        summary, table = validated(pdl_sim, files_of(path, "pdl"))
         gpus = max(run["config"]["gpus"] for run in runs)
         title = f"Other host {number}: {gpus} x {environment['card']}, {len(runs)} runs"
         section = OTHER_HOST.format(title=title, folder=os.path.relpath(path, os.path.join(ROOT, "data")), calibrated=calibrated,
                                     date=environment["date"][:10], driver=environment["driver"], nccl=environment["nccl"],
                                     summary=summary, table=table)
         peers = peer_table(os.path.join(folder, f"host_{number}_peers_*.json"))
-        yield section + (PEERS_HEAD + peers if peers else "")
+        yield section + (PEERS_HEAD + peers if peers else "") + tables_of_pytorch(pdl_sim, path)
 
 
 def machine_tables(pdl_sim):
     for folder in sorted(glob.glob(os.path.join(ROOT, "data", "*"))):
-        runs = sorted(glob.glob(os.path.join(folder, "runs", "*.json")))
+        runs = files_of(os.path.join(folder, "runs"), "pdl")
         if not runs:
             continue
         with open(os.path.join(folder, "profile.json"), encoding="utf-8") as file:
@@ -386,7 +432,7 @@ def bound_line(pdl_sim, folder, path):
 
 
 def bound_table(pdl_sim, folder):
-    paths = sorted(glob.glob(os.path.join(ROOT, "data", folder, "runs", "*.json")))
+    paths = files_of(os.path.join(ROOT, "data", folder, "runs"), "pdl")
     lines = [line for path in paths if (line := bound_line(pdl_sim, folder, path))]
     return BOUND_HEAD + "\n".join(line for _, line in sorted(lines, reverse=True)) + "\n" if lines else ""
 
@@ -427,7 +473,7 @@ def row_of(run, machine):
 
 @functools.cache
 def validated_runs(pdl_sim, folder):
-    paths = sorted(glob.glob(os.path.join(folder, "*.json")))
+    paths = files_of(folder, "pdl")
     return json.loads(said(pdl_sim, "validate", *paths, "--noise", str(DRAWS), "--json", "-"))["runs"]
 
 
@@ -473,6 +519,8 @@ def folders_of_runs():
     """(machine, folder): those of a machine's own runs, then those of other hosts with its GPUs."""
     for folder in sorted(glob.glob(os.path.join(ROOT, "data", "*"))):
         for runs in sorted(glob.glob(os.path.join(folder, "runs*"))):
+            if runs.endswith("_pytorch"):
+                continue
             name = os.path.basename(folder)
             host = re.search(r"runs_on_host_(\d+)$", runs)
             yield f"{name}, other host {host.group(1)}" if host else name, runs
@@ -494,9 +542,8 @@ def history_table():
     lines = []
     for machine, folder in folders_of_runs():
         dates = []
-        for path in glob.glob(os.path.join(folder, "*.json")):
-            with open(path, encoding="utf-8") as file:
-                dates.append(json.load(file)["environment"]["date"])
+        for path in files_of(folder, "pdl"):
+            dates.append(environment_of(path)["date"])
         key = os.path.relpath(folder, os.path.join(ROOT, "data"))
         first, last = (date[:16].replace("T", " ") for date in (min(dates), max(dates)))
         if key not in HISTORY:
@@ -538,7 +585,7 @@ def readme_table(pdl_sim):
         for run in validated_runs(pdl_sim, os.path.join(folder, "runs")):
             rows.setdefault(row_of(run, machine), []).append(run["error_percent"])
             memory += run["memory_error_percent"]
-        for other in sorted(glob.glob(os.path.join(folder, "runs_on_host_*"))):
+        for other in folders_of_other_hosts(os.path.basename(folder)):
             hosts += 1
             elsewhere += validated_runs(pdl_sim, other)
     names = sorted(rows, key=lambda name: ("host-bound" in name, "one thread" in name))
@@ -564,6 +611,7 @@ def accuracy_text(pdl_sim):
         peers = peer_table(os.path.join(folder, "peers_*.json"))
         accuracy += PEERS_HEAD + peers if peers else ""
         accuracy += pytorch_tables(pdl_sim, folder)
+        accuracy += tables_of_pytorch(pdl_sim, os.path.join(ROOT, "data", folder, "runs"))
         calibrated = facts.split("calibrated ")[1]
         for section in other_hosts(pdl_sim, folder, calibrated):
             accuracy += section

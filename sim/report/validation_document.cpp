@@ -7,6 +7,8 @@
 #include "sim/predict/host_bound.hpp"
 #include "sim/report/run_document.hpp"
 #include "sim/report/warnings.hpp"
+#include "sim/run/describe_run.hpp"
+#include "sim/study/plan_ranking.hpp"
 
 namespace pdl {
 namespace {
@@ -109,13 +111,14 @@ Table run_table(const Validation& validation, bool host_bound) {
 }
 
 std::vector<TableCell> summary_cells(const std::string& group, const std::string& what, const ErrorSummary& summary,
-                                     const Validation& validation) {
+                                     const Validation& validation, bool signed_mean) {
   std::vector<TableCell> cells = {group,
                                   what,
                                   {std::to_string(summary.runs), static_cast<double>(summary.runs)},
                                   cell_of(summary.mean, 2),
                                   cell_of(summary.median, 2),
                                   cell_of(summary.max, 2)};
+  if (signed_mean) cells.push_back(error_cell(summary.mean_signed));
   const auto share_cell = [](const std::optional<double>& share) {
     return cell_of(share ? std::optional(100 * *share) : std::nullopt, 0);
   };
@@ -127,7 +130,9 @@ std::vector<TableCell> summary_cells(const std::string& group, const std::string
   return cells;
 }
 
-Table summary_table(const Validation& validation) {
+/// `signed_mean`: with that column. Of PyTorch's programs, and of those beside them, it says whether predictions are
+/// rather too long or too short: their hosts differ.
+Table summary_table(const Validation& validation, bool signed_mean) {
   Table table{.name = "errors",
               .title = "Absolute errors",
               .columns = {{"group", "group", "", "", Align::left},
@@ -136,6 +141,8 @@ Table summary_table(const Validation& validation) {
                           {"mean_percent", "mean", "%"},
                           {"median_percent", "median", "%"},
                           {"max_percent", "maximum", "%"}}};
+  if (signed_mean)
+    table.columns.push_back({"mean_signed_percent", "mean signed", "%", "above 0: predictions are too long"});
   if (validation.any_error_bar()) {
     table.columns.push_back(
         {"inside_percent", "share inside", "%", "measured medians within the error bars; 90 % should be"});
@@ -146,7 +153,7 @@ Table summary_table(const Validation& validation) {
         {"inside_p10_p90_percent", "p10 to p90", "%", "measured medians between p10 and p90 of the drawn steps"});
   }
   const auto add = [&](const std::string& group, const char* what, const ErrorSummary& summary) {
-    table.rows.push_back(summary_cells(group, what, summary, validation));
+    table.rows.push_back(summary_cells(group, what, summary, validation, signed_mean));
   };
   for (const ErrorsOfGroup& group : validation.step_time_by_group()) add(group.group, "step time", group.errors);
   for (const bool probed : {true, false}) {
@@ -160,6 +167,29 @@ Table summary_table(const Validation& validation) {
     add("all runs", "step time", validation.step_time());
   }
   if (validation.memory().runs > 0) add("all GPUs", "peak memory", validation.memory());
+  return table;
+}
+
+/// Of PyTorch's pipelines: does the prediction find the fastest plan?
+Table ranking_table(const std::vector<PlanRanking>& rankings) {
+  Table table{.name = "plan_rankings",
+              .title = "Plans of PyTorch's pipelines, ranked by predicted and by measured step time",
+              .columns = {{"model", "model", "", "", Align::left},
+                          {"machine", "machine", "", "", Align::left},
+                          {"plans", "plans", "", "schedules, micro-batches and chunks of the model that were measured"},
+                          {"rank_correlation", "rank correlation", "", "Spearman's; 1: in the same order"},
+                          {"named_measured_ms", "named", "ms", "measured step of the plan predicted to be fastest"},
+                          {"best_measured_ms", "best", "ms", "the fastest measured step"},
+                          {"named_to_best", "named / best"}}};
+  for (const PlanRanking& ranking : rankings) {
+    table.rows.push_back({ranking.model,
+                          ranking.machine,
+                          {std::to_string(ranking.plans), static_cast<double>(ranking.plans)},
+                          cell_of(ranking.correlation, 3),
+                          cell_of(ranking.named_ms, 3),
+                          cell_of(ranking.best_ms, 3),
+                          cell_of(ranking.named_ms / ranking.best_ms, 3)});
+  }
   return table;
 }
 
@@ -184,25 +214,55 @@ ChartFigure error_figure(const Validation& validation) {
   return figure;
 }
 
-/// "validation: 57 runs, profile h200x4"
-std::string title_of(const Validation& validation) {
-  const std::string runs = std::to_string(validation.runs.size()) + (validation.runs.size() == 1 ? " run" : " runs");
-  if (validation.runs.empty() || several_profiles(validation)) return "validation: " + runs;
-  return "validation: " + runs + ", profile " + validation.runs.front().profile_name;
+std::string runs_text(std::size_t runs) {
+  return std::to_string(runs) + (runs == 1 ? " run" : " runs");
+}
+
+/// "validation: 57 runs, profile h200x4"; "validation: 57 runs of pdl-run, 8 runs of PyTorch"
+std::string title_of(std::span<const Validation> programs) {
+  if (programs.empty()) return "validation: no runs";
+  const Validation& first = programs.front();
+  std::string text = "validation: " + runs_text(first.runs.size());
+  const bool named = programs.size() > 1 || first.program() == ProgramOf::pytorch;
+  if (named) text += " of " + program_name(first.program());
+  for (const Validation& further : programs.subspan(1))
+    text += ", " + runs_text(further.runs.size()) + " of " + program_name(further.program());
+  const bool several = std::any_of(programs.begin(), programs.end(), [&](const Validation& validation) {
+    return several_profiles(validation) || validation.runs.front().profile_name != first.runs.front().profile_name;
+  });
+  return several ? text : text + ", profile " + first.runs.front().profile_name;
+}
+
+/// `suffix`: behind the names of its tables, where the document has those of another program too.
+void add_tables(const Validation& validation, const std::string& suffix, bool signed_mean, Document& document) {
+  const auto add = [&](Table table) {
+    if (table.rows.empty()) return;
+    table.name += suffix;
+    document.add(std::move(table));
+  };
+  add(summary_table(validation, signed_mean));
+  add(ranking_table(plan_rankings(validation)));
+  add(run_table(validation, false));
+  if (any_host_bound(validation)) add(run_table(validation, true));
+  document.add(error_figure(validation));
 }
 
 }  // namespace
 
-Document validation_document(const Validation& validation) {
-  Document document{.title = title_of(validation)};
-  document.add(summary_table(validation));
-  if (Table others = run_table(validation, false); !others.rows.empty()) document.add(std::move(others));
-  if (any_host_bound(validation)) document.add(run_table(validation, true));
-  document.add(error_figure(validation));
+Document validation_document(std::span<const Validation> programs) {
+  Document document{.title = title_of(programs)};
+  for (const Validation& validation : programs) {
+    const bool further = &validation != &programs.front();
+    if (programs.size() > 1) document.add(Heading{"Programs of " + program_name(validation.program()), 2});
+    const bool signed_mean = programs.size() > 1 || validation.program() == ProgramOf::pytorch;
+    add_tables(validation, further ? "_" + to_string(validation.program()) : "", signed_mean, document);
+  }
   WarningList predicted("run"), measured("measured run");
-  for (const ValidatedRun& run : validation.runs) {
-    predicted.add(run.name, run.predicted.warnings, run.predicted.warning_shares);
-    measured.add(run.name, run.measured.warnings);
+  for (const Validation& validation : programs) {
+    for (const ValidatedRun& run : validation.runs) {
+      predicted.add(run.name, run.predicted.warnings, run.predicted.warning_shares);
+      measured.add(run.name, run.measured.warnings);
+    }
   }
   predicted.add_to(document);
   measured.add_to(document);

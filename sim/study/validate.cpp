@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <iterator>
 #include <map>
 #include <numeric>
 #include <set>
@@ -173,9 +174,13 @@ ErrorSummary summarize_errors(std::vector<double> errors_percent) {
   ErrorSummary summary;
   summary.runs = errors_percent.size();
   if (errors_percent.empty()) return summary;
+  const auto mean = [&] {
+    return std::accumulate(errors_percent.begin(), errors_percent.end(), 0.0) / static_cast<double>(summary.runs);
+  };
+  summary.mean_signed = mean();
   for (double& error : errors_percent) error = std::abs(error);
   std::sort(errors_percent.begin(), errors_percent.end());
-  summary.mean = std::accumulate(errors_percent.begin(), errors_percent.end(), 0.0) / static_cast<double>(summary.runs);
+  summary.mean = mean();
   summary.median = quantile(errors_percent, 0.5);
   summary.max = errors_percent.back();
   return summary;
@@ -243,51 +248,17 @@ Validation validate_runs(const std::vector<std::string>& paths, const std::optio
   return validation;
 }
 
-nlohmann::ordered_json validation_json(const Validation& validation) {
-  using nlohmann::ordered_json;
-  const auto known = [](const auto& value) { return value ? ordered_json(*value) : ordered_json(); };
-  const auto summary = [&](const ErrorSummary& s) -> ordered_json {
-    if (s.runs == 0) return nullptr;
-    ordered_json json = {
-        {"values", s.runs}, {"mean_percent", s.mean}, {"median_percent", s.median}, {"max_percent", s.max}};
-    if (s.inside_noise_share) json["inside_p10_p90_share"] = *s.inside_noise_share;
-    if (!s.inside_share) return json;
-    json["inside_share"] = *s.inside_share;
-    json["median_half_width_90_percent"] = *s.median_half_width_percent;
-    return json;
-  };
-  ordered_json out;
-  out["runs"] = ordered_json::array();
-  for (const ValidatedRun& run : validation.runs) {
-    const StepTime& time = run.measured.step_time;
-    const auto& bar = run.predicted.error_bar;
-    out["runs"].push_back({{"run", stem(run.path)},
-                           {"path", run.path},
-                           {"profile", run.profile_name},
-                           {"measured_ms", time.median_ms},
-                           {"measured_p25_ms", known(time.p25_ms)},
-                           {"measured_p75_ms", known(time.p75_ms)},
-                           {"predicted_ms", run.predicted.step_time.median_ms},
-                           {"error_percent", run.error_percent},
-                           {"half_width_90_percent", bar ? ordered_json(bar->half_width_percent) : ordered_json()},
-                           {"inside", known(run.inside())},
-                           {"probed", bar ? ordered_json(bar->probed()) : ordered_json()},
-                           {"host_share", run.host_share},
-                           {"host_bound", run.host_bound()},
-                           {"memory_error_percent", run.memory_error_percent},
-                           {"warnings", run.predicted.warnings}});
-    if (!run.predicted.noise) continue;
-    out["runs"].back()["predicted_p10_ms"] = run.predicted.noise->p10_ms;
-    out["runs"].back()["predicted_p50_ms"] = run.predicted.noise->p50_ms;
-    out["runs"].back()["predicted_p90_ms"] = run.predicted.noise->p90_ms;
+std::vector<Validation> by_program(Validation validation) {
+  std::vector<Validation> programs;
+  for (const ProgramOf program : {ProgramOf::pdl, ProgramOf::pytorch}) {
+    Validation of_program;
+    const auto others = std::stable_partition(validation.runs.begin(), validation.runs.end(),
+                                              [&](const auto& run) { return run.measured.spec.program == program; });
+    std::move(validation.runs.begin(), others, std::back_inserter(of_program.runs));
+    validation.runs.erase(validation.runs.begin(), others);
+    if (!of_program.runs.empty()) programs.push_back(std::move(of_program));
   }
-  out["step_time_error"] = summary(validation.step_time());
-  out["gpu_bound_step_time_error"] = summary(validation.step_time(false));
-  out["host_bound_step_time_error"] = summary(validation.step_time(true));
-  out["probed"] = summary(validation.step_time_where(/*probed=*/true));
-  out["not_probed"] = summary(validation.step_time_where(/*probed=*/false));
-  out["memory_error"] = summary(validation.memory());
-  return out;
+  return programs;
 }
 
 }  // namespace pdl

@@ -6,6 +6,9 @@
 // error = (predicted - measured median) / measured median. Worst first. A run is predicted from its settings and a
 // profile alone: nothing that was measured in the run enters.
 //
+// Runs of pdl-run's programs and of PyTorch's are validated apart, by_program(): no summary has both. Of PyTorch's
+// pipelines it is also said how well predictions tell which plan is the fastest (sim/study/plan_ranking.hpp).
+//
 // Host-bound runs (sim/predict/host_bound.hpp: what the prediction says, not what was measured) are counted apart:
 // their time depends on a processor and on what else it does. Predictions with an error bar are summarized apart where
 // they rest on probes (ErrorBar::probed()) and where not: how many measured medians lie inside is how good the bars
@@ -15,6 +18,7 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -43,10 +47,11 @@ struct ValidatedRun {
   bool host_bound() const;
 };
 
-/// Of absolute values, in per cent.
+/// Of absolute values, in per cent, but for `mean_signed`: above 0 where predictions are too long.
 struct ErrorSummary {
   std::size_t runs = 0;
   double mean = 0;
+  double mean_signed = 0;
   double median = 0;
   double max = 0;
   /// Of step times whose predictions have error bars: the share of measured medians that lie inside, in 0..1, and the
@@ -66,7 +71,8 @@ struct Validation {
   /// The GPU-bound ones, then the host-bound ones; of each the worst error first.
   std::vector<ValidatedRun> runs;
 
-  ErrorSummary step_time() const;  // of all runs
+  ProgramOf program() const { return runs.front().measured.spec.program; }  // of all runs, where it is the same
+  ErrorSummary step_time() const;                                           // of all runs
   ErrorSummary step_time(bool host_bound) const;
   /// Of the GPU-bound ones whose predictions have error bars: those that rest on probes, and the others.
   ErrorSummary step_time_where(bool probed) const;
@@ -76,6 +82,9 @@ struct Validation {
   std::vector<ErrorsOfGroup> step_time_by_group() const;
   ErrorSummary memory() const;  // over all GPUs of all runs that say it
 };
+
+/// One for each program that the runs are of, pdl-run's first.
+std::vector<Validation> by_program(Validation validation);
 
 struct ValidateOptions {
   std::optional<NoiseOptions> noise;               // default: no steps are drawn
@@ -88,6 +97,11 @@ struct ValidateOptions {
 Validation validate_runs(const std::vector<std::string>& paths, const std::optional<std::string>& profile,
                          const ValidateOptions& options = {});
 
-nlohmann::ordered_json validation_json(const Validation& validation);
+/// `programs`: by_program(). "runs" of all; "programs": the summaries of each, and
+/// of one program alone these summaries beside "runs" too.
+nlohmann::ordered_json validation_json(std::span<const Validation> programs);
+inline nlohmann::ordered_json validation_json(const Validation& of_one_program) {
+  return validation_json(std::span(&of_one_program, 1));
+}
 
 }  // namespace pdl

@@ -22,7 +22,8 @@ struct ValidateFlags {
         noise(app),
         json(app, "--json", "FILE|-", "write the table as JSON; -: to standard output, without the table"),
         outputs(app, {.json = false}) {
-    app.add_option("runs", runs, "runs measured by pdl-run")->type_name("RUN.json...");
+    app.add_option("runs", runs, "runs measured by pdl-run, of its own programs and of PyTorch's")
+        ->type_name("RUN.json...");
   }
   std::vector<std::string> runs;
   OnceFlag profile;
@@ -43,10 +44,10 @@ Validation validate_with_progress(const ValidateFlags& flags) {
 void validate_as_asked(const ValidateFlags& flags) {
   if (flags.runs.empty()) throw InputError("validate", "no run", "one or more files: RUN.json...");
   flags.outputs.check({&flags.json});
-  const Validation validation = validate_with_progress(flags);
+  const std::vector<Validation> programs = by_program(validate_with_progress(flags));
   flags.outputs.check_inputs({&flags.json});
-  if (const auto json = flags.json.value()) write_json(*json, validation_json(validation));
-  flags.outputs.show(validation_document(validation), {&flags.json});
+  if (const auto json = flags.json.value()) write_json(*json, validation_json(programs));
+  flags.outputs.show(validation_document(programs), {&flags.json});
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "sim/study/validate.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 
 #include "sim/io/error.hpp"
@@ -8,6 +9,7 @@
 #include "sim/report/validation_document.hpp"
 #include "sim/run/run_json.hpp"
 #include "sim/run/run_name.hpp"
+#include "sim/study/plan_ranking.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/golden.hpp"
 #include "tests/support/specs.hpp"
@@ -180,6 +182,52 @@ TEST_CASE("how good the error bars are: probed, not probed, and host-bound runs 
   CHECK_THAT(csv, ContainsSubstring("\nnot probed,step time,2,7,7,10,50,5\n"));
   CHECK_THAT(csv, ContainsSubstring("error_percent,half_width_90_percent,inside,probed,memory_error_percent"));
   CHECK_THAT(csv, ContainsSubstring("\nrun,100,,,110,10,5,no,no,\n"));
+}
+
+TEST_CASE("runs of pdl-run's programs and of PyTorch's have tables and summaries of their own") {
+  const auto by_pytorch = [](const std::string& schedule, double predicted_ms, double measured_ms) {
+    ValidatedRun run = barred(predicted_ms, 5, 0);
+    run.measured.spec =
+        spec("--gpus 2 --dim 64 --depth 4 --batch 64 --microbatches 4 --program pytorch --schedule " + schedule);
+    run.path = "data/tiny/runs_pytorch/" + schedule + ".json";
+    run.name = schedule;
+    run.group = "pp " + schedule;
+    run.measured.step_time.median_ms = measured_ms;
+    run.error_percent = 100 * (predicted_ms / measured_ms - 1);
+    run.memory_error_percent = {1, -2};
+    return run;
+  };
+  Validation validation;
+  validation.runs = {by_pytorch("gpipe", 90, 100), barred(104, 5, 0.3), by_pytorch("1f1b", 80, 82),
+                     by_pytorch("zb-v", 79, 85)};
+  const std::vector<Validation> programs = by_program(std::move(validation));
+  REQUIRE(programs.size() == 2);
+  CHECK(programs[0].runs.size() == 1);
+  CHECK(programs[1].program() == ProgramOf::pytorch);
+  CHECK(programs[1].step_time().runs == 3);
+  CHECK(programs[1].step_time().mean_signed < 0);
+  check_golden("validate_programs.txt", to_terminal(validation_document(programs), {.width = 100}));
+
+  const auto json = validation_json(programs);
+  CHECK(json["runs"].size() == 4);
+  CHECK(json["runs"][0]["program"] == "pdl");
+  CHECK(json["runs"][1]["program"] == "pytorch");
+  CHECK_FALSE(json.contains("step_time_error"));  // no summary has both
+  CHECK(json["programs"]["pdl"]["step_time_error"]["mean_signed_percent"] == Approx(4));
+  CHECK(json["programs"]["pytorch"]["memory_error"]["max_percent"] == 2);
+  const auto& ranking = json["programs"]["pytorch"]["plan_rankings"][0];
+  CHECK(ranking["plans"] == 3);
+  CHECK(ranking["named"] == "zb-v");
+  CHECK(ranking["best"] == "1f1b");
+  CHECK(ranking["rank_correlation"] == Approx(0.5));
+  CHECK_FALSE(json["programs"]["pdl"].contains("plan_rankings"));
+}
+
+TEST_CASE("rank correlation: order alone counts, equal values share a rank") {
+  CHECK(*rank_correlation({1, 2, 3, 4}, {10, 20, 30, 4000}) == Approx(1));
+  CHECK(*rank_correlation({1, 2, 3, 4}, {4, 3, 2, 1}) == Approx(-1));
+  CHECK(*rank_correlation({1, 2, 2, 3}, {1, 2, 3, 4}) == Approx(4.5 / std::sqrt(4.5 * 5)));
+  CHECK_FALSE(rank_correlation({1, 1}, {1, 2}));
 }
 
 TEST_CASE("predictions without an error bar are in no summary of bars") {
