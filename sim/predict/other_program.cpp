@@ -9,24 +9,25 @@
 namespace pdl {
 namespace {
 
-/// Its workers, and what moves data between them, are those of its own program.
-RunSpec by_program(const RunSpec& spec, ProgramOf program) {
-  std::vector<SettingValue> words;
-  for (SettingValue& word : to_settings(spec)) {
-    const bool of_program = word.name == "program" || word.name == "workers" || word.name == "transport" ||
-                            word.name == "p2p" || word.name == "overlap-steps";
-    if (!of_program) words.push_back(std::move(word));
-  }
-  words.push_back({"program", to_string(program), "--program"});
-  return parse_run_spec(words, spec.schedule_file);
-}
-
 bool knows_python(const CostProfile& profile) {
   return std::any_of(profile.host.begin(), profile.host.end(),
                      [](const HostTime& time) { return time.key.name == "python_forward"; });
 }
 
 }  // namespace
+
+RunSpec by_program(const RunSpec& spec, ProgramOf program) {
+  if (spec.program == program) return spec;
+  const bool one_thread = spec.workers == Workers::one && spec.strategy != Strategy::single;
+  std::vector<SettingValue> words;
+  for (SettingValue& word : to_settings(spec)) {
+    const bool of_program = word.name == "program" || (word.name == "workers" && !one_thread) ||
+                            word.name == "transport" || word.name == "p2p" || word.name == "overlap-steps";
+    if (!of_program) words.push_back(std::move(word));
+  }
+  words.push_back({"program", to_string(program), "--program"});
+  return parse_run_spec(words, spec.schedule_file);
+}
 
 std::optional<OtherProgram> other_program(const RunSpec& spec, const CostProfile* profile,
                                           std::optional<std::int64_t> memory_limit_bytes, std::size_t tasks) {

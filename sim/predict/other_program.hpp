@@ -22,6 +22,10 @@ struct OtherProgram {
   bool python_is_known = true;    // false: the profile has no host times of Python
 };
 
+/// The settings by that program: its workers, and what moves data between them, are its own; one thread for all GPUs
+/// stays one. Throws InputError, naming the setting, where that program has no such run.
+RunSpec by_program(const RunSpec& spec, ProgramOf program);
+
 /// Nothing where there is no such thing: textbook costs, profiles of a CPU, what torch.distributed.pipelining has not,
 /// what the profile cannot price, what needs more memory than a GPU may; and for steps of more than 200,000 tasks, to
 /// predict which again would take as long. `memory_limit_bytes` as PredictOptions.

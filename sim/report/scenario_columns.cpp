@@ -145,6 +145,11 @@ ScenarioColumn setting(const char* name, const char* title, const char* unit, co
   return {.name = name, .title = title, .unit = unit, .meaning = meaning, .setting = cell};
 }
 
+ScenarioColumn of_plan(ScenarioColumn column) {
+  column.of_plan = true;
+  return column;
+}
+
 ScenarioColumn number(const char* name, const char* title, const char* unit, const char* meaning, int digits,
                       std::optional<double> (*value)(const CellPlace&)) {
   return {.name = name, .title = title, .unit = unit, .meaning = meaning, .number = value, .digits = digits};
@@ -185,15 +190,17 @@ const std::array kColumns = {
             }),
     setting("workers", "workers", "", "a thread or process for each GPU, or one thread for all",
             [](const CellPlace& c) -> TableCell { return to_string(c.scenario_row().spec.workers); }),
-    setting("parameters", "parameters", "", "", [](const CellPlace& c) { return count(c.run().metrics.parameters); }),
-    setting("layers", "layers of GPU 0 | 1 | ...", "", "", layer_map),
-    setting("transfers_forward", "transfers forward", "",
-            "copies of activations from GPU to GPU in the forward pass of one step",
-            [](const CellPlace& c) { return count(forward_transfers(c.run().result).count); }),
-    setting("transfer_bytes_forward", "transferred forward", "MB", "the activations of these copies, 1 MB = 10^6 bytes",
-            [](const CellPlace& c) { return megabytes(forward_transfers(c.run().result).bytes); }),
-    setting("transfers", "transfers in a step", "", "",
-            [](const CellPlace& c) { return count(c.run().metrics.transfer_count); }),
+    of_plan(setting("parameters", "parameters", "", "",
+                    [](const CellPlace& c) { return count(c.run().metrics.parameters); })),
+    of_plan(setting("layers", "layers of GPU 0 | 1 | ...", "", "", layer_map)),
+    of_plan(setting("transfers_forward", "transfers forward", "",
+                    "copies of activations from GPU to GPU in the forward pass of one step",
+                    [](const CellPlace& c) { return count(forward_transfers(c.run().result).count); })),
+    of_plan(setting("transfer_bytes_forward", "transferred forward", "MB",
+                    "the activations of these copies, 1 MB = 10^6 bytes",
+                    [](const CellPlace& c) { return megabytes(forward_transfers(c.run().result).bytes); })),
+    of_plan(setting("transfers", "transfers in a step", "", "",
+                    [](const CellPlace& c) { return count(c.run().metrics.transfer_count); })),
     with_error(
         number("step_time_ms", "step", "ms", "time from before the forward pass to after the optimizer", 2, step_time)),
     number("speedup", "speed-up", "",
@@ -207,8 +214,8 @@ const std::array kColumns = {
                     "share of the time of all GPUs in which they neither compute nor communicate", 1,
                     [](const CellPlace& c) -> std::optional<double> { return 100 * c.run().metrics.idle_fraction; })),
     number("fullest_gpu_gib", "peak memory", "GiB", "of the GPU that has most", 2, fullest_gpu),
-    setting("live_activations", "in-flight micro-batches", "", "whose activations are kept at once, at most, on a GPU",
-            live_activations),
+    of_plan(setting("live_activations", "in-flight micro-batches", "",
+                    "whose activations are kept at once, at most, on a GPU", live_activations)),
     of_spans(of_each_gpu(number("busy", "computes", "%", "share of the step in which the GPU computes", 1,
                                 [](const CellPlace& c) { return share_of_step(c, gpu_of(c).busy_ns); }))),
     of_spans(of_each_gpu(number("utilisation", "utilisation", "%",
@@ -223,7 +230,7 @@ const std::array kColumns = {
     of_spans(of_each_gpu(number("idle_after", "idle after", "ms", "from its last task to the end of the step", 2,
                                 [](const CellPlace& c) { return in_ms(gpu_of(c).idle_after_ns); }))),
     of_each_gpu(number("peak_memory_gib", "peak memory", "GiB", "", 2, peak_memory)),
-    of_each_gpu(setting("ops", "order of execution", "", "", operations_text)),
+    of_each_gpu(of_plan(setting("ops", "order of execution", "", "", operations_text))),
     setting("accum", "ACCUM_STEPS", "", "gradient accumulation steps",
             [](const CellPlace& c) { return whole(c.scenario_row().spec.accum); }),
     setting("effective_batch", "effective batch", "", "",

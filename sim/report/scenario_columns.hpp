@@ -15,14 +15,20 @@
 namespace pdl {
 
 /// What one cell is computed from. `measured`: of the two runs of its row; `gpu` counts in columns of GPUs only.
+/// `other`: of those by the other program, which then are there.
 struct CellPlace {
   const ScenarioTable& table;
   std::size_t row;
   bool measured;
   std::size_t gpu = 0;
+  bool other = false;
 
   const ScenarioRow& scenario_row() const { return table.rows[row]; }
-  const EvaluatedRun& run() const { return measured ? *scenario_row().measured : scenario_row().predicted; }
+  const EvaluatedRun& run() const {
+    const ScenarioRow& row = scenario_row();
+    if (other) return measured ? *row.other->measured : *row.other->predicted;
+    return measured ? *row.measured : row.predicted;
+  }
 };
 
 struct ScenarioColumn {
@@ -38,9 +44,11 @@ struct ScenarioColumn {
   TableCell (*setting)(const CellPlace&) = nullptr;
   std::optional<double> (*number)(const CellPlace&) = nullptr;
   int digits = 2;
-  /// Predicted, measured and (predicted - measured) / measured in per cent, a column each. Other numbers have one
+  /// Predicted, measured and (predicted - measured) / measured in per cent, a column each; of both programs, where the
+  /// table has runs of both. Other numbers have one
   /// column: of the measured run where the row has one, else of the prediction, which then has a "p" behind it.
   bool with_error = false;
+  bool of_plan = false;        // a setting that is read off the plan: a row that no program runs has none
   bool measured_only = false;  // no prediction of it; the column is left out where nothing was measured
   bool of_spans = false;       // read off the spans of one step: measured, of the recorded step
 };

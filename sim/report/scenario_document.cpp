@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 
 #include "sim/io/number_text.hpp"
 #include "sim/io/words.hpp"
 #include "sim/report/run_document.hpp"
+#include "sim/report/scenario_cells.hpp"
 #include "sim/report/scenario_columns.hpp"
 #include "sim/report/scenario_figures.hpp"
 #include "sim/report/warnings.hpp"
@@ -21,6 +23,7 @@ namespace {
 std::vector<SettingValue> settings_of_all_rows(const ScenarioTable& table) {
   std::vector<std::vector<SettingValue>> rows;
   for (const ScenarioRow& row : table.rows) rows.push_back(to_settings(row.spec));
+  for (const LeftOutRow& row : table.scenario.left_out) rows.push_back(to_settings(row.spec));
   return common_settings(rows);
 }
 
@@ -56,14 +59,30 @@ bool has_measured(const ScenarioTable& table, const ShownRow& shown) {
   return table.rows[shown.row].measured.has_value();
 }
 
+bool has_measured_by_other(const ScenarioTable& table, const ShownRow& shown) {
+  const auto& other = table.rows[shown.row].other;
+  return other && other->measured;
+}
+
+/// "6 of 8 rows measured"; "6 of 8 rows measured by pdl-run, 5 by PyTorch; ..."
+std::string measured_text(const ScenarioTable& table, const ShownRows& shown) {
+  const auto count = [&](bool (*has)(const ScenarioTable&, const ShownRow&)) {
+    return std::count_if(shown.begin(), shown.end(), [&](const ShownRow& row) { return has(table, row); });
+  };
+  const auto measured = count(has_measured), by_other = count(has_measured_by_other);
+  if (measured == 0 && by_other == 0) return "predicted only";
+  const std::string text = std::to_string(measured > 0 ? measured : by_other) + " of " + std::to_string(shown.size()) +
+                           (shown.size() == 1 ? " row" : " rows") + " measured";
+  if (!table.other_program()) return text;
+  const std::string own = program_name(table.program()), other = program_name(*table.other_program());
+  const std::string by_both = measured > 0 ? own + ", " + std::to_string(by_other) + " by " + other : other;
+  return text + " by " + by_both + "; columns that name no program are of " + own;
+}
+
 /// "machine: h200x4 (4 x NVIDIA H200), 6 of 8 rows measured"
 std::string machine_text(const ScenarioTable& table, const ShownRows& shown) {
   const RunResult& first = table.rows.front().predicted.result;
-  const auto measured =
-      std::count_if(shown.begin(), shown.end(), [&](const ShownRow& row) { return has_measured(table, row); });
-  const std::string rows = measured == 0 ? "predicted only"
-                                         : std::to_string(measured) + " of " + std::to_string(shown.size()) +
-                                               (shown.size() == 1 ? " row" : " rows") + " measured";
+  const std::string rows = measured_text(table, shown);
   if (first.spec.synthetic) return describe_source(first);
   const nlohmann::json& environment = first.environment;
   const nlohmann::json profile =
@@ -76,7 +95,7 @@ std::string machine_text(const ScenarioTable& table, const ShownRows& shown) {
 /// are the same: its columns stay, and the table says what it is about.
 std::vector<const ScenarioColumn*> shown_columns(const ScenarioTable& table) {
   std::vector<std::string> said;
-  if (table.rows.size() > 1) {
+  if (table.rows.size() + table.scenario.left_out.size() > 1) {
     for (const SettingValue& setting : settings_of_all_rows(table)) {
       said.push_back(setting.name);
       std::replace(said.back().begin(), said.back().end(), '-', '_');
@@ -93,72 +112,9 @@ std::vector<const ScenarioColumn*> shown_columns(const ScenarioTable& table) {
   return columns;
 }
 
-Align align_of(const ScenarioColumn& column) {
-  constexpr std::array kLeft = {"layers", "ops", "schedule", "strategy", "workers", "dtype"};
-  return std::find(kLeft.begin(), kLeft.end(), column.name) != kLeft.end() ? Align::left : Align::right;
-}
-
-/// "step_time_ms" of a column whose name has its unit, else "bubble_percent".
-std::string key_of(const ScenarioColumn& column) {
-  if (column.unit == "%") return column.name + "_percent";
-  return column.unit == "ms" && !column.name.ends_with("_ms") ? column.name + "_ms" : column.name;
-}
-
-/// Of step times, which are the only column with errors.
-bool has_error_bars(const ScenarioTable& table) {
-  return std::any_of(table.rows.begin(), table.rows.end(),
-                     [](const ScenarioRow& row) { return row.predicted.result.error_bar.has_value(); });
-}
-
-void add_columns(const ScenarioColumn& column, const ScenarioTable& scenario, Table& table) {
-  const bool with_measured = scenario.has_measurements();
-  const bool all_measured =
-      std::all_of(scenario.rows.begin(), scenario.rows.end(), [](auto& row) { return row.measured.has_value(); });
-
-  if (!column.with_error) {
-    table.columns.push_back({key_of(column), column.title, column.unit, column.meaning, align_of(column)});
-    return;
-  }
-  table.columns.push_back({"predicted_" + key_of(column), "predicted " + column.title, column.unit, column.meaning});
-  if (has_error_bars(scenario)) table.columns.push_back(half_width_column());
-  if (!with_measured) return;
-  table.columns.push_back({"measured_" + key_of(column), "measured " + column.title, column.unit,
-                           all_measured ? "" : "a row with - here was not measured"});
-  table.columns.push_back({column.name + "_error_percent", "error", "%", "(predicted - measured) / measured"});
-}
-
-TableCell number_cell(const std::optional<double>& value, int digits) {
-  return value && std::isfinite(*value) ? TableCell(fixed(*value, digits), *value) : TableCell("-");
-}
-
 /// Measured and predicted numbers stand in this column: the predicted ones are marked.
 bool is_mixed(const ScenarioColumn& column) {
   return !column.setting && !column.with_error && !column.measured_only;
-}
-
-void add_cells(const ScenarioColumn& column, CellPlace cell, bool with_measured, std::vector<TableCell>& cells) {
-  const bool is_measured = cell.scenario_row().measured.has_value();
-  if (column.setting) {
-    cells.push_back(column.setting(cell));
-    return;
-  }
-  if (!column.with_error) {
-    cell.measured = is_measured;
-    const bool known = is_measured || !column.measured_only;
-    cells.push_back(known ? number_cell(column.number(cell), column.digits) : TableCell("-"));
-    if (with_measured && !is_measured && cells.back().number) cells.back().text += " p";
-    return;
-  }
-  const std::optional<double> predicted = column.number(cell);
-  cells.push_back(number_cell(predicted, column.digits));
-  if (has_error_bars(cell.table)) cells.push_back(half_width_cell(cell.scenario_row().predicted.result.error_bar));
-  if (!with_measured) return;
-  cell.measured = is_measured;
-  const std::optional<double> measured = is_measured ? column.number(cell) : std::nullopt;
-  cells.push_back(number_cell(measured, column.digits));
-  const bool known = predicted && measured && *measured > 0;
-  const double error = known ? 100 * (*predicted - *measured) / *measured : 0;
-  cells.push_back(known ? TableCell(signed_fixed(error, 1), error) : TableCell("-"));
 }
 
 using Columns = std::vector<const ScenarioColumn*>;
@@ -177,7 +133,14 @@ Table table_of(const ScenarioTable& scenario, const ShownRows& rows, const Colum
   table.key_columns = table.columns.size();
   for (const ScenarioColumn* column : columns) add_columns(*column, scenario, table);
 
+  auto left_out = scenario.scenario.left_out.begin();
+  const auto end = scenario.of_further_machine ? left_out : scenario.scenario.left_out.end();
+  const auto add_left_out = [&](std::size_t before) {
+    for (; left_out != end && left_out->number < before; ++left_out)
+      table.rows.push_back(cells_left_out(*left_out, scenario, columns, of_gpus));
+  };
   for (const auto& [r, number] : rows) {
+    add_left_out(number);
     const std::size_t gpus = of_gpus ? scenario.rows[r].predicted.metrics.gpus.size() : 1;
     for (std::size_t g = 0; g < gpus; ++g) {
       std::vector<TableCell> cells = {TableCell(std::to_string(number), static_cast<double>(number))};
@@ -186,32 +149,52 @@ Table table_of(const ScenarioTable& scenario, const ShownRows& rows, const Colum
       table.rows.push_back(std::move(cells));
     }
   }
+  add_left_out(std::numeric_limits<std::size_t>::max());
   return table;
 }
 
 /// As the first table numbers it; one that the first has not comes behind those.
 std::size_t number_of(const Tables& tables, const ScenarioTable& table, std::size_t r) {
   const std::vector<ScenarioRow>& first = tables.front().rows;
-  if (&table == &tables.front()) return r + 1;
+  if (&table == &tables.front()) return row_number(table, r);
   const auto found =
       std::find_if(first.begin(), first.end(), [&](auto& row) { return same_run(row.spec, table.rows[r].spec); });
-  return static_cast<std::size_t>(found - first.begin()) + 1 + (found == first.end() ? r : 0);
+  return row_number(tables.front(), static_cast<std::size_t>(found - first.begin())) + (found == first.end() ? r : 0);
 }
 
-/// Rows of the t-th table that no table before it has measured: all of the first.
+using HasMeasured = bool (*)(const ScenarioTable&, const ShownRow&);
+
+/// By a table before the t-th.
+bool measured_before(const Tables& tables, std::size_t t, const RunSpec& spec, HasMeasured has) {
+  for (std::size_t before = 0; before < t; ++before) {
+    const ScenarioTable& table = tables[before];
+    for (std::size_t r = 0; r < table.rows.size(); ++r) {
+      if (has(table, {r, 0}) && same_run(table.rows[r].spec, spec)) return true;
+    }
+  }
+  return false;
+}
+
+/// Rows of the t-th table that no table before it has measured, by one of the programs: all of the first.
 ShownRows new_rows(const Tables& tables, std::size_t t) {
-  const auto measured_before = [&](const RunSpec& spec) {
-    return std::any_of(
-        tables.begin(), tables.begin() + static_cast<std::ptrdiff_t>(t), [&](const ScenarioTable& table) {
-          return std::any_of(table.rows.begin(), table.rows.end(),
-                             [&](const ScenarioRow& row) { return row.measured && same_run(row.spec, spec); });
-        });
-  };
+  const ScenarioTable& table = tables[t];
   ShownRows rows;
-  for (std::size_t r = 0; r < tables[t].rows.size(); ++r) {
-    if (!measured_before(tables[t].rows[r].spec)) rows.push_back({r, number_of(tables, tables[t], r)});
+  for (std::size_t r = 0; r < table.rows.size(); ++r) {
+    const auto is_new = [&](HasMeasured has) {
+      return has(table, {r, 0}) && !measured_before(tables, t, table.rows[r].spec, has);
+    };
+    if (t == 0 || is_new(has_measured) || is_new(has_measured_by_other))
+      rows.push_back({r, number_of(tables, table, r)});
   }
   return rows;
+}
+
+/// Of a further table: some of its rows are in one before it too, measured by the other program.
+bool repeats_rows(const Tables& tables, std::size_t t, const ShownRows& rows) {
+  return std::any_of(rows.begin(), rows.end(), [&](const ShownRow& row) {
+    const RunSpec& spec = tables[t].rows[row.row].spec;
+    return measured_before(tables, t, spec, has_measured) || measured_before(tables, t, spec, has_measured_by_other);
+  });
 }
 
 /// One table; two, the second a row a GPU, where the cells of a configuration would be said again for each of its GPUs.
@@ -264,8 +247,52 @@ void add_warnings(const ScenarioTable& table, const ShownRows& shown, const std:
     const ScenarioRow& row = table.rows[r];
     warnings.add(std::to_string(number), row.predicted.result.warnings, row.predicted.result.warning_shares);
     if (row.measured) warnings.add(std::to_string(number) + " (measured)", row.measured->result.warnings);
+    if (!row.other) continue;
+    const std::string by_other = std::to_string(number) + " (" + program_name(other_of(table.program()));
+    if (const auto& run = row.other->predicted)
+      warnings.add(by_other + ")", run->result.warnings, run->result.warning_shares);
+    if (row.other->measured) warnings.add(by_other + ", measured)", row.other->measured->result.warnings);
   }
   warnings.add_to(document);
+}
+
+/// Rows that a program does not run, by the reason.
+class MissingRows {
+ public:
+  explicit MissingRows(ProgramOf program) : program_(program) {}
+
+  void add(const std::string& reason, std::size_t number) {
+    const auto known = std::find_if(reasons_.begin(), reasons_.end(), [&](auto& r) { return r.first == reason; });
+    if (known == reasons_.end()) {
+      reasons_.push_back({reason, {number}});
+    } else {
+      known->second.push_back(number);
+    }
+  }
+
+  /// "not by PyTorch: rows 3, 5: found schedule zb-h1 with program pytorch, expected ..."
+  void add_to(Document& document) const {
+    for (const auto& [reason, rows] : reasons_)
+      document.add(Paragraph{"not by " + program_name(program_) + ": " + rows_text(rows) + ": " + reason, 2});
+  }
+
+ private:
+  ProgramOf program_;
+  std::vector<std::pair<std::string, std::vector<std::size_t>>> reasons_;
+};
+
+/// Below the table: why rows have - in the columns of one of the programs, each reason once.
+void add_missing_rows(const ScenarioTable& table, const ShownRows& shown, Document& document) {
+  MissingRows own(table.program()), other(other_of(table.program()));
+  if (!table.of_further_machine) {
+    for (const LeftOutRow& row : table.scenario.left_out) own.add(row.reason, row.number);
+  }
+  for (const auto& [r, number] : shown) {
+    const auto& by_other = table.rows[r].other;
+    if (by_other && !by_other->why_not.empty()) other.add(by_other->why_not, number);
+  }
+  own.add_to(document);
+  other.add_to(document);
 }
 
 std::string title_of(const Scenario& scenario) {
@@ -286,14 +313,16 @@ void add_exercise(const Tables& tables, bool in_book, Document& document) {
     const std::string settings = settings_text(tables[t]);
     const ShownRows rows = new_rows(tables, t);
     if (rows.empty()) continue;
-    document.add(Paragraph{(t == 0 ? "" : "further rows, measured by another ") + machine_text(tables[t], rows) +
-                               (settings.empty() ? "" : "; " + settings),
-                           2});
+    const std::string further =
+        repeats_rows(tables, t, rows) ? "further runs, on another " : "further rows, measured by another ";
+    document.add(Paragraph{
+        (t == 0 ? "" : further) + machine_text(tables[t], rows) + (settings.empty() ? "" : "; " + settings), 2});
     if (t == 0 && is_on_cpu(tables[t]))
       document.add(
           Paragraph{"On a CPU the host computes itself: every step is host-bound, and a \"GPU\" is a process "
                     "or thread that shares the processor's cores with the others."});
     for (const Table& table : tables_of(tables, t, rows)) document.add(table);
+    add_missing_rows(tables[t], rows, document);
     add_warnings(tables[t], rows, place, document);
   }
 }

@@ -7,6 +7,7 @@
 #include "sim/cost/cost_profile.hpp"
 #include "sim/cost/hosts_of_profile.hpp"
 #include "sim/io/error.hpp"
+#include "sim/predict/other_program.hpp"
 #include "sim/predict/predict.hpp"
 #include "sim/run/measured_facts.hpp"
 #include "sim/study/measured_runs.hpp"
@@ -18,6 +19,7 @@ namespace fs = std::filesystem;
 
 Scenario run_on(Scenario scenario, const Environment& host) {
   for (RunSpec& spec : scenario.configurations) spec = on_device_of(spec, host);
+  for (LeftOutRow& row : scenario.left_out) row.spec = on_device_of(row.spec, host);
   return scenario;
 }
 
@@ -29,32 +31,99 @@ EvaluatedRun evaluated(RunResult result) {
   return {std::move(result), std::move(metrics)};
 }
 
-MeasuredRuns find_measured(const fs::path& folder, const Scenario& scenario) {
-  MeasuredRuns runs;
+/// A row by the other program: its settings, or why that program has no such run.
+struct OtherSpec {
+  std::optional<RunSpec> spec;
+  std::string why_not;
+};
+
+/// Of each configuration; empty where the rows themselves are of both programs.
+std::vector<OtherSpec> by_other_program(const Scenario& scenario, const Environment& host) {
+  const ProgramOf own = scenario.configurations.front().program;
+  std::vector<OtherSpec> specs;
   for (const RunSpec& spec : scenario.configurations) {
-    std::optional<RunResult> run = find_measured(folder, spec);
-    runs.push_back(run ? std::optional(evaluated(*std::move(run))) : std::nullopt);
+    if (spec.program != own) return {};
+    try {
+      specs.push_back({on_device_of(by_program(spec, other_of(own)), host), ""});
+    } catch (const InputError& error) {
+      specs.push_back({std::nullopt, without_place(error.what())});
+    }
   }
+  return specs;
+}
+
+/// What one host has measured of the rows, by their own program and by the other one.
+struct MeasuredByBoth {
+  MeasuredRuns own, other;
+
+  bool has_own(std::size_t row) const { return own[row].has_value(); }
+  bool has_other(std::size_t row) const { return row < other.size() && other[row].has_value(); }
+  std::ptrdiff_t own_count() const {
+    return std::count_if(own.begin(), own.end(), [](const auto& run) { return run.has_value(); });
+  }
+  std::ptrdiff_t other_count() const {
+    return std::count_if(other.begin(), other.end(), [](const auto& run) { return run.has_value(); });
+  }
+  /// Rows that were measured by one of them or by both.
+  std::ptrdiff_t row_count() const {
+    std::ptrdiff_t count = 0;
+    for (std::size_t r = 0; r < own.size(); ++r) count += has_own(r) || has_other(r) ? 1 : 0;
+    return count;
+  }
+};
+
+/// `scenario`: as it runs on the device of the host.
+MeasuredByBoth find_measured(const fs::path& folder, const Scenario& scenario, const Environment& host) {
+  const auto found = [&](const RunSpec& spec) {
+    std::optional<RunResult> run = find_measured(folder, spec);
+    return run ? std::optional(evaluated(*std::move(run))) : std::nullopt;
+  };
+  MeasuredByBoth runs;
+  for (const RunSpec& spec : scenario.configurations) runs.own.push_back(found(spec));
+  for (const OtherSpec& other : by_other_program(scenario, host))
+    runs.other.push_back(other.spec ? found(*other.spec) : std::nullopt);
   return runs;
 }
 
-ScenarioTable evaluate(const Scenario& scenario, const CostProfile& costs, MeasuredRuns measured) {
+void warn_of_other_card(const std::optional<EvaluatedRun>& measured, const CostProfile& costs, RunResult& predicted) {
+  const std::string other_card = measured ? other_card_text(measured->result.environment, costs.environment) : "";
+  if (!other_card.empty()) predicted.warnings.push_back(other_card);
+}
+
+void add_other_program(const CostProfile& costs, LayerFamilies& families, MeasuredRuns measured, ScenarioTable& table) {
+  const std::vector<OtherSpec> specs = by_other_program(table.scenario, costs.host_description);
+  for (std::size_t r = 0; r < specs.size(); ++r) {
+    RowByOtherProgram& other = table.rows[r].other.emplace();
+    other.measured = std::move(measured[r]);
+    other.why_not = specs[r].why_not;
+    if (!specs[r].spec) continue;
+    try {
+      other.predicted = evaluated(predict(*specs[r].spec, &costs, {.families = &families}));
+      warn_of_other_card(other.measured, costs, other.predicted->result);
+    } catch (const InputError& error) {
+      other.why_not = error.what();
+    } catch (const CannotRun& error) {
+      other.why_not = error.what();
+    }
+  }
+}
+
+ScenarioTable evaluate(const Scenario& scenario, const CostProfile& costs, MeasuredByBoth measured) {
   ScenarioTable table{scenario, costs.name, {}, false};
   LayerFamilies families(costs);
   for (std::size_t i = 0; i < scenario.configurations.size(); ++i) {
     const RunSpec& spec = scenario.configurations[i];
     try {
-      table.rows.push_back({spec, evaluated(predict(spec, &costs, {.families = &families})), std::move(measured[i])});
-      ScenarioRow& row = table.rows.back();
-      const std::string other_card =
-          row.measured ? other_card_text(row.measured->result.environment, costs.environment) : "";
-      if (!other_card.empty()) row.predicted.result.warnings.push_back(other_card);
+      table.rows.push_back(
+          {spec, evaluated(predict(spec, &costs, {.families = &families})), std::move(measured.own[i])});
+      warn_of_other_card(table.rows.back().measured, costs, table.rows.back().predicted.result);
     } catch (const InputError& error) {
       throw NotInProfile(scenario.path + ": " + describe(spec) + ": " + error.what());
     } catch (const CannotRun& error) {
       throw CannotRun(scenario.path + ": " + error.what());
     }
   }
+  if (measured.other_count() > 0) add_other_program(costs, families, std::move(measured.other), table);
   return table;
 }
 
@@ -62,36 +131,35 @@ ScenarioTable evaluate(const Scenario& scenario, const CostProfile& costs, Measu
 struct Machine {
   ProfileSummary profile;
   fs::path folder;  // of the runs
-  MeasuredRuns runs;
+  MeasuredByBoth runs;
 
   bool is_own() const { return folder.filename() == "runs"; }
-  std::ptrdiff_t measured_count() const {
-    return std::count_if(runs.begin(), runs.end(), [](const auto& run) { return run.has_value(); });
-  }
 };
 
-/// Those of data/: most measured runs first; of equals the host that the profile was measured on, and the one that is
-/// taken before the other by default.
+/// Those of data/: most measured runs first; of equals most of the other program's, then the host that
+/// the profile was measured on, and the one that is taken before the other by default.
 std::vector<Machine> by_measured_runs(const Scenario& scenario, const std::vector<ProfileSummary>& all) {
   std::vector<Machine> machines;
   const std::vector<ProfileSummary> profiles = profiles_by_preference(all);
   const auto add = [&](const ProfileSummary& profile, const fs::path& folder) {
-    machines.push_back({profile, folder, find_measured(folder, run_on(scenario, profile.environment))});
+    machines.push_back(
+        {profile, folder, find_measured(folder, run_on(scenario, profile.environment), profile.environment)});
   };
   for (const ProfileSummary& profile : profiles) add(profile, runs_folder(profile.path));
   for (const ProfileSummary& profile : profiles) {
     for (const fs::path& folder : runs_of_other_hosts(profile.path)) add(profile, folder);
   }
-  std::stable_sort(machines.begin(), machines.end(),
-                   [](const Machine& a, const Machine& b) { return a.measured_count() > b.measured_count(); });
+  std::stable_sort(machines.begin(), machines.end(), [](const Machine& a, const Machine& b) {
+    return std::pair(a.runs.own_count(), a.runs.other_count()) > std::pair(b.runs.own_count(), b.runs.other_count());
+  });
   return machines;
 }
 
 /// `first`: of the tables of a scenario.
 std::string reason_for(const Machine& machine, bool first) {
-  const std::string rows = std::to_string(machine.measured_count()) + " of " + std::to_string(machine.runs.size());
+  const std::string rows = std::to_string(machine.runs.row_count()) + " of " + std::to_string(machine.runs.own.size());
   const std::string folder = machine.profile.name + "/" + machine.folder.filename().string();
-  if (machine.measured_count() == 0) {
+  if (machine.runs.row_count() == 0) {
     return "no machine in data/ has measured any row, and this is the largest that has what the rows need";
   }
   if (!machine.is_own()) {
@@ -121,7 +189,7 @@ std::optional<ScenarioTable> table_of(const Scenario& scenario, Machine machine,
 ScenarioTable evaluate_scenario(const Scenario& scenario, const std::string& profile) {
   const CostProfile costs = load_profile(profile);
   const Scenario here = run_on(scenario, costs.host_description);
-  return evaluate(here, costs, find_measured(runs_folder(profile), here));
+  return evaluate(here, costs, find_measured(runs_folder(profile), here, costs.host_description));
 }
 
 /// A further table is for comparisons: one more row has nothing to be compared with.
@@ -131,15 +199,20 @@ std::vector<ScenarioTable> evaluate_on_measured_machines(const Scenario& scenari
   std::exception_ptr lacking;
   const std::vector<ProfileSummary> all = list_profiles();
   std::vector<ScenarioTable> tables;
-  std::vector<bool> measured(scenario.configurations.size(), false);
+  std::vector<bool> by_own(scenario.configurations.size(), false), by_other = by_own;
   for (const Machine& machine : by_measured_runs(scenario, all)) {
     const bool first = tables.empty();
     std::size_t added = 0;
-    for (std::size_t r = 0; r < measured.size(); ++r) added += machine.runs[r] && !measured[r] ? 1 : 0;
+    const MeasuredByBoth& runs = machine.runs;
+    for (std::size_t r = 0; r < by_own.size(); ++r)
+      added += (runs.has_own(r) && !by_own[r]) || (runs.has_other(r) && !by_other[r]) ? 1 : 0;
     if (!first && added < kFewestAdded) continue;
     std::optional<ScenarioTable> table = table_of(scenario, machine, first, all, lacking);
     if (!table) continue;
-    for (std::size_t r = 0; r < measured.size(); ++r) measured[r] = measured[r] || machine.runs[r];
+    for (std::size_t r = 0; r < by_own.size(); ++r) {
+      by_own[r] = by_own[r] || runs.has_own(r);
+      by_other[r] = by_other[r] || runs.has_other(r);
+    }
     tables.push_back(first ? std::move(*table) : measured_rows(std::move(*table)));
   }
   if (tables.empty()) std::rethrow_exception(lacking);

@@ -11,6 +11,10 @@ namespace pdl {
 
 namespace fs = std::filesystem;
 
+namespace {
+constexpr const char* kOfPyTorch = "_pytorch";  // at the end of a folder's name
+}
+
 fs::path runs_folder(const std::string& profile) {
   const std::vector<ProfileSummary> named = list_profiles();
   const auto found =
@@ -23,14 +27,17 @@ std::vector<fs::path> runs_of_other_hosts(const std::string& profile_path) {
   std::vector<fs::path> folders;
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(fs::path(profile_path).parent_path(), error)) {
-    if (entry.path().filename().string().starts_with("runs_on_host_")) folders.push_back(entry.path());
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with("runs_on_host_") && !name.ends_with(kOfPyTorch)) folders.push_back(entry.path());
   }
   std::sort(folders.begin(), folders.end());
   return folders;
 }
 
 std::optional<RunResult> find_measured(const fs::path& folder, const RunSpec& spec) {
-  const fs::path path = folder / (run_name(spec) + ".json");
+  const std::string file = run_name(spec) + ".json";
+  fs::path path = folder / file;
+  if (!fs::exists(path) && spec.program == ProgramOf::pytorch) path = fs::path(folder.string() + kOfPyTorch) / file;
   if (!fs::exists(path)) return std::nullopt;
   RunResult run = read_run(path.string());
   if (!run.measured || !same_run(run.spec, spec)) {

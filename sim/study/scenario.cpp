@@ -8,8 +8,10 @@
 #include "sim/io/error.hpp"
 #include "sim/io/json_place.hpp"
 #include "sim/io/words.hpp"
+#include "sim/predict/other_program.hpp"
 #include "sim/run/run_name.hpp"
 #include "sim/run/setting_json.hpp"
+#include "sim/spec/mesh.hpp"
 #include "sim/spec/settings.hpp"
 
 namespace pdl {
@@ -247,7 +249,52 @@ std::string python_of(const std::filesystem::path& scenario) {
   return std::filesystem::exists(file, error) ? "scenarios/python/" + file.filename().string() : "";
 }
 
+/// What was asked for, as other rows of the program have it.
+RunSpec asked_of(RunSpec spec, ProgramOf program) {
+  spec.program = program;
+  spec.given.erase("transport");
+  if (!is_pytorch_pipeline(spec)) return spec;
+  spec.workers = Workers::process;
+  spec.transport = Transport::nccl;
+  spec.p2p = point_to_point_of(spec.transport);
+  return spec;
+}
+
 }  // namespace
+
+std::string without_place(const std::string& refusal) {
+  const std::size_t found = refusal.find("found ");
+  return found == std::string::npos ? refusal : refusal.substr(found);
+}
+
+Scenario of_program(Scenario scenario, ProgramOf program, const std::string& place) {
+  std::vector<RunSpec> rows;
+  std::vector<std::size_t> numbers;
+  std::size_t number = 0;
+  for (RunSpec& spec : scenario.configurations) {
+    ++number;
+    try {
+      RunSpec row = by_program(spec, program);
+      const auto same = std::find_if(rows.begin(), rows.end(), [&](const RunSpec& r) { return same_run(r, row); });
+      if (same == rows.end()) {
+        rows.push_back(std::move(row));
+        numbers.push_back(number);
+        continue;
+      }
+      const std::string first = std::to_string(numbers[static_cast<std::size_t>(same - rows.begin())]);
+      scenario.left_out.push_back({number, std::move(row), "the same run as row " + first});
+    } catch (const InputError& error) {
+      scenario.left_out.push_back({number, asked_of(std::move(spec), program), without_place(error.what())});
+    }
+  }
+  if (rows.empty()) {
+    throw InputError(place, to_string(program) + " for " + scenario.id,
+                     "a scenario with a row of that program; of row 1: " + scenario.left_out.front().reason);
+  }
+  scenario.configurations = std::move(rows);
+  scenario.named.push_back("program");
+  return scenario;
+}
 
 Scenario load_scenario(const std::string& path, const ScenarioNames& known, const std::vector<SettingValue>& given) {
   const nlohmann::json document = read_json_file(path);

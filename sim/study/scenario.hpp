@@ -22,6 +22,13 @@
 
 namespace pdl {
 
+/// A row that the program asked for cannot run.
+struct LeftOutRow {
+  std::size_t number;  // from 1, where it would stand
+  RunSpec spec;        // as it was asked for
+  std::string reason;  // "found schedule zb-h1 with program pytorch, expected ..."
+};
+
 struct Scenario {
   std::string path;
   std::string id;
@@ -30,6 +37,7 @@ struct Scenario {
   std::string question;
   std::string python;  // the equivalent PyTorch program, beside the file: "scenarios/python/hw2_1.py"; empty: none
   std::vector<RunSpec> configurations;  // in the order of the table; no two are the same run
+  std::vector<LeftOutRow> left_out;     // by of_program(); the numbers of the others go on behind them
   std::vector<std::string> named;       // settings that the file or the user names, in the order of all_settings()
   std::vector<std::string> columns;     // of ScenarioNames::columns
   std::string answer;                   // of ScenarioNames::answers; empty: no question is asked
@@ -49,6 +57,13 @@ struct ScenarioNames {
 /// the place of a given setting: one value for what is varied, a list for what is not.
 Scenario load_scenario(const std::string& path, const ScenarioNames& known,
                        const std::vector<SettingValue>& given = {});
+
+/// Its rows by one program. Those that the program cannot run, or that become the same run as one before them, are left
+/// out. Throws InputError, at `place`, if no row is left.
+Scenario of_program(Scenario scenario, ProgramOf program, const std::string& place);
+
+/// A refusal from "found" on: what is wrong, without the place of a word.
+std::string without_place(const std::string& refusal);
 
 /// The scenario files *.json of a folder, sorted by name. Throws InputError if there is none.
 std::vector<std::string> scenario_files(const std::string& folder);

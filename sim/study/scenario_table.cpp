@@ -8,9 +8,23 @@ bool ScenarioTable::has_measurements() const {
   return std::any_of(rows.begin(), rows.end(), [](const ScenarioRow& row) { return row.measured.has_value(); });
 }
 
+std::optional<ProgramOf> ScenarioTable::other_program() const {
+  const bool any =
+      std::any_of(rows.begin(), rows.end(), [](const ScenarioRow& row) { return row.other && row.other->measured; });
+  if (!any) return std::nullopt;
+  return other_of(program());
+}
+
 ScenarioTable measured_rows(ScenarioTable table) {
-  std::erase_if(table.rows, [](const ScenarioRow& row) { return !row.measured; });
+  std::erase_if(table.rows,
+                [](const ScenarioRow& row) { return !row.measured && !(row.other && row.other->measured); });
   return table;
+}
+
+std::size_t row_number(const ScenarioTable& table, std::size_t row) {
+  std::size_t number = row + 1;
+  for (const LeftOutRow& left_out : table.scenario.left_out) number += left_out.number <= number ? 1 : 0;
+  return number;
 }
 
 std::size_t baseline_row(const ScenarioTable& table, std::size_t row) {

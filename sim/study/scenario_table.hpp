@@ -22,14 +22,26 @@ struct EvaluatedRun {
   RunMetrics metrics;
 };
 
+/// A row by the other program, pdl-run's or PyTorch's.
+struct RowByOtherProgram {
+  std::optional<EvaluatedRun> predicted, measured;
+  std::string why_not;  // where it is not predicted: what that program, or the profile, has not
+};
+
 struct ScenarioRow {
   RunSpec spec;
   EvaluatedRun predicted;
   std::optional<EvaluatedRun> measured;
+  std::optional<RowByOtherProgram> other{};  // in tables that have measured runs of the other program
 
   /// Measured where there is a measurement, else predicted.
   const EvaluatedRun& best() const { return measured ? *measured : predicted; }
 };
+
+/// PyTorch's of pdl-run's, and the other way.
+inline ProgramOf other_of(ProgramOf program) {
+  return program == ProgramOf::pdl ? ProgramOf::pytorch : ProgramOf::pdl;
+}
 
 struct ScenarioTable {
   Scenario scenario;
@@ -39,10 +51,16 @@ struct ScenarioTable {
   bool of_further_machine = false;
 
   bool has_measurements() const;
+  /// Whose program all rows are of; the other one where a row was measured by it.
+  ProgramOf program() const { return rows.front().spec.program; }
+  std::optional<ProgramOf> other_program() const;
 };
 
-/// The rows that were measured.
+/// The rows that were measured, by either program.
 ScenarioTable measured_rows(ScenarioTable table);
+
+/// From 1, as all tables of the scenario name it: rows that are left out are counted.
+std::size_t row_number(const ScenarioTable& table, std::size_t row);
 
 /// The row that speed-ups of `row` refer to: the first one with the same model, batch, rounds and delay.
 std::size_t baseline_row(const ScenarioTable& table, std::size_t row);

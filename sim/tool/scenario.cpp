@@ -1,8 +1,10 @@
 // pdl-sim scenario FILE... | --all
 //
-// Flags of settings replace those of the scenario: --dim 256 --batch 32, and a list where it varies them (--gpus 1,2).
+// --program pytorch predicts PyTorch's program of every row that it has. Other flags of settings replace those of
+// the scenario: --dim 256 --batch 32, and a list where it varies them (--gpus 1,2).
 #include "sim/study/scenario.hpp"
 
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -57,17 +59,29 @@ std::string scenario_path(const std::string& given) {
   return given;
 }
 
+/// A given setting, which then is not in the list any more.
+std::optional<SettingValue> taken(std::vector<SettingValue>& given, const std::string& name) {
+  const auto found = std::find_if(given.begin(), given.end(), [&](const SettingValue& s) { return s.name == name; });
+  if (found == given.end()) return std::nullopt;
+  const SettingValue setting = *found;
+  given.erase(found);
+  return setting;
+}
+
 /// Of --all: the exercises, without the sets of runs by which predictions are validated.
 std::vector<Scenario> chosen_scenarios(const ScenarioFlags& flags) {
   const bool all = flags.all.on();
   if (all && !flags.files.empty()) throw InputError("--all", flags.files.front() + " beside it", "files, or --all");
   if (!all && flags.files.empty()) throw InputError("scenario", "no file", "FILE.json..., or --all");
-  const std::vector<SettingValue> given = flags.settings.given();
+  std::vector<SettingValue> given = flags.settings.given();
+  const std::optional<SettingValue> program = taken(given, "program");
   if (all && !given.empty())
     throw InputError(given.front().place, "with --all", "one exercise, whose settings these are");
   std::vector<Scenario> scenarios;
   for (const std::string& path : all ? scenario_files(scenarios_folder()) : flags.files) {
-    scenarios.push_back(load_scenario(scenario_path(path), scenario_names(), given));
+    Scenario scenario = load_scenario(scenario_path(path), scenario_names(), given);
+    if (program) scenario = of_program(std::move(scenario), parse_run_spec({&*program, 1}).program, program->place);
+    scenarios.push_back(std::move(scenario));
     if (all && scenarios.back().answer.empty()) scenarios.pop_back();
   }
   return scenarios;
@@ -100,6 +114,7 @@ void add_scenario(CLI::App& app) {
   command->footer(
       "Example: pdl-sim scenario scenarios/hw3_4_more_gpus.json\n"
       "Example: pdl-sim scenario hw1_2_strong_scaling --dim 256 --batch 32 --depth 2 --gpus 1,2\n"
+      "Example: pdl-sim scenario hw4_pipeline --program pytorch\n"
       "Example: pdl-sim scenario --all --html book.html");
   auto flags = std::make_shared<ScenarioFlags>(*command);
   command->callback([flags] { show_scenarios(*flags); });

@@ -28,6 +28,7 @@ class ExerciseMachine {
  public:
   ExerciseMachine() {
     folder_.write("tiny/runs/nothing", "");
+    folder_.write("tiny/runs_pytorch/nothing", "");
     save_profile(tiny_profile(), folder_ / "tiny/profile.json");
   }
 
@@ -41,20 +42,34 @@ class ExerciseMachine {
     run.extra = extra;
     run.steps = steps;
     if (!memory.empty()) run.peak_memory_bytes = memory;
-    write_run(run, folder_ / ("tiny/runs/" + run_name(run.spec) + ".json"));
+    const std::string runs = run.spec.program == ProgramOf::pytorch ? "tiny/runs_pytorch/" : "tiny/runs/";
+    write_run(run, folder_ / (runs + run_name(run.spec) + ".json"));
   }
 
   /// The table of a scenario with the given settings and what varies.
   Tables tables(const std::string& exercise, const std::string& settings, const std::string& vary,
                 const std::string& columns = R"("gpus")") const {
+    const Scenario scenario = this->scenario(exercise, settings, vary, columns);
+    return {evaluate_scenario(scenario, folder_ / "tiny/profile.json")};
+  }
+
+  /// The same by PyTorch's program.
+  Tables tables_by_pytorch(const std::string& exercise, const std::string& settings, const std::string& vary,
+                           const std::string& columns) const {
+    const Scenario scenario = this->scenario(exercise, settings, vary, columns);
+    return {evaluate_scenario(of_program(scenario, ProgramOf::pytorch, "--program"), folder_ / "tiny/profile.json")};
+  }
+
+ private:
+  Scenario scenario(const std::string& exercise, const std::string& settings, const std::string& vary,
+                    const std::string& columns) const {
     const std::string path = folder_.write(
         "scenario.json", R"({"id": "x", "title": "t", "columns": [)" + columns + R"(], "answer": ")" + exercise +
                              R"(", "settings": {"depth": 4, "dim": 8192, "tf": 4, "tb": 8, "tcomm": 8, )" + settings +
                              R"(}, "vary": )" + vary + "}");
-    return {evaluate_scenario(load_scenario(path, scenario_names()), folder_ / "tiny/profile.json")};
+    return load_scenario(path, scenario_names());
   }
 
- private:
   TemporaryFolder folder_;
 };
 

@@ -191,3 +191,54 @@ TEST_CASE("the error bar of a prediction stands beside its step time", "[data_pa
   CHECK(table.rows[1][3].text == "2.50");
   CHECK(table.rows[1][4].text == "15.00");  // measured, as before
 }
+
+namespace {
+
+constexpr const char* kSchedules = R"({"schedule": ["naive", "gpipe", "1f1b"], "recompute": [0, 1]})";
+constexpr const char* kOfSchedules = R"("gpus": 2, "batch": 64, "microbatches": 4)";
+constexpr const char* kColumnsOfSchedules = R"("schedule", "layers", "step_time_ms", "bubble")";
+
+/// GPipe measured by both programs, 1F1B by PyTorch.
+ExerciseMachine& measured_by_both(ExerciseMachine& machine) {
+  machine.measure("--gpus 2 --batch 64 --microbatches 4 --schedule gpipe", 90);
+  machine.measure("--gpus 2 --batch 64 --microbatches 4 --schedule gpipe --program pytorch", 125);
+  machine.measure("--gpus 2 --batch 64 --microbatches 4 --schedule 1f1b --program pytorch", 120);
+  return machine;
+}
+
+}  // namespace
+
+TEST_CASE("rows that both programs have: predicted and measured of each, and why a program has none") {
+  ExerciseMachine machine;
+  const Tables tables = measured_by_both(machine).tables("more_gpus", kOfSchedules, kSchedules, kColumnsOfSchedules);
+  check_golden("scenario_two_programs.txt", text(tables, 120));
+  const auto json = to_json(scenario_document({tables}))["tables"][0]["rows"];
+  REQUIRE(json.size() == 6);
+  CHECK(json[2]["schedule"] == "gpipe");
+  CHECK(json[2]["measured_step_time_ms"] == 90);
+  CHECK(json[2]["pytorch_measured_step_time_ms"] == 125);
+  CHECK(json[2]["pytorch_predicted_step_time_ms"] == 124);
+  CHECK(json[4]["measured_step_time_ms"].is_null());
+  CHECK(json[4]["pytorch_measured_step_time_ms"] == 120);
+  CHECK(json[0]["pytorch_predicted_step_time_ms"].is_null());  // PyTorch has no such schedule
+}
+
+TEST_CASE("programs that are predicted alike have one column of it", "[data_parallel]") {
+  ExerciseMachine machine;
+  measured(machine).measure("--strategy ddp --batch 64 --gpus 2 --program pytorch", 14.5);
+  const Document document = scenario_document({scaling(machine, R"("gpus", "step_time_ms")")});
+  std::string keys;
+  for (const TableColumn& column : table_of(document, 0).columns) keys += column.key + " ";
+  CHECK(keys ==
+        "row gpus predicted_step_time_ms measured_step_time_ms step_time_ms_error_percent "
+        "pytorch_measured_step_time_ms pytorch_step_time_ms_error_percent ");
+}
+
+TEST_CASE("a scenario by PyTorch's program: rows that it has not are in the table, and why is below it") {
+  ExerciseMachine machine;
+  const Tables tables =
+      measured_by_both(machine).tables_by_pytorch("more_gpus", kOfSchedules, kSchedules, kColumnsOfSchedules);
+  check_golden("scenario_by_pytorch.txt", text(tables, 120));
+  CHECK(tables.front().rows.size() == 2);
+  CHECK(tables.front().scenario.left_out.size() == 4);
+}

@@ -1,6 +1,7 @@
 #include "sim/study/scenario.hpp"
 
 #include "sim/io/error.hpp"
+#include "sim/predict/other_program.hpp"
 #include "sim/predict/predict.hpp"
 #include "sim/report/scenario_columns.hpp"
 #include "sim/run/communication.hpp"
@@ -323,4 +324,63 @@ TEST_CASE("many configurations are read one by one, and more layers in all than 
   for (int i = 0; i < 12; ++i) depths += (i == 0 ? "" : ", ") + std::to_string(1'000'000 - i);
   CHECK(message(scenario(R"("vary": {"dim": [1], "batch": [1], "gpus": [1], "depth": [)" + depths + "]}")) ==
         "a.json: found more than 10000000 layers in all configurations, expected fewer");
+}
+
+namespace {
+const char* kPipeline = R"("settings": {"dim": 64, "depth": 10, "batch": 256, "microbatches": 4, "schedule": "gpipe"})";
+}  // namespace
+
+TEST_CASE("a scenario by a program: rows that it has not, or has already, are left out by their number") {
+  const TemporaryFolder folder;
+  const std::string keys = scenario(std::string(kPipeline) + R"(, "vary": [{"gpus": 2, "schedule": ["naive", "gpipe"]},
+                                                                        {"gpus": 2, "transport": "nccl"}])");
+  const Scenario all = load_scenario(folder.write("a.json", keys), scenario_names());
+  const Scenario by_pytorch = of_program(all, ProgramOf::pytorch, "--program");
+  REQUIRE(by_pytorch.configurations.size() == 1);
+  CHECK(by_pytorch.configurations[0].program == ProgramOf::pytorch);
+  CHECK(by_pytorch.configurations[0].workers == Workers::process);
+  REQUIRE(by_pytorch.left_out.size() == 2);
+  CHECK(by_pytorch.left_out[0].number == 1);
+  CHECK_THAT(by_pytorch.left_out[0].reason,
+             Catch::Matchers::StartsWith("found schedule naive with program pytorch, expected one of"));
+  CHECK(by_pytorch.left_out[1].reason == "the same run as row 2");
+  CHECK(of_program(all, ProgramOf::pdl, "--program").configurations == all.configurations);
+  const std::string naive = scenario(std::string(kPipeline) + R"(, "vary": {"gpus": 2, "schedule": "naive"})");
+  CHECK_THROWS_WITH(
+      of_program(load_scenario(folder.write("b.json", naive), scenario_names()), ProgramOf::pytorch, "--program"),
+      Catch::Matchers::StartsWith("--program: found pytorch for x, expected a scenario with a row of that program"));
+}
+
+TEST_CASE("a machine that PyTorch's runs were measured on has a table, after those that measured the rows") {
+  const TemporaryFolder folder;
+  const DataFolder data(folder.path());
+  CostProfile profile = tiny_profile();
+  for (const std::string name : {"zz-a", "zz-b"}) {
+    profile.name = name;
+    profile.environment["count"] = name == "zz-a" ? 999999 : 999998;
+    folder.write(name + "/runs/nothing", "");
+    folder.write(name + "/runs_pytorch/nothing", "");
+    folder.write(name + "/runs_on_host_1_pytorch/nothing", "");
+    save_profile(profile, folder / (name + "/profile.json"));
+  }
+  const Scenario rows = load_scenario(
+      folder.write("a.json", scenario(std::string(kTiny) + R"(, "vary": {"gpus": [2, 4, 5]})")), scenario_names());
+  const auto measure = [&](const std::string& where, RunSpec of_row, ProgramOf program) {
+    RunResult run = predict(by_program(of_row, program), &profile);
+    run.measured = true;
+    run.step_time = {7, 7, 7, 30};
+    run.environment = {{"card", "Tiny GPU"}, {"count", 4}, {"date", "2026-01-03"}};
+    write_run(run, folder / (where + "/" + run_name(run.spec) + ".json"));
+  };
+  measure("zz-a/runs", rows.configurations[0], ProgramOf::pdl);
+  for (const std::size_t row : {0, 1}) measure("zz-b/runs_pytorch", rows.configurations[row], ProgramOf::pytorch);
+  const std::vector<ScenarioTable> tables = evaluate_on_measured_machines(rows);
+  REQUIRE(tables.size() == 2);
+  CHECK(tables[0].profile_name == "zz-a");
+  CHECK_FALSE(tables[0].other_program());
+  CHECK(tables[1].profile_name == "zz-b");
+  CHECK(tables[1].other_program() == ProgramOf::pytorch);
+  REQUIRE(tables[1].rows.size() == 2);
+  CHECK_FALSE(tables[1].rows[0].measured);
+  CHECK(tables[1].rows[0].other->measured->result.step_time.median_ms == 7);
 }
