@@ -100,7 +100,8 @@ void add_flags(CLI::App& app, CommandLine& line) {
   app.add_option("--samples", line.samples, "write the raw measurements too")->type_name("FILE");
   app.add_option("--from", line.from,
                  "fit these samples instead of measuring; needs no hardware. With the words of a plan: measures what "
-                 "the plan needs and these have not, on this host, and fits both (--samples writes both); with --python the host "
+                 "the plan needs and these have not, on this host, and fits both (--samples writes both); with "
+                 "--python the host "
                  "times of Python alone")
       ->type_name("FILE");
   app.add_option(

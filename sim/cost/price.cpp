@@ -193,7 +193,8 @@ class Pricer {
     WorkPrice price = communication_.of(work, contention_.of_copies());
     kernels_ = std::move(price.kernels);
     if (work.kind == TaskKind::broadcast && python_.known) {  // replicate() issues all of them
-      const auto calls = static_cast<double>(plan_.parameter_chunks.size()) * static_cast<double>(plan_.parallel.mesh.dp);
+      const auto calls =
+          static_cast<double>(plan_.parameter_chunks.size()) * static_cast<double>(plan_.parallel.mesh.dp);
       price.cost.issue_ns += std::llround(python_.replicate_ns / calls);
     }
     return price.cost;

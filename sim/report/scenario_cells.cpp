@@ -72,7 +72,8 @@ TableCell error_cell(const std::optional<double>& predicted, const std::optional
   return {signed_fixed(error, 1), error};
 }
 
-void add_cells_of_other(const ScenarioColumn& column, CellPlace cell, std::vector<TableCell>& cells) {
+/// `alike`: predicted_alike(), of the whole table.
+void add_cells_of_other(const ScenarioColumn& column, CellPlace cell, bool alike, std::vector<TableCell>& cells) {
   const RowByOtherProgram& other = *cell.scenario_row().other;
   cell.other = true;
   const auto number = [&](bool measured) {
@@ -80,7 +81,7 @@ void add_cells_of_other(const ScenarioColumn& column, CellPlace cell, std::vecto
     return (measured ? other.measured : other.predicted) ? column.number(cell) : std::nullopt;
   };
   const std::optional<double> predicted = number(false), measured = number(true);
-  if (!predicted_alike(column, cell.table)) cells.push_back(number_cell(predicted, column.digits));
+  if (!alike) cells.push_back(number_cell(predicted, column.digits));
   cells.push_back(number_cell(measured, column.digits));
   cells.push_back(error_cell(predicted, measured));
 }
@@ -127,14 +128,16 @@ void add_cells(const ScenarioColumn& column, CellPlace cell, bool with_measured,
     cells.push_back(number_cell(measured, column.digits));
     cells.push_back(error_cell(predicted, measured));
   }
-  if (cell.table.other_program()) add_cells_of_other(column, cell, cells);
+  if (cell.table.other_program()) add_cells_of_other(column, cell, predicted_alike(column, cell.table), cells);
 }
 
 /// A row that the program cannot run has its settings alone.
-std::vector<TableCell> cells_left_out(const LeftOutRow& row, const ScenarioTable& scenario,
+std::vector<TableCell> cells_left_out(std::size_t place, const ScenarioTable& scenario,
                                       const std::vector<const ScenarioColumn*>& columns, bool of_gpus) {
+  const LeftOutRow& row = scenario.scenario.left_out[place];
   ScenarioTable alone{scenario.scenario, scenario.profile_name, {}, false};
   alone.rows.push_back({row.spec, {}, std::nullopt});
+  if (place < scenario.left_out.size()) alone.rows.front().other = scenario.left_out[place];
   std::vector<TableCell> cells = {TableCell(std::to_string(row.number), static_cast<double>(row.number))};
   if (of_gpus) cells.emplace_back("-");
   for (const ScenarioColumn* column : columns) {
@@ -144,7 +147,11 @@ std::vector<TableCell> cells_left_out(const LeftOutRow& row, const ScenarioTable
     }
     Table taken;
     add_columns(*column, scenario, taken);
-    cells.resize(cells.size() + taken.columns.size(), "-");
+    std::vector<TableCell> by_other;
+    if (column->with_error && scenario.other_program() && alone.rows.front().other)
+      add_cells_of_other(*column, {alone, 0, false}, predicted_alike(*column, scenario), by_other);
+    cells.resize(cells.size() + taken.columns.size() - by_other.size(), "-");
+    cells.insert(cells.end(), by_other.begin(), by_other.end());
   }
   return cells;
 }

@@ -19,9 +19,9 @@ void add_columns(const ScenarioColumn& column, const ScenarioTable& scenario, Ta
 /// marked.
 void add_cells(const ScenarioColumn& column, CellPlace cell, bool with_measured, std::vector<TableCell>& cells);
 
-/// The cells of a row that its program cannot run: its number and settings, - for the rest. `of_gpus`: the second
-/// column is that of the GPU.
-std::vector<TableCell> cells_left_out(const LeftOutRow& row, const ScenarioTable& scenario,
+/// The cells of a row that is left out, the `place`-th of those: its number and settings, its step time by the other
+/// program where the table has that, - for the rest. `of_gpus`: the second column is that of the GPU.
+std::vector<TableCell> cells_left_out(std::size_t place, const ScenarioTable& scenario,
                                       const std::vector<const ScenarioColumn*>& columns, bool of_gpus);
 
 }  // namespace pdl

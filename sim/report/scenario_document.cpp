@@ -133,11 +133,11 @@ Table table_of(const ScenarioTable& scenario, const ShownRows& rows, const Colum
   table.key_columns = table.columns.size();
   for (const ScenarioColumn* column : columns) add_columns(*column, scenario, table);
 
-  auto left_out = scenario.scenario.left_out.begin();
-  const auto end = scenario.of_further_machine ? left_out : scenario.scenario.left_out.end();
+  const std::vector<LeftOutRow>& left_out = scenario.scenario.left_out;
+  std::size_t place = scenario.of_further_machine ? left_out.size() : 0;
   const auto add_left_out = [&](std::size_t before) {
-    for (; left_out != end && left_out->number < before; ++left_out)
-      table.rows.push_back(cells_left_out(*left_out, scenario, columns, of_gpus));
+    for (; place < left_out.size() && left_out[place].number < before; ++place)
+      table.rows.push_back(cells_left_out(place, scenario, columns, of_gpus));
   };
   for (const auto& [r, number] : rows) {
     add_left_out(number);

@@ -19,7 +19,8 @@ namespace fs = std::filesystem;
 
 Scenario run_on(Scenario scenario, const Environment& host) {
   for (RunSpec& spec : scenario.configurations) spec = on_device_of(spec, host);
-  for (LeftOutRow& row : scenario.left_out) row.spec = on_device_of(row.spec, host);
+  for (LeftOutRow& row : scenario.left_out)
+    row = {row.number, on_device_of(row.spec, host), on_device_of(row.other, host), row.reason};
   return scenario;
 }
 
@@ -55,6 +56,7 @@ std::vector<OtherSpec> by_other_program(const Scenario& scenario, const Environm
 /// What one host has measured of the rows, by their own program and by the other one.
 struct MeasuredByBoth {
   MeasuredRuns own, other;
+  MeasuredRuns left_out;  // by the other program, of rows that their own cannot run
 
   bool has_own(std::size_t row) const { return own[row].has_value(); }
   bool has_other(std::size_t row) const { return row < other.size() && other[row].has_value(); }
@@ -82,6 +84,7 @@ MeasuredByBoth find_measured(const fs::path& folder, const Scenario& scenario, c
   for (const RunSpec& spec : scenario.configurations) runs.own.push_back(found(spec));
   for (const OtherSpec& other : by_other_program(scenario, host))
     runs.other.push_back(other.spec ? found(*other.spec) : std::nullopt);
+  for (const LeftOutRow& row : scenario.left_out) runs.left_out.push_back(found(row.other));
   return runs;
 }
 
@@ -90,21 +93,29 @@ void warn_of_other_card(const std::optional<EvaluatedRun>& measured, const CostP
   if (!other_card.empty()) predicted.warnings.push_back(other_card);
 }
 
-void add_other_program(const CostProfile& costs, LayerFamilies& families, MeasuredRuns measured, ScenarioTable& table) {
+RowByOtherProgram row_by_other(const OtherSpec& of_row, const CostProfile& costs, LayerFamilies& families,
+                               std::optional<EvaluatedRun> measured) {
+  RowByOtherProgram other{std::nullopt, std::move(measured), of_row.why_not};
+  if (!of_row.spec) return other;
+  try {
+    other.predicted = evaluated(predict(*of_row.spec, &costs, {.families = &families}));
+    warn_of_other_card(other.measured, costs, other.predicted->result);
+  } catch (const InputError& error) {
+    other.why_not = error.what();
+  } catch (const CannotRun& error) {
+    other.why_not = error.what();
+  }
+  return other;
+}
+
+void add_other_program(const CostProfile& costs, LayerFamilies& families, MeasuredByBoth measured,
+                       ScenarioTable& table) {
   const std::vector<OtherSpec> specs = by_other_program(table.scenario, costs.host_description);
-  for (std::size_t r = 0; r < specs.size(); ++r) {
-    RowByOtherProgram& other = table.rows[r].other.emplace();
-    other.measured = std::move(measured[r]);
-    other.why_not = specs[r].why_not;
-    if (!specs[r].spec) continue;
-    try {
-      other.predicted = evaluated(predict(*specs[r].spec, &costs, {.families = &families}));
-      warn_of_other_card(other.measured, costs, other.predicted->result);
-    } catch (const InputError& error) {
-      other.why_not = error.what();
-    } catch (const CannotRun& error) {
-      other.why_not = error.what();
-    }
+  for (std::size_t r = 0; r < specs.size(); ++r)
+    table.rows[r].other = row_by_other(specs[r], costs, families, std::move(measured.other[r]));
+  for (std::size_t r = 0; r < measured.left_out.size(); ++r) {
+    table.left_out.push_back(
+        row_by_other({table.scenario.left_out[r].other, ""}, costs, families, std::move(measured.left_out[r])));
   }
 }
 
@@ -123,7 +134,7 @@ ScenarioTable evaluate(const Scenario& scenario, const CostProfile& costs, Measu
       throw CannotRun(scenario.path + ": " + error.what());
     }
   }
-  if (measured.other_count() > 0) add_other_program(costs, families, std::move(measured.other), table);
+  if (measured.other_count() > 0) add_other_program(costs, families, std::move(measured), table);
   return table;
 }
 

@@ -271,7 +271,7 @@ Scenario of_program(Scenario scenario, ProgramOf program, const std::string& pla
   std::vector<RunSpec> rows;
   std::vector<std::size_t> numbers;
   std::size_t number = 0;
-  for (RunSpec& spec : scenario.configurations) {
+  for (const RunSpec& spec : scenario.configurations) {
     ++number;
     try {
       RunSpec row = by_program(spec, program);
@@ -282,9 +282,9 @@ Scenario of_program(Scenario scenario, ProgramOf program, const std::string& pla
         continue;
       }
       const std::string first = std::to_string(numbers[static_cast<std::size_t>(same - rows.begin())]);
-      scenario.left_out.push_back({number, std::move(row), "the same run as row " + first});
+      scenario.left_out.push_back({number, std::move(row), spec, "the same run as row " + first});
     } catch (const InputError& error) {
-      scenario.left_out.push_back({number, asked_of(std::move(spec), program), without_place(error.what())});
+      scenario.left_out.push_back({number, asked_of(spec, program), spec, without_place(error.what())});
     }
   }
   if (rows.empty()) {

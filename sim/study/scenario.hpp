@@ -26,6 +26,7 @@ namespace pdl {
 struct LeftOutRow {
   std::size_t number;  // from 1, where it would stand
   RunSpec spec;        // as it was asked for
+  RunSpec other;       // as the scenario has it: by the other program
   std::string reason;  // "found schedule zb-h1 with program pytorch, expected ..."
 };
 

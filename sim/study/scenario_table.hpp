@@ -50,6 +50,9 @@ struct ScenarioTable {
   /// Beside the table of another machine: only the rows that this one has measured.
   bool of_further_machine = false;
 
+  /// Of each row that is left out, where `rows` have the other program too.
+  std::vector<RowByOtherProgram> left_out{};
+
   bool has_measurements() const;
   /// Whose program all rows are of; the other one where a row was measured by it.
   ProgramOf program() const { return rows.front().spec.program; }

@@ -241,4 +241,7 @@ TEST_CASE("a scenario by PyTorch's program: rows that it has not are in the tabl
   check_golden("scenario_by_pytorch.txt", text(tables, 120));
   CHECK(tables.front().rows.size() == 2);
   CHECK(tables.front().scenario.left_out.size() == 4);
+  const auto json = to_json(scenario_document({tables}))["tables"][0]["rows"];
+  CHECK(json[0]["predicted_step_time_ms"].is_null());
+  CHECK(json[0]["pdl_predicted_step_time_ms"] == 160);  // pdl-run has the row that PyTorch has not
 }
