@@ -36,12 +36,6 @@ void take_shape_of_file(const Given& given, RunSpec& spec) {
   take("microbatches", spec.microbatches, shape.microbatches);
 }
 
-/// Beside its program, PyTorch's name of a schedule is one of its names: "ScheduleGPipe", "1F1B".
-void take_name_of_pytorch(RunSpec& spec) {
-  const Schedule* meant = schedule_meant_by(spec.schedule);
-  if (meant && !meant->pytorch_class.empty()) spec.schedule = std::string(meant->name);
-}
-
 }  // namespace
 
 void fill_in_gpus(const Given& given, RunSpec& spec) {
@@ -72,7 +66,9 @@ void resolve_schedule(const Given& given, RunSpec& spec) {
     spec.schedule_file = std::make_shared<ScheduleFile>(load_schedule_csv(spec.schedule));
   if (spec.schedule_file) return take_shape_of_file(given, spec);
   if (spec.schedule == kAutoSchedule) return;
-  if (spec.program == ProgramOf::pytorch) take_name_of_pytorch(spec);
+  // Beside its program, PyTorch's name of a schedule is one of its names: "ScheduleGPipe", "1F1B".
+  const Schedule* of_pytorch = spec.program == ProgramOf::pytorch ? schedule_of_pytorch(spec.schedule) : nullptr;
+  if (of_pytorch) spec.schedule = std::string(of_pytorch->name);
   check_schedule_is_known(given, spec);
   if (!find(given, "chunks")) spec.chunks = find_schedule(spec.schedule)->default_chunks;
   check_chunks(given, spec);

@@ -195,6 +195,11 @@ const Schedule* schedule_meant_by(std::string_view spelling) {
   return nullptr;
 }
 
+const Schedule* schedule_of_pytorch(std::string_view spelling) {
+  const Schedule* meant = schedule_meant_by(spelling);
+  return meant && !meant->pytorch_class.empty() ? meant : nullptr;
+}
+
 PipelineOrder make_order(const Schedule& schedule, const ScheduleShape& shape) {
   PipelineOrder order{schedule.placement, shape, {}};
   for (std::int32_t worker = 0; worker < shape.workers; ++worker)

@@ -112,6 +112,9 @@ const Schedule* find_schedule(std::string_view name);
 /// nullptr: none.
 const Schedule* schedule_meant_by(std::string_view spelling);
 
+/// What such a name means beside PyTorch's program: a schedule with a class there. nullptr: none.
+const Schedule* schedule_of_pytorch(std::string_view spelling);
+
 /// The order of every worker. The shape must be one that the schedule takes.
 PipelineOrder make_order(const Schedule& schedule, const ScheduleShape& shape);
 

@@ -25,8 +25,7 @@ std::optional<NoMeaning> beside_no_pipeline(const SettingValue& value, const Run
 
 /// "ZBVZeroBubble", which is a schedule's name beside PyTorch's program alone.
 bool is_name_of_pytorch(const std::string& name) {
-  const Schedule* meant = find_schedule(name) ? nullptr : schedule_meant_by(name);
-  return meant && !meant->pytorch_class.empty();
+  return !find_schedule(name) && schedule_of_pytorch(name);
 }
 
 /// "-interleaved", "-mine" for mine.csv, "-gpipe-file" for gpipe.csv.
@@ -94,7 +93,9 @@ std::vector<SettingRow> schedule() {
        .meaningful = "schedules that interleave stages",
        .in_run_name = chunks_in_name,
        .name_place = NamePlace::strategy,
-       .needs = [](const SettingValue&) -> Needs { return {{"schedule", "interleaved"}}; },
+       .needs = [](const SettingValue&) -> Needs {
+         return {{"schedule", "interleaved"}};
+       },
        .of_pipelines = true},
       {.name = "recompute",
        .value_name = "0|1",
