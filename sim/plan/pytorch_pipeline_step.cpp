@@ -51,7 +51,6 @@ class PytorchPipelineStep {
     batches_.clear();
     waited_for_.clear();
     computed_ = kNone;
-    tasks_.add_straggler(worker, host);
     for (const PytorchAction& action : actions) {
       switch (action.kind) {
         case PytorchAction::Kind::compute: compute(action.operations.front(), host); break;
@@ -67,10 +66,8 @@ class PytorchPipelineStep {
   }
 
   void compute(const Operation& operation, std::uint32_t host) {
-    const bool begins_backward =
-        operation.kind == OperationKind::backward || operation.kind == OperationKind::backward_input;
-    if (begins_backward) tasks_.add_delay(operation.stage, operation.microbatch, host);
-    computed_ = tasks_.add_compute(task_kind(operation.kind), operation.stage, operation.microbatch, host);
+    const TaskKind kind = task_kind(operation.kind);
+    computed_ = tasks_.add_compute(kind, operation.stage, operation.microbatch, host);
     after_waits(computed_);
   }
 

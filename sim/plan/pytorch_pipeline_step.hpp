@@ -20,8 +20,9 @@
 //   4 MiB (NCCL_BUFFSIZE) for each of 16 blocks.
 // - Layers are modules, backwards autograd's (Implementation::autograd), gradients are added by kernels of their own.
 //
-// Which process issues what when: sim/plan/pytorch_actions.hpp. Not here: DDP of pipelines, gradients that PyTorch
-// divides by the micro-batches where scale_grads is set (the loss may be divided instead, which costs nothing).
+// Which process issues what when: sim/plan/pytorch_actions.hpp. Not here: DDP of pipelines, AMP, FSDP, hosts that
+// sleep, gradients that PyTorch divides by the micro-batches where scale_grads is set (the loss may be divided instead,
+// which costs nothing).
 #pragma once
 
 #include "sim/plan/plan.hpp"

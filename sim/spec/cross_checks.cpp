@@ -219,6 +219,13 @@ void check_pytorch_pipeline(const Given& given, const RunSpec& spec) {
     refuse({"dp", "pp", "gpus"}, std::to_string(spec.dp) + " replicas", "dp 1: DDP of pipelines is not modelled yet");
 }
 
+void check_sleeps(const Given& given, const RunSpec& spec) {
+  if (!is_pytorch_pipeline(spec) || (spec.delay_ms == 0 && !spec.straggler)) return;
+  throw InputError(place_of(given, {spec.straggler ? "straggler" : "delay-ms"}),
+                   "a pipeline of program pytorch with hosts that sleep",
+                   "no delay-ms and no straggler, or program pdl");
+}
+
 void check_precision(const Given& given, const RunSpec& spec) {
   if (!is_amp(spec.dtype) || is_data_parallel(spec) || spec.workers == Workers::one) return;
   throw InputError(place_of(given, {"dtype"}), to_string(spec.dtype) + " for a pipeline with a worker a GPU",

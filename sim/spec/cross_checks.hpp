@@ -59,6 +59,8 @@ void check_pytorch_pipeline(const Given& given, const RunSpec& spec);
 /// place, of one number format (runtime/model/pipeline_stage.hpp).
 void check_precision(const Given& given, const RunSpec& spec);
 
+/// Hosts that sleep are not of PyTorch's pipelines.
+void check_sleeps(const Given& given, const RunSpec& spec);
 /// The straggler is a host of the run.
 void check_straggler(const Given& given, const RunSpec& spec);
 /// Equal shares of the GPUs; several hosts for ddp with measured costs alone.

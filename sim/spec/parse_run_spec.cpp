@@ -95,6 +95,7 @@ void read_options(Reading& reading, const Given& given, RunSpec& spec) {
   reading.take(Turn::buckets);
   reading.take(Turn::no_sync);
   reading.take(Turn::sleeps);
+  check_sleeps(given, spec);
   check_straggler(given, spec);
   reading.take(Turn::measurement);
   reading.take(Turn::hosts);

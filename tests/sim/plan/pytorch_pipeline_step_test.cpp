@@ -139,6 +139,10 @@ TEST_CASE("what torch.distributed.pipelining has not is refused") {
   CHECK_THAT(error_of(base + "--schedule gpipe --workers thread"), ContainsSubstring("expected process"));
   CHECK_THAT(error_of(base + "--schedule gpipe --dp 2"), ContainsSubstring("DDP of pipelines is not modelled yet"));
   CHECK_THAT(error_of(base + "--schedule gpipe --transport copy --workers process"), ContainsSubstring("nccl"));
+  CHECK_THAT(error_of(base + "--schedule gpipe --delay-ms 1"), ContainsSubstring("--delay-ms: found a pipeline of"));
+  CHECK_THAT(error_of(base + "--schedule gpipe --straggler 1:5"),
+             ContainsSubstring("--straggler: found a pipeline of"));
+  CHECK(error_of("--program pytorch --gpus 2 --strategy ddp --delay-ms 1").empty());
   CHECK_THAT(error_of(base + "--schedule 1f1b --microbatches 2"),
              ContainsSubstring("found 2 micro-batches of 1f1b with program pytorch, expected at least one for each of "
                                "the 4 stages"));
