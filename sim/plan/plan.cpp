@@ -111,6 +111,17 @@ void say_warnings_of_schedule(Plan& plan) {
   if (!plan.spec.schedule_file) return;
   const std::vector<std::string>& of_file = plan.spec.schedule_file->warnings;
   plan.warnings.insert(plan.warnings.end(), of_file.begin(), of_file.end());
+  if (plan.parallel.program != Program::pytorch_pipeline) return;
+  const PipelineOrder& order = plan.spec.schedule_file->order;
+  for (const char* name : {"1f1b", "gpipe"}) {
+    const Schedule& schedule = *find_schedule(name);
+    if (order.shape.chunks > 1 || !schedule.takes(order.shape) || make_order(schedule, order.shape) != order) continue;
+    plan.warnings.push_back(plan.spec.schedule + " is the order of Schedule" + std::string(schedule.pytorch_class) +
+                            ", but PyTorch runs a file by _PipelineScheduleRuntime, whose messages take longer: "
+                            "schedule " +
+                            name + " is the class itself");
+    return;
+  }
 }
 
 Plan make_plan(const RunSpec& spec) {

@@ -5,6 +5,7 @@
 #include "tests/sim/plan/drawn_step.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/specs.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 using namespace pdl;
 
@@ -138,11 +139,11 @@ TEST_CASE("what torch.distributed.pipelining has not is refused") {
   CHECK_THAT(error_of(base + "--schedule auto"), ContainsSubstring("schedule auto with program pytorch"));
   CHECK_THAT(error_of(base + "--schedule gpipe --workers thread"), ContainsSubstring("expected process"));
   CHECK_THAT(error_of(base + "--schedule gpipe --dp 2"), ContainsSubstring("DDP of pipelines is not modelled yet"));
-  CHECK_THAT(error_of(base + "--schedule gpipe --transport copy --workers process"), ContainsSubstring("nccl"));
   CHECK_THAT(error_of(base + "--schedule gpipe --delay-ms 1"), ContainsSubstring("--delay-ms: found a pipeline of"));
   CHECK_THAT(error_of(base + "--schedule gpipe --straggler 1:5"),
              ContainsSubstring("--straggler: found a pipeline of"));
   CHECK(error_of("--program pytorch --gpus 2 --strategy ddp --delay-ms 1").empty());
+  CHECK_THAT(error_of(base + "--schedule gpipe --transport copy --workers process"), ContainsSubstring("nccl"));
   CHECK_THAT(error_of(base + "--schedule 1f1b --microbatches 2"),
              ContainsSubstring("found 2 micro-batches of 1f1b with program pytorch, expected at least one for each of "
                                "the 4 stages"));
@@ -167,4 +168,24 @@ TEST_CASE("beside PyTorch's program its names are schedules, and programs that b
   CHECK(resolve(spec("--program pytorch --gpus 2 --schedule gpipe --workers one")).program == Program::one_thread);
   CHECK(resolve(spec("--program pytorch")).program == Program::one_thread);  // modules and autograd
   CHECK(on_cpu(pipeline).transport == Transport::gloo);
+}
+
+TEST_CASE("a file with the order of Schedule1F1B is said to run otherwise in PyTorch") {
+  const TemporaryFolder folder;
+  const auto warnings_of = [&](const std::string& name, const std::string& program) {
+    const Schedule& schedule = *find_schedule(name);
+    const PipelineOrder order = make_order(schedule, {2, schedule.default_chunks, 4});
+    const std::string path = folder.write(name + ".csv", to_csv(order));
+    std::string text;
+    for (const std::string& warning : make_plan(spec(program + " --depth 4 --batch 16 --schedule " + path)).warnings)
+      text += warning + "\n";
+    return text;
+  };
+  CHECK_THAT(
+      warnings_of("1f1b", "--program pytorch"),
+      ContainsSubstring("1f1b.csv is the order of Schedule1F1B, but PyTorch runs a file by "
+                        "_PipelineScheduleRuntime, whose messages take longer: schedule 1f1b is the class itself"));
+  CHECK_THAT(warnings_of("gpipe", "--program pytorch"), ContainsSubstring("is the order of ScheduleGPipe"));
+  CHECK(warnings_of("looped-bfs", "--program pytorch").empty());
+  CHECK(warnings_of("1f1b", "--program pdl").empty());
 }
