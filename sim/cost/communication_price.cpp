@@ -102,7 +102,8 @@ WorkPrice CommunicationPrices::transfer(const Work& work) {
   // A peer copy is issued by the sender alone. Who needs what came waits for it: a wait that is issued with the
   // receive, or where no receive is a task of its own, counted with the send.
   const bool issues = sends || plan_.spec.transport != Transport::copy;
-  const double issue_ns = (issues ? calls_.transfer_issue_ns : 0) + (sends && has_receives_ ? 0 : calls_.wait_issue_ns);
+  const bool calls = issues && !(work.same_call && calls_.batches_messages);
+  const double issue_ns = (calls ? calls_.transfer_issue_ns : 0) + (sends && has_receives_ ? 0 : calls_.wait_issue_ns);
   KernelList kernels;
   if (plan_.parallel.program == Program::pytorch_pipeline && !on_host_) {
     kernels.add_collective(transfers_.at(work.from_worker, work.to_worker, work.bytes), issue_ns,

@@ -15,6 +15,7 @@ namespace pdl {
 struct HostCalls {
   double step_overhead_ns = 0;  // of a step as a whole
   double transfer_issue_ns = 0;
+  bool batches_messages = false;  // what a transfer takes is for all messages of a batch (Work::same_call)
   double wait_issue_ns = 0;
   double launch_latency_ns = 0;      // from the launch of a kernel to its start on an idle stream
   double reducer_hook_ns = 0;        // of one tensor

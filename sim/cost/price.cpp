@@ -156,6 +156,7 @@ class Pricer {
     if (!is_pipeline_of_pytorch()) return calls;
     if (python_.known) {
       calls.transfer_issue_ns = python_.message_ns;
+      calls.batches_messages = true;
       calls.wait_issue_ns = 0;
     } else {
       calls.transfer_issue_ns *= slower_in_python_;

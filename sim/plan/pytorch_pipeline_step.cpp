@@ -81,7 +81,7 @@ class PytorchPipelineStep {
   void post(const std::vector<Operation>& messages, std::uint32_t host) {
     std::vector<TaskId> batch;
     for (const Operation& message : messages) {
-      const TaskId task = add_message(message, host);
+      const TaskId task = add_message(message, /*same_call=*/!batch.empty(), host);
       if (computed_ != kNone) builder_.add_edge(computed_, task);
       if (!batches_.empty()) {
         for (const TaskId before : batches_.back()) builder_.add_edge(before, task);
@@ -91,11 +91,12 @@ class PytorchPipelineStep {
     batches_.push_back(std::move(batch));
   }
 
-  TaskId add_message(const Operation& message, std::uint32_t host) {
+  TaskId add_message(const Operation& message, bool same_call, std::uint32_t host) {
     const TaskKind kind = task_kind(message.kind);
     const bool sends = is_send(kind);
     const std::int32_t own = message.stage, other = other_stage(kind, own);
-    const std::uint32_t work = tasks_.transfer_work(kind, sends ? own : other, sends ? other : own, message.microbatch);
+    const std::uint32_t work =
+        tasks_.transfer_work(kind, sends ? own : other, sends ? other : own, message.microbatch, same_call);
     return builder_.add_task({work, stream(kind, own, other), host,
                               pair_of(kind, std::max(own, other), message.microbatch), tasks_.worker_of(own), own,
                               message.microbatch, kind});

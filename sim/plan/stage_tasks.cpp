@@ -49,13 +49,13 @@ Work StageTasks::work_of(TaskKind kind, std::int32_t stage_index) const {
   return work;
 }
 
-Work StageTasks::compute_work(TaskKind kind, std::int32_t stage, std::int64_t rows, bool accumulate) const {
+Work StageTasks::compute_work(TaskKind kind, std::int32_t stage, std::int64_t rows, bool again) const {
   Work work = work_of(kind, stage);
   work.rows = rows;
   const bool whole_or_input = kind == TaskKind::backward || kind == TaskKind::backward_input;
   work.loss = whole_or_input && is_last(stage);
   work.input_gradient = !(whole_or_input && is_first(stage));
-  work.accumulate = accumulate;
+  work.accumulate = again;
   return work;
 }
 
@@ -69,10 +69,10 @@ TaskId StageTasks::add_on_compute_stream(TaskKind kind, std::uint32_t work, std:
 TaskId StageTasks::add_compute(TaskKind kind, std::int32_t stage, std::int32_t microbatch, std::uint32_t host) {
   const std::int64_t rows = plan_.microbatch_rows[static_cast<std::size_t>(microbatch)];
   const bool writes_gradients = kind == TaskKind::backward || kind == TaskKind::backward_weight;
-  const bool accumulate = writes_gradients && last_gradient(stage) != kNone;
+  const bool again = writes_gradients && last_gradient(stage) != kNone;
   LastWork& last = last_work(kind, stage);
-  if (last.rows != rows || last.accumulate != accumulate)
-    last = {rows, builder_.add_work(compute_work(kind, stage, rows, accumulate)), accumulate};
+  if (last.rows != rows || last.again != again)
+    last = {rows, builder_.add_work(compute_work(kind, stage, rows, again)), again};
   const TaskId task = add_on_compute_stream(kind, last.index, stage, microbatch, host);
   if (writes_gradients) last_gradient_[static_cast<std::size_t>(stage)] = task;
   return task;
@@ -101,20 +101,21 @@ void StageTasks::add_straggler(std::int32_t worker, std::uint32_t host) {
 }
 
 std::uint32_t StageTasks::transfer_work(TaskKind kind, std::int32_t from_stage, std::int32_t to_stage,
-                                        std::int32_t microbatch) {
+                                        std::int32_t microbatch, bool same_call) {
   const std::int64_t rows = plan_.microbatch_rows[static_cast<std::size_t>(microbatch)];
   const std::int32_t own_stage = is_send(kind) ? from_stage : to_stage;
   LastWork& last = last_work(kind, own_stage);
-  if (last.rows == rows) return last.index;
+  if (last.rows == rows && last.again == same_call) return last.index;
   Work work;
   work.kind = kind;
+  work.same_call = same_call;
   work.implementation = implementation_of(plan_.parallel.program);
   work.from_worker = worker_of(from_stage);
   work.to_worker = worker_of(to_stage);
   sizes_.set(own_stage, microbatch, work);
   work.eager =
       is_send(kind) && plan_.parallel.program == Program::pytorch_pipeline && ends_by_itself(plan_, work.bytes);
-  last = {rows, builder_.add_work(work), false};
+  last = {rows, builder_.add_work(work), same_call};
   return last.index;
 }
 

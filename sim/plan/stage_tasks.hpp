@@ -33,8 +33,10 @@ class StageTasks {
   /// --straggler, where it is this worker: at the start of the step.
   void add_straggler(std::int32_t worker, std::uint32_t host);
 
-  /// What moves between two neighbouring stages: the input of the higher one, or its gradient.
-  std::uint32_t transfer_work(TaskKind kind, std::int32_t from_stage, std::int32_t to_stage, std::int32_t microbatch);
+  /// What moves between two neighbouring stages: the input of the higher one, or its gradient. `same_call`: in a batch
+  /// behind another message.
+  std::uint32_t transfer_work(TaskKind kind, std::int32_t from_stage, std::int32_t to_stage, std::int32_t microbatch,
+                              bool same_call = false);
 
   /// The last task that wrote the stage's gradients in this step; kNone: none yet.
   TaskId last_gradient(std::int32_t stage) const { return last_gradient_[static_cast<std::size_t>(stage)]; }
@@ -50,13 +52,13 @@ class StageTasks {
   struct LastWork {
     std::int64_t rows = -1;
     std::uint32_t index = 0;
-    bool accumulate = false;
+    bool again = false;  // what else it depends on: there are gradients, a message is not alone in its call
   };
   /// Kinds of tasks of a micro-batch, which come first in TaskKind.
   static constexpr std::size_t kKindsOfMicrobatch = static_cast<std::size_t>(TaskKind::receive_backward) + 1;
 
   Work work_of(TaskKind kind, std::int32_t stage) const;
-  Work compute_work(TaskKind kind, std::int32_t stage, std::int64_t rows, bool accumulate) const;
+  Work compute_work(TaskKind kind, std::int32_t stage, std::int64_t rows, bool again) const;
   LastWork& last_work(TaskKind kind, std::int32_t stage) {
     return last_works_[static_cast<std::size_t>(stage) * kKindsOfMicrobatch + static_cast<std::size_t>(kind)];
   }

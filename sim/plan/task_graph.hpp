@@ -165,6 +165,7 @@ struct Work {
   bool loss = false;             // backward, backward_input of the last stage: the loss and its gradient come first
   bool receives = false;         // scatter, gather: the task at the end that the slice goes to
   bool eager = false;            // a send in a group: it ends by itself, only its receive waits for both
+  bool same_call = false;        // a message of PyTorch's pipelines: in a batch behind another one
   std::int32_t tensors = 0;      // collectives of data-parallel programs, bucket copies: how many
   std::int32_t first_layer = 0;  // compute, optimizer; layers of a stage, or some of them
   std::int32_t layer_count = 0;

@@ -128,3 +128,16 @@ TEST_CASE("a message between two GPUs is a kernel of 16 blocks") {
   const Plan alone = make_plan(spec("--program pytorch --gpus 1 --depth 8 --dim 64 --batch 128 --schedule gpipe"));
   CHECK(price_by_profile(alone, with_nccl(132)).shared.count == 0);
 }
+
+TEST_CASE("a message in a batch takes no host time of its own, where it is known what a batch takes") {
+  const Plan plan =
+      make_plan(spec("--program pytorch --gpus 2 --depth 8 --dim 64 --batch 96 --microbatches 3 --schedule 1f1b"));
+  const PricedWork with = price_by_profile(plan, with_python());
+  int in_batches = 0;
+  for (std::size_t w = 0; w < plan.graph.works.size(); ++w) {
+    if (!is_pipeline_transfer(plan.graph.works[w].kind)) continue;
+    in_batches += plan.graph.works[w].same_call;
+    CHECK(with.costs[w].issue_ns == (plan.graph.works[w].same_call ? 0 : 50'000));
+  }
+  CHECK(in_batches == 2);  // receives of activations and of gradients, behind a send
+}

@@ -170,6 +170,20 @@ TEST_CASE("beside PyTorch's program its names are schedules, and programs that b
   CHECK(on_cpu(pipeline).transport == Transport::gloo);
 }
 
+TEST_CASE("what a process does in one call: messages of a batch") {
+  const auto in_one_call = [](const std::string& flags, std::int32_t worker) {
+    const Plan plan = make_plan(spec("--program pytorch --gpus 2 --dim 64 --batch 24 --depth 4 " + flags));
+    std::string text;
+    for (const Task& task : plan.graph.tasks) {
+      if (task.worker != worker || !plan.graph.works[task.work].same_call) continue;
+      text += (text.empty() ? "" : " | ") + task_name(task.kind, task.stage, task.microbatch, true, task.part);
+    }
+    return text;
+  };
+  CHECK(in_one_call("--schedule 1f1b --microbatches 3", 0) == "receive 0B0 | receive 0B1");
+  CHECK(in_one_call("--schedule gpipe --microbatches 3", 0).empty());
+}
+
 TEST_CASE("a file with the order of Schedule1F1B is said to run otherwise in PyTorch") {
   const TemporaryFolder folder;
   const auto warnings_of = [&](const std::string& name, const std::string& program) {
