@@ -14,6 +14,7 @@
 #include "sim/cost/host_calls.hpp"
 #include "sim/cost/hosts_of_profile.hpp"
 #include "sim/cost/kernel_list.hpp"
+#include "sim/cost/kernel_name.hpp"
 #include "sim/cost/kernel_tiles.hpp"
 #include "sim/cost/layer_time.hpp"
 #include "sim/cost/memory_contention.hpp"
@@ -260,7 +261,7 @@ class Pricer {
     static const std::vector<Kernel> kNone;
     KernelList kernels;
     const bool forward = work.kind == TaskKind::forward || work.kind == TaskKind::recompute;
-    const bool is_call = is_pipeline_of_pytorch() || forward || work.loss;
+    const bool is_call = is_pipeline_of_pytorch() ? !work.same_call : forward || work.loss;
     if (python_.known && is_call) kernels.add({.issue_ns = python_call(work.kind).call_ns, .kernels = &kNone});
     const std::vector<Layer>& layers = plan_.spec.model.layers;
     if (work.loss) {
@@ -289,7 +290,8 @@ class Pricer {
 
   struct PricedOperation {
     OperationTime time;
-    std::shared_ptr<const std::vector<Kernel>> by_tiles;  // its kernels, where multiprocessors are shared
+    /// Its kernels, where they are not those of the profile: multiprocessors are shared, or some are left out.
+    std::shared_ptr<const std::vector<Kernel>> own_kernels;
     double slows_collectives = 0;
     PriceError* error = nullptr;   // of its size; where errors are asked for
     PriceError* clocks = nullptr;  // of tensor cores, where it runs on them
@@ -338,9 +340,10 @@ class Pricer {
       PricedOperation& operation = priced.operations.emplace_back();
       operation.time = time;
       if (shares_ && time.kernels) {
-        operation.by_tiles = std::make_shared<const std::vector<Kernel>>(kernels_by_tiles(*time.kernels, time.of));
-        operation.time.kernels = operation.by_tiles.get();
+        operation.own_kernels = std::make_shared<const std::vector<Kernel>>(kernels_by_tiles(*time.kernels, time.of));
+        operation.time.kernels = operation.own_kernels.get();
       }
+      if (work.casts_are_there) leave_out_casts(work, index, operation);
       if (judges_) operation.error = &error_of_size(time);
       if (judges_ && time.of.dtype != Dtype::fp32 && !on_host_) operation.clocks = &error_of_clocks();
       if (slows_all_reduces_ && work.kind == TaskKind::backward) {
@@ -353,6 +356,40 @@ class Pricer {
       for (const PricedOperation& operation : priced.operations) priced.limited.device_ns += operation.time.device_ns;
     }
     priced.said = std::exchange(of_layer_, Notices());
+  }
+
+  /// What a forward takes where autocast has cast the parameters already. The casts are its first kernels, as probes
+  /// measure it: each forward in a context of its own.
+  void leave_out_casts(const Work& work, std::int32_t index, PricedOperation& operation) {
+    const std::int64_t bytes = number_bytes_[static_cast<std::size_t>(index)];
+    const AutogradTensors tensors = autograd_tensors(plan_.spec.model.layers[static_cast<std::size_t>(index)],
+                                                     {work.rows, dtype_, bytes, /*input_gradient=*/true});
+    auto casts = static_cast<std::int64_t>(tensors.kept_parameters.size() + tensors.cached.size());
+    if (casts == 0) return;
+    std::vector<Kernel> kernels = *operation.time.kernels;
+    double all_ns = 0, cast_ns = 0, launches = 0;
+    for (const Kernel& kernel : kernels) {
+      all_ns += kernel.time_ns * static_cast<double>(kernel.count);
+      launches += static_cast<double>(kernel.count);
+    }
+    const auto all_casts = static_cast<double>(casts);
+    for (Kernel& kernel : kernels) {
+      if (is_product_kernel(kernel.name)) break;
+      const std::int64_t left_out = std::min(casts, kernel.count);
+      cast_ns += kernel.time_ns * static_cast<double>(left_out);
+      kernel.count -= left_out;
+      casts -= left_out;
+    }
+    if (casts > 0 || launches == 0) {
+      return of_layer_.say("profile " + profile_.name +
+                           " does not say what autocast's casts of parameters take: they are counted in every "
+                           "micro-batch, though PyTorch makes them in the first one");
+    }
+    std::erase_if(kernels, [](const Kernel& kernel) { return kernel.count == 0; });
+    operation.time.device_ns *= 1 - cast_ns / all_ns;
+    operation.time.issue_ns *= 1 - all_casts / launches;
+    operation.own_kernels = std::make_shared<const std::vector<Kernel>>(std::move(kernels));
+    operation.time.kernels = operation.own_kernels.get();
   }
 
   bool is_first_of_kind(const Work& work, std::int32_t index) const {
@@ -507,10 +544,20 @@ class Pricer {
                               describe(found->key));
     }
     KernelList kernels;
+    const bool scaler = plan_.spec.dtype == Dtype::amp_fp16;
+    const bool waits = scaler && !work.same_call;
+    if (scaler && !waits) kernels.add(in_python(at_size(unscale(), count), 0));
     if (zero_grad) kernels.add(in_python(at_size(*zero_grad, count), 0));
     kernels.add(in_python(at_size(*found, count), optimizer_in_python_ns(work)));
-    if (plan_.spec.dtype == Dtype::amp_fp16) return after_scaler(kernels, count);
-    return of_kernels(kernels);
+    return waits ? after_scaler(kernels, count) : of_kernels(kernels);
+  }
+
+  const MeasuredCurve& unscale() const {
+    for (const MeasuredCurve& measured : profile_.of(Probe::optimizer)) {
+      if (measured.key.optimizer == "unscale") return measured;
+    }
+    throw InputError("--dtype", to_string(plan_.spec.dtype),
+                     "a profile with GradScaler's unscale: profile " + profile_.name + " has none");
   }
 
   OperationTime in_python(OperationTime time, double issue_ns) const {
@@ -521,22 +568,14 @@ class Pricer {
   /// The part of one optimizer that this work is: a process has one for all of its stages.
   double optimizer_in_python_ns(const Work& work) const {
     const double stages = static_cast<double>(plan_.stages.size());
-    const double optimizers = is_pipeline_of_pytorch() ? static_cast<double>(plan_.parallel.mesh.pp) : 1;
+    const double optimizers = is_pipeline_of_pytorch() ? static_cast<double>(plan_.parallel.mesh.gpus()) : 1;
     return python_.optimizer.call_ns * optimizers / stages + python_.optimizer.layer_ns * work.layer_count;
   }
 
   /// GradScaler.step: unscale and look for what is not finite, wait on the host for the answer, then the optimizer.
   TaskCost after_scaler(const KernelList& optimizer, std::int64_t count) {
-    const MeasuredCurve* unscale = nullptr;
-    for (const MeasuredCurve& measured : profile_.of(Probe::optimizer)) {
-      if (measured.key.optimizer == "unscale") unscale = &measured;
-    }
-    if (!unscale) {
-      throw InputError("--dtype", to_string(plan_.spec.dtype),
-                       "a profile with GradScaler's unscale: profile " + profile_.name + " has none");
-    }
     KernelList before;
-    before.add(in_python(at_size(*unscale, count), std::max(0.0, python_.scaler_ns - calls_.scaler_wait_ns)));
+    before.add(in_python(at_size(unscale(), count), std::max(0.0, python_.scaler_ns - calls_.scaler_wait_ns)));
     const TaskCost first = of_kernels(before), then = of_kernels(optimizer);
     kernels_.clear();
     const std::int64_t after_ns = std::llround(calls_.scaler_wait_ns) + then.span_ns;

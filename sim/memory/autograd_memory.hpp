@@ -26,12 +26,6 @@
 
 namespace pdl {
 
-/// What the sum over `rows` of a gradient of `width` columns takes for a moment, in any data type: partial sums in
-/// fp32, one a block, thread and column of four, where rows are split over blocks of threads (PyTorch 2.11,
-/// aten/src/ATen/native/cuda/Reduce.cuh: setReduceConfig, global_memory_size; cards with 2,048 threads a
-/// multiprocessor). 0 below 1,024 rows, then as much as two such gradients in fp32, until the blocks fill the card.
-std::int64_t bias_sum_bytes(std::int64_t rows, std::int64_t width, std::int64_t multiprocessors);
-
 /// One a stage; of DataParallel and DDP stages are GPUs. `multiprocessors`: of the GPU; 0: no GPU. `records`: with the
 /// changes of each task.
 std::vector<GpuMemory> replay_autograd(const Plan& plan, std::int64_t multiprocessors, bool records);

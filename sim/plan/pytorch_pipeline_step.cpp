@@ -62,7 +62,8 @@ class PytorchPipelineStep {
         }
       }
     }
-    for (const std::int32_t stage : own_stages) after_waits(tasks_.add_optimizer(stage, host));
+    for (const std::int32_t stage : own_stages)
+      after_waits(tasks_.add_optimizer(stage, host, /*same_call=*/stage != own_stages.front()));
   }
 
   void compute(const Operation& operation, std::uint32_t host) {

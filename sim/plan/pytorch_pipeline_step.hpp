@@ -20,9 +20,21 @@
 //   4 MiB (NCCL_BUFFSIZE) for each of 16 blocks.
 // - Layers are modules, backwards autograd's (Implementation::autograd), gradients are added by kernels of their own.
 //
-// Which process issues what when: sim/plan/pytorch_actions.hpp. Not here: DDP of pipelines, AMP, FSDP, hosts that
-// sleep, gradients that PyTorch divides by the micro-batches where scale_grads is set (the loss may be divided instead,
-// which costs nothing).
+// Under AMP the program is
+//
+//   with torch.autocast("cuda", dtype): schedule.step(...)          a context for each round of accumulation
+//
+// so that a stage casts its parameters in its first forward of a round, and autocast keeps the casts until the context
+// ends, behind the round (torch/amp/autocast_mode.py, __exit__: clear_autocast_cache; seen on the CPU: of four
+// micro-batches one cast of a weight, and four of its gradient). What a Linear gives is half, so messages are, in both
+// directions: PipelineStage must be told so by input_args and output_args. mse_loss is of copies in fp32, made with the
+// forward. The backward runs in the context too, where a sum gives fp32 (autocast_mode.h): one more small cast of each
+// bias's gradient, which is left out here. amp-fp16: each process has a GradScaler of its own, that of the last stage
+// scales the losses; its step() unscales what the process has, and waits once on the host. Nobody exchanges what a
+// process has found (found_inf): one of them may skip a step alone.
+//
+// Which process issues what when: sim/plan/pytorch_actions.hpp. Not here: DDP of pipelines, FSDP, hosts that sleep, gradients that
+// PyTorch divides by the micro-batches where scale_grads is set (the loss may be divided instead, which costs nothing).
 #pragma once
 
 #include "sim/plan/plan.hpp"

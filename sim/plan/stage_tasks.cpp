@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <stdexcept>
+#include <utility>
 
 #include "sim/plan/pytorch_pipeline_step.hpp"
 
@@ -35,6 +36,7 @@ StageTasks::StageTasks(const Plan& plan, TaskGraphBuilder& builder)
       builder_(builder),
       sizes_(plan),
       last_gradient_(plan.stages.size(), kNone),
+      cast_in_(plan.stages.size(), -1),
       last_works_(plan.stages.size() * kKindsOfMicrobatch) {
   for (std::size_t s = 0; s < plan.stages.size(); ++s)
     places_.push_back({only_worker(plan.stages[s]), is_first_stage(plan.stages, s), is_last_stage(plan.stages, s)});
@@ -49,13 +51,19 @@ Work StageTasks::work_of(TaskKind kind, std::int32_t stage_index) const {
   return work;
 }
 
+bool StageTasks::casts_are_there(std::int32_t stage, std::int32_t microbatch) {
+  if (plan_.parallel.program != Program::pytorch_pipeline || !is_amp(plan_.spec.dtype)) return false;
+  const std::int32_t round = microbatch / microbatches_of_a_round(plan_);
+  return std::exchange(cast_in_[static_cast<std::size_t>(stage)], round) == round;
+}
+
 Work StageTasks::compute_work(TaskKind kind, std::int32_t stage, std::int64_t rows, bool again) const {
   Work work = work_of(kind, stage);
   work.rows = rows;
   const bool whole_or_input = kind == TaskKind::backward || kind == TaskKind::backward_input;
   work.loss = whole_or_input && is_last(stage);
   work.input_gradient = !(whole_or_input && is_first(stage));
-  work.accumulate = again;
+  (kind == TaskKind::forward ? work.casts_are_there : work.accumulate) = again;
   return work;
 }
 
@@ -69,7 +77,8 @@ TaskId StageTasks::add_on_compute_stream(TaskKind kind, std::uint32_t work, std:
 TaskId StageTasks::add_compute(TaskKind kind, std::int32_t stage, std::int32_t microbatch, std::uint32_t host) {
   const std::int64_t rows = plan_.microbatch_rows[static_cast<std::size_t>(microbatch)];
   const bool writes_gradients = kind == TaskKind::backward || kind == TaskKind::backward_weight;
-  const bool again = writes_gradients && last_gradient(stage) != kNone;
+  const bool again = kind == TaskKind::forward ? casts_are_there(stage, microbatch)
+                                               : writes_gradients && last_gradient(stage) != kNone;
   LastWork& last = last_work(kind, stage);
   if (last.rows != rows || last.again != again)
     last = {rows, builder_.add_work(compute_work(kind, stage, rows, again)), again};
@@ -78,9 +87,10 @@ TaskId StageTasks::add_compute(TaskKind kind, std::int32_t stage, std::int32_t m
   return task;
 }
 
-TaskId StageTasks::add_optimizer(std::int32_t stage, std::uint32_t host) {
-  const std::uint32_t work = builder_.add_work(work_of(TaskKind::optimizer, stage));
-  return add_on_compute_stream(TaskKind::optimizer, work, stage, -1, host);
+TaskId StageTasks::add_optimizer(std::int32_t stage, std::uint32_t host, bool same_call) {
+  Work work = work_of(TaskKind::optimizer, stage);
+  work.same_call = same_call;
+  return add_on_compute_stream(TaskKind::optimizer, builder_.add_work(work), stage, -1, host);
 }
 
 void StageTasks::add_sleep(std::int32_t stage, std::int32_t microbatch, std::uint32_t host, double ms) {

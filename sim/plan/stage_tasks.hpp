@@ -27,7 +27,8 @@ class StageTasks {
   const WorkSizes& sizes() const { return sizes_; }
 
   TaskId add_compute(TaskKind kind, std::int32_t stage, std::int32_t microbatch, std::uint32_t host);
-  TaskId add_optimizer(std::int32_t stage, std::uint32_t host);
+  /// `same_call`: one optimizer has the stages of a process, of which this is not the first.
+  TaskId add_optimizer(std::int32_t stage, std::uint32_t host, bool same_call = false);
   /// --delay-ms, where it is given: before a backward.
   void add_delay(std::int32_t stage, std::int32_t microbatch, std::uint32_t host);
   /// --straggler, where it is this worker: at the start of the step.
@@ -52,13 +53,15 @@ class StageTasks {
   struct LastWork {
     std::int64_t rows = -1;
     std::uint32_t index = 0;
-    bool again = false;  // what else it depends on: there are gradients, a message is not alone in its call
+    bool again = false;  // what else it depends on: gradients or casts are there, a message is not alone in its call
   };
   /// Kinds of tasks of a micro-batch, which come first in TaskKind.
   static constexpr std::size_t kKindsOfMicrobatch = static_cast<std::size_t>(TaskKind::receive_backward) + 1;
 
   Work work_of(TaskKind kind, std::int32_t stage) const;
   Work compute_work(TaskKind kind, std::int32_t stage, std::int64_t rows, bool again) const;
+  /// True from the second forward of a stage on within one autocast context: that of a round.
+  bool casts_are_there(std::int32_t stage, std::int32_t microbatch);
   LastWork& last_work(TaskKind kind, std::int32_t stage) {
     return last_works_[static_cast<std::size_t>(stage) * kKindsOfMicrobatch + static_cast<std::size_t>(kind)];
   }
@@ -71,6 +74,7 @@ class StageTasks {
   WorkSizes sizes_;
   std::vector<Place> places_;          // by stage
   std::vector<TaskId> last_gradient_;  // by stage
+  std::vector<std::int32_t> cast_in_;  // by stage: the round of its last forward, where casts last for a round
   std::vector<LastWork> last_works_;   // by stage and kind
 };
 

@@ -76,7 +76,8 @@ std::size_t WorkHash::operator()(const Work& work) const {
   for (const std::int64_t field :
        {static_cast<std::int64_t>(work.kind), static_cast<std::int64_t>(work.implementation),
         std::int64_t{work.accumulate} + 2 * std::int64_t{work.input_gradient} + 4 * std::int64_t{work.loss} +
-            8 * std::int64_t{work.receives} + 16 * std::int64_t{work.same_call},
+            8 * std::int64_t{work.receives} + 16 * std::int64_t{work.same_call} +
+            32 * std::int64_t{work.casts_are_there},
         std::int64_t{work.tensors}, std::int64_t{work.first_layer}, std::int64_t{work.layer_count},
         std::int64_t{work.from_worker}, std::int64_t{work.to_worker}, std::int64_t{work.worker_group}, work.rows,
         work.bytes, work.sleep_ns}) {

@@ -162,10 +162,14 @@ struct Work {
   bool accumulate = false;
   /// backward: false for the first stage of the model, whose first layer has no input gradient.
   bool input_gradient = true;
-  bool loss = false;             // backward, backward_input of the last stage: the loss and its gradient come first
-  bool receives = false;         // scatter, gather: the task at the end that the slice goes to
-  bool eager = false;            // a send in a group: it ends by itself, only its receive waits for both
-  bool same_call = false;        // a message of PyTorch's pipelines: in a batch behind another one
+  bool loss = false;      // backward, backward_input of the last stage: the loss and its gradient come first
+  bool receives = false;  // scatter, gather: the task at the end that the slice goes to
+  bool eager = false;     // a send in a group: it ends by itself, only its receive waits for both
+  /// Of PyTorch's pipelines: the host does this in one call with the task before it. A message in a batch, the optimizer
+  /// of another stage of the process.
+  bool same_call = false;
+  /// forward under autocast: what it casts of the parameters is there, of an earlier micro-batch.
+  bool casts_are_there = false;
   std::int32_t tensors = 0;      // collectives of data-parallel programs, bucket copies: how many
   std::int32_t first_layer = 0;  // compute, optimizer; layers of a stage, or some of them
   std::int32_t layer_count = 0;

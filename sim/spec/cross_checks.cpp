@@ -227,9 +227,11 @@ void check_sleeps(const Given& given, const RunSpec& spec) {
 }
 
 void check_precision(const Given& given, const RunSpec& spec) {
-  if (!is_amp(spec.dtype) || is_data_parallel(spec) || spec.workers == Workers::one) return;
-  throw InputError(place_of(given, {"dtype"}), to_string(spec.dtype) + " for a pipeline with a worker a GPU",
-                   "fp32 or tf32, or a program of autograd (--workers one, --strategy ddp, dp or mp)");
+  if (!is_amp(spec.dtype) || is_data_parallel(spec) || spec.workers == Workers::one || is_pytorch_pipeline(spec))
+    return;
+  throw InputError(
+      place_of(given, {"dtype"}), to_string(spec.dtype) + " for a pipeline with a worker a GPU",
+      "fp32 or tf32, or a program of autograd (--program pytorch, --workers one, --strategy ddp, dp or mp)");
 }
 
 void check_straggler(const Given& given, const RunSpec& spec) {

@@ -55,7 +55,7 @@ void check_one_thread(const Given& given, const RunSpec& spec);
 void check_point_to_point(const Given& given, const RunSpec& spec);
 /// What torch.distributed.pipelining has not: of a pipeline of PyTorch's program.
 void check_pytorch_pipeline(const Given& given, const RunSpec& spec);
-/// Autocast belongs to LibTorch's autograd. A pipeline with a worker a GPU does without it: it has its own products in
+/// Autocast belongs to autograd. pdl-run's pipelines with a worker a GPU do without it: they have their own products in
 /// place, of one number format (runtime/model/pipeline_stage.hpp).
 void check_precision(const Given& given, const RunSpec& spec);
 

@@ -50,9 +50,10 @@ bool is_refused(const ChosenWords& chosen) {
   return is_pipeline(chosen) && (chosen.workers() > chosen.layers || chosen.batch % chosen.replicas() != 0);
 }
 
-bool is_amp(const ChosenWords& chosen) {
+/// AMP in pdl's own programs. PyTorch's pipelines have it with a process a GPU too.
+bool needs_one_thread(const ChosenWords& chosen) {
   const std::string* dtype = chosen.find("dtype");
-  return dtype && dtype->starts_with("amp");
+  return dtype && dtype->starts_with("amp") && !chosen.is("program", "pytorch");
 }
 
 /// nullptr: a file, "auto", or no pipeline.
@@ -71,8 +72,8 @@ TriedValues pipelines(const ChosenWords& chosen) {
   if (!is_pipeline(chosen) || chosen.synthetic || chosen.find("dp")) return kLeftOut;
   TriedValues values = kLeftOut;  // all GPUs
   for (std::int64_t workers = chosen.gpus() - 1; workers > 0; --workers) {
-    // One thread for all GPUs, which autocast needs, has one replica.
-    if (chosen.gpus() % workers == 0 && !is_amp(chosen)) values.push_back(std::to_string(workers));
+    // One thread for all GPUs has one replica.
+    if (chosen.gpus() % workers == 0 && !needs_one_thread(chosen)) values.push_back(std::to_string(workers));
   }
   return values;
 }
@@ -81,7 +82,7 @@ TriedValues schedules_tried(const ChosenWords& chosen) {
   if (chosen.synthetic ? chosen.gpus() == 1 && !chosen.of_pipelines : !is_pipeline(chosen)) return kLeftOut;
   if (is_refused(chosen) || (!chosen.synthetic && chosen.workers() == 1)) return {"1f1b"};
   const std::int64_t given_chunks = chosen.synthetic ? chosen.whole("chunks", 1) : 0;
-  const bool one_thread = chosen.is("workers", "one") || is_amp(chosen);
+  const bool one_thread = chosen.is("workers", "one") || needs_one_thread(chosen);
   TriedValues values;
   for (const Schedule& schedule : schedules()) {
     if (one_thread && !schedule.same_on_every_worker) continue;
@@ -141,8 +142,9 @@ TriedValues microbatches_tried(const ChosenWords& chosen) {
 TriedValues recomputation_tried(const ChosenWords& chosen) {
   const Schedule* schedule = schedule_of(chosen);
   const bool whole_backwards = schedule && !schedule->splits_backward && schedule->placement == Placement::loop;
-  const bool of_one_gpu = chosen.is("strategy", "single") && !is_amp(chosen);
-  if ((!whole_backwards && !of_one_gpu) || is_refused(chosen) || chosen.is("workers", "one") || is_amp(chosen))
+  const bool of_one_gpu = chosen.is("strategy", "single") && !needs_one_thread(chosen);
+  if ((!whole_backwards && !of_one_gpu) || is_refused(chosen) || chosen.is("workers", "one") ||
+      needs_one_thread(chosen))
     return kLeftOut;
   const std::int64_t chunks = chosen.whole("chunks", schedule ? schedule->default_chunks : 1);
   const bool neighbours_on_one_gpu = is_pipeline(chosen) && chosen.workers() == 1 && chunks > 1;
@@ -153,11 +155,11 @@ TriedValues workers_tried(const ChosenWords& chosen) {
   if (chosen.synthetic || is_refused(chosen) || chosen.is("recompute", "1")) return kLeftOut;
   const std::string* transport = chosen.find("transport");
   if (transport && *transport != "copy") return kLeftOut;
-  const bool one_thread_anyway = is_amp(chosen) || chosen.is("program", "pytorch");
+  const bool one_thread_anyway = needs_one_thread(chosen) || chosen.is("program", "pytorch");
   if (chosen.is("strategy", "single")) return one_thread_anyway ? kLeftOut : TriedValues{"", "one"};
   const Schedule* schedule = schedule_of(chosen);
   if (!is_pipeline(chosen) || !schedule || !schedule->same_on_every_worker || chosen.replicas() > 1) return kLeftOut;
-  return is_amp(chosen) ? TriedValues{"one"} : TriedValues{"", "one"};
+  return needs_one_thread(chosen) ? TriedValues{"one"} : TriedValues{"", "one"};
 }
 
 TriedValues transports_tried(const ChosenWords& chosen) {

@@ -93,9 +93,7 @@ std::vector<SettingRow> schedule() {
        .meaningful = "schedules that interleave stages",
        .in_run_name = chunks_in_name,
        .name_place = NamePlace::strategy,
-       .needs = [](const SettingValue&) -> Needs {
-         return {{"schedule", "interleaved"}};
-       },
+       .needs = [](const SettingValue&) -> Needs { return {{"schedule", "interleaved"}}; },
        .of_pipelines = true},
       {.name = "recompute",
        .value_name = "0|1",

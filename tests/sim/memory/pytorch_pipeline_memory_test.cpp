@@ -66,3 +66,34 @@ TEST_CASE("a split backward keeps the gradients of its products, and those of it
   }
   CHECK(freed_at_end == 4 * kA);  // of stage 1, whose gradients are sent; those of stage 2 stay in the same process
 }
+
+TEST_CASE("AMP: halves of activations and messages, casts of parameters to the end of the round, the output in fp32") {
+  // One layer a stage, gpipe. GPU 0: parameters, the batch in fp32 (4 A), a gradient's buffer for each micro-batch
+  // (4 A / 2), casts of weight and bias, the half copy of each input and each result (4 A); in the first backward a
+  // gradient between ReLU and product (A / 2), then gradients in half precision.
+  const auto amp = [](const std::string& schedule, int depth) {
+    return predict_memory_bytes(make_plan(spec(flags(schedule, depth) + " --dtype amp-bf16")), {});
+  };
+  constexpr std::int64_t kHalf = kA / 2, kCasts = kWeight / 2 + 512;
+  const std::vector<std::int64_t> bytes = amp("gpipe", 2);
+  CHECK(bytes[0] == kP + 4 * kA + 4 * kHalf + kCasts + 8 * kHalf + kHalf + kWeight / 2 + kBias);
+}
+
+TEST_CASE("AMP: what is allocated comes and goes in every schedule, in rounds too, and never falls below nothing") {
+  for (const char* schedule : {"gpipe", "1f1b", "interleaved", "looped-bfs", "interleaved-zb", "zb-v", "dualpipe-v"}) {
+    for (const char* more : {" --dtype amp-bf16", " --dtype amp-fp16 --accum 2"}) {
+      const Plan plan = make_plan(spec(flags(schedule, 8) + more));
+      CAPTURE(schedule, more);
+      for (const GpuMemory& memory : replay_memory(plan, {})) {
+        BytesByCategory now = memory.at_start;
+        for (const MemoryChange& change : memory.changes) {
+          auto& of_category = now[static_cast<std::size_t>(change.category)];
+          of_category += change.bytes;
+          CHECK(of_category >= 0);
+        }
+        now[static_cast<std::size_t>(MemoryCategory::gradients)] = 0;
+        CHECK(now == memory.at_start);
+      }
+    }
+  }
+}

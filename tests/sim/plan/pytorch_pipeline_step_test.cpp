@@ -170,7 +170,22 @@ TEST_CASE("beside PyTorch's program its names are schedules, and programs that b
   CHECK(on_cpu(pipeline).transport == Transport::gloo);
 }
 
-TEST_CASE("what a process does in one call: messages of a batch") {
+TEST_CASE("under AMP messages are of half precision, and only the first forward of a round casts") {
+  const Plan plan = make_plan(
+      spec("--program pytorch --gpus 2 --microbatches 4 --depth 4 --dim 64 --batch 32 --accum 2 --dtype amp-bf16 "
+           "--schedule 1f1b"));
+  std::string casts;
+  for (const Task& task : plan.graph.tasks) {
+    const Work& work = plan.graph.works[task.work];
+    if (is_pipeline_transfer(task.kind)) CHECK(work.bytes == 8 * 64 * 2);
+    if (task.kind == TaskKind::forward && task.worker == 1) casts += work.casts_are_there ? '.' : 'c';
+  }
+  CHECK(casts == "c...c...");
+  const Plan fp32 = make_plan(spec("--program pytorch --gpus 2 --microbatches 4 --depth 4 --dim 64 --batch 32"));
+  for (const Work& work : fp32.graph.works) CHECK_FALSE(work.casts_are_there);
+}
+
+TEST_CASE("what a process does in one call: messages of a batch, the optimizer of all its stages") {
   const auto in_one_call = [](const std::string& flags, std::int32_t worker) {
     const Plan plan = make_plan(spec("--program pytorch --gpus 2 --dim 64 --batch 24 --depth 4 " + flags));
     std::string text;
@@ -182,6 +197,7 @@ TEST_CASE("what a process does in one call: messages of a batch") {
   };
   CHECK(in_one_call("--schedule 1f1b --microbatches 3", 0) == "receive 0B0 | receive 0B1");
   CHECK(in_one_call("--schedule gpipe --microbatches 3", 0).empty());
+  CHECK(in_one_call("--schedule zb-v --microbatches 4", 0) == "optimizer 3");
 }
 
 TEST_CASE("a file with the order of Schedule1F1B is said to run otherwise in PyTorch") {

@@ -1,0 +1,139 @@
+#include "sim/memory/autograd_replay.hpp"
+
+#include <algorithm>
+#include <bit>
+
+namespace pdl {
+namespace {
+
+using enum MemoryCategory;
+
+}  // namespace
+
+std::int64_t bias_sum_bytes(std::int64_t rows, std::int64_t width, std::int64_t multiprocessors) {
+  constexpr std::int64_t kColumns = 4;                          // that a thread reads at once
+  constexpr std::int64_t kThreads = 512 / kColumns;             // of a block
+  constexpr std::int64_t kBlocks = 2048 / kThreads;             // that a multiprocessor holds
+  constexpr std::int64_t kLeastValues = 16, kMostValues = 256;  // of a thread
+  const auto divided = [](std::int64_t a, std::int64_t b) { return (a + b - 1) / b; };
+  const auto power_of_two = [](std::int64_t n) {
+    return static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(n)));
+  };
+  if (width % kColumns != 0 || rows == 0 || multiprocessors == 0) return 0;
+  const std::int64_t across = std::min<std::int64_t>(power_of_two(width / kColumns), 32);
+  const std::int64_t along = std::min(power_of_two(rows), kThreads / across);
+  const std::int64_t values = divided(rows, along);
+  const std::int64_t blocks = divided(width / kColumns, across), most_blocks = kBlocks * multiprocessors;
+  if (values < kMostValues || blocks > most_blocks) return 0;
+  const std::int64_t parts =
+      std::max(std::min(divided(most_blocks, blocks), divided(values, kLeastValues)), divided(values, kMostValues));
+  return parts > 1 ? allocated_bytes(kBytesPerNumber * width * parts * across * kColumns) : 0;
+}
+
+std::int64_t weight_bytes(const Layer& layer) {
+  std::int64_t bytes = 0;
+  for (const ParameterTensor& tensor : parameter_tensors(layer))
+    bytes += tensor.read_by_input_gradient ? tensor_bytes(tensor.numbers()) : 0;
+  return bytes;
+}
+
+void replay_forward(const Replay& replay, const Work& work, Level level) {
+  std::int64_t cached = 0;
+  for (std::int32_t l = work.first_layer; l < work.first_layer + work.layer_count; ++l) {
+    const AutogradTensors tensors = replay.tensors(work.rows, l);
+    level.take(activations, tensor_bytes(tensors.kept));
+    if (!work.casts_are_there) level.take(other, tensor_bytes(tensors.kept_parameters) + tensor_bytes(tensors.cached));
+    if (!replay.keeps_casts()) cached += tensor_bytes(tensors.cached);
+    level.take(other, tensor_bytes(tensors.temporary));
+    level.take(activations, replay.activation_bytes(work.rows, l + 1));
+    level.give(other, tensor_bytes(tensors.temporary));
+    const bool kept_before = replay.input_stays(l, work) || (l > work.first_layer && replay.keeps_result(l - 1));
+    if (!tensors.keeps_input && !kept_before) level.give(activations, replay.activation_bytes(work.rows, l));
+  }
+  level.give(other, cached);
+}
+
+namespace {
+
+/// The gradients of a layer's parameters come as its backward makes them; AccumulateGrad has them in fp32.
+void replay_parameter_gradients(const Replay& replay, const Work& work, const Layer& layer, std::int64_t number_bytes,
+                                Level level) {
+  // Added to what is there, or copied into a bucket that is the gradient.
+  const bool goes = work.accumulate || replay.plan.spec.bucket_views;
+  const std::vector<ParameterTensor> parameters = parameter_tensors(layer);
+  for (auto tensor = parameters.rbegin(); tensor != parameters.rend(); ++tensor) {
+    const std::int64_t in_fp32 = tensor_bytes(tensor->numbers());
+    if (number_bytes < kBytesPerNumber) {  // cast
+      level.take(gradients, in_fp32);
+      level.give(gradients, allocated_bytes(tensor->numbers() * number_bytes));
+    }
+    if (goes) level.give(gradients, in_fp32);
+  }
+}
+
+/// The backward of one layer; `arrived` is the gradient of its result. Gives what it leaves: that of its input.
+std::int64_t replay_layer_backward(const Replay& replay, const Work& work, const Stage& stage, std::int64_t l,
+                                   std::int64_t arrived, Level level) {
+  const Layer& layer = layer_of(replay.plan, l);
+  const AutogradTensors tensors = replay.tensors(work.rows, l);
+  if (tensors.between_numbers > 0) {
+    const std::int64_t between = allocated_bytes(tensors.between_numbers * tensors.gradient_number_bytes);
+    level.take(activations, between);
+    const bool goes = tensors.keeps_result && !replay.result_stays(l, stage);
+    level.give(activations, arrived + (goes ? replay.activation_bytes(work.rows, l + 1) : 0));
+    arrived = between;
+  }
+  const std::int64_t made =
+      l > 0 ? allocated_bytes(work.rows * input_numbers(layer) * tensors.gradient_number_bytes) : 0;
+  level.take(activations, made);
+  for (const ParameterTensor& tensor : parameter_tensors(layer))
+    level.take(gradients, allocated_bytes(tensor.numbers() * tensors.gradient_number_bytes));
+  const std::int64_t partial_sums =
+      tensors.summed_columns > 0 ? bias_sum_bytes(work.rows, tensors.summed_columns, replay.multiprocessors) : 0;
+  level.take(other, partial_sums);
+  level.give(other, partial_sums);
+  level.give(activations, arrived + (replay.keeps_cast_of_input(l, stage) ? 0 : tensor_bytes(tensors.kept)));
+  if (!replay.keeps_casts()) level.give(other, tensor_bytes(tensors.kept_parameters));
+  if (l > stage.first_layer && tensors.keeps_input && !replay.keeps_result(l - 1))
+    level.give(activations, replay.activation_bytes(work.rows, l));
+  const std::int64_t left = l > 0 ? replay.activation_bytes(work.rows, l) : 0;
+  if (left != made) {  // cast to the type of what went into the layer
+    level.take(activations, left);
+    level.give(activations, made);
+  }
+  replay_parameter_gradients(replay, work, layer, tensors.gradient_number_bytes, level);
+  return left;
+}
+
+}  // namespace
+
+std::int64_t replay_backward(const Replay& replay, const Work& work, const Stage& stage, std::int64_t arrived,
+                             Level level) {
+  for (std::int32_t l = work.first_layer + work.layer_count; l-- > work.first_layer;) {
+    arrived = replay_layer_backward(replay, work, stage, l, arrived, level);
+    // DataParallel's replicas: the weight of a layer goes with its backward.
+    if (replay.is_dp() && stage.replica > 0 && l > 0)
+      level.give(MemoryCategory::parameters, weight_bytes(layer_of(replay.plan, l)));
+  }
+  return arrived;
+}
+
+void replay_loss(const Replay& replay, const Work& work, Level level) {
+  const std::int64_t in_fp32 = tensor_bytes(replay.loss_rows(work) * output_numbers(replay.plan.spec.model));
+  const bool half = replay.gives_half();
+  const bool goes = !replay.is_dp() && !replay.is_pytorch_pipeline() && !replay.keeps_result(replay.layer_count() - 1);
+  if (half && !replay.is_pytorch_pipeline()) level.take(other, in_fp32);  // the output's copy
+  level.take(other, 2 * in_fp32);
+  level.give(other, 2 * in_fp32 - replay.kept_by_loss(work));
+  if (half && goes) level.give(activations, replay.output_bytes(work));
+  level.take(activations, in_fp32);  // the gradient
+  if (half) {
+    level.give(other, in_fp32);
+    level.take(activations, replay.output_bytes(work));
+    level.give(activations, in_fp32);
+  } else if (goes) {
+    level.give(activations, in_fp32);
+  }
+}
+
+}  // namespace pdl

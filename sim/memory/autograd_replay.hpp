@@ -1,0 +1,105 @@
+// What LibTorch's autograd allocates and frees for the layers of one task: a forward, a loss, a backward. It is what
+// its programs have in common (sim/memory/autograd_memory.hpp, pytorch_process.hpp), which differ in what goes when.
+//
+//   const Replay replay{plan, 132};
+//   replay_forward(replay, work, {memory, task});
+//
+// Units: bytes. Internal to sim/memory.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "sim/memory/allocated_tensors.hpp"
+#include "sim/memory/memory_changes.hpp"
+#include "sim/plan/plan.hpp"
+
+namespace pdl {
+
+/// The memory of the GPU of one task.
+struct Level {
+  GpuMemory& memory;
+  TaskId task;
+  void take(MemoryCategory category, std::int64_t bytes) { memory.take(task, category, bytes); }
+  void give(MemoryCategory category, std::int64_t bytes) { memory.give(task, category, bytes); }
+};
+
+/// What tasks of autograd need beside their bytes.
+struct Replay {
+  const Plan& plan;
+  std::int64_t multiprocessors;  // of the GPU; 0: no GPU
+  std::vector<std::int64_t> number_bytes = activation_number_bytes(plan.spec.model, plan.spec.dtype);
+
+  std::int64_t layer_count() const { return std::ssize(layers()); }
+  /// What goes into layer `index` (the number of layers: what the model gives).
+  std::int64_t activation_bytes(std::int64_t rows, std::int64_t index) const {
+    const std::int64_t numbers =
+        index < layer_count() ? input_numbers(layer_of(plan, index)) : output_numbers(plan.spec.model);
+    return allocated_bytes(rows * numbers * number_bytes[static_cast<std::size_t>(index)]);
+  }
+  AutogradTensors tensors(std::int64_t rows, std::int64_t index) const {
+    const std::int64_t of_input = number_bytes[static_cast<std::size_t>(index)];
+    return autograd_tensors(layer_of(plan, index), {rows, plan.spec.dtype, of_input, /*input_gradient=*/index > 0});
+  }
+  bool keeps_result(std::int64_t index) const { return tensors(1, index).keeps_result; }
+  bool keeps_input(std::int64_t index) const { return tensors(1, index).keeps_input; }
+  /// The loss is of a copy in fp32.
+  bool gives_half() const { return number_bytes.back() < kBytesPerNumber; }
+  bool is_dp() const { return plan.parallel.program == Program::data_parallel; }
+  bool is_pytorch_pipeline() const { return plan.parallel.program == Program::pytorch_pipeline; }
+  /// What goes into the stage's first layer is in a buffer that lasts for the whole training.
+  bool input_stays(std::int64_t layer, const Work& work) const {
+    return layer == 0 || (is_pytorch_pipeline() && layer == work.first_layer);
+  }
+  /// Autocast's casts of parameters last to the end of a round, whose forwards and backwards are all in one context.
+  bool keeps_casts() const { return is_pytorch_pipeline() && is_amp(plan.spec.dtype); }
+  /// So does the cast of what comes into such a stage in fp32: its buffer is a leaf that needs a gradient, as a
+  /// parameter is, and autocast keeps casts of those (autocast_mode.cpp, cached_cast).
+  bool keeps_cast_of_input(std::int64_t layer, const Stage& stage) const {
+    return keeps_casts() && layer > 0 && layer == stage.first_layer && !tensors(1, layer).kept_parameters.empty();
+  }
+  /// PipelineStage.backward_one_chunk has the stage's result in a variable until its end.
+  bool result_stays(std::int64_t layer, const Stage& stage) const {
+    return is_pytorch_pipeline() && layer + 1 == stage.first_layer + stage.layer_count;
+  }
+  /// Of the outputs that a loss is of: all rows of DataParallel's micro-batch.
+  std::int64_t loss_rows(const Work& work) const {
+    return is_dp() ? work.bytes / kBytesPerNumber / output_numbers(plan.spec.model) : work.rows;
+  }
+  /// What a loss keeps: it is mse_loss's own result, unless a weight makes another of it (weighted_loss,
+  /// runtime/model).
+  std::int64_t kept_by_loss(const Work& work) const {
+    const std::int64_t rows = loss_rows(work), replicas = is_dp() ? 1 : plan.parallel.mesh.dp;
+    return rows * replicas == plan.spec.batch * plan.spec.accum ? tensor_bytes(rows * output_numbers(plan.spec.model))
+                                                                : 0;
+  }
+  std::int64_t output_bytes(const Work& loss) const { return activation_bytes(loss_rows(loss), layer_count()); }
+  const std::vector<Layer>& layers() const { return plan.spec.model.layers; }
+};
+
+/// What the sum over `rows` of a gradient of `width` columns takes for a moment, in any data type: partial sums in
+/// fp32, one a block, thread and column of four, where rows are split over blocks of threads (PyTorch 2.11,
+/// aten/src/ATen/native/cuda/Reduce.cuh: setReduceConfig, global_memory_size; cards with 2,048 threads a
+/// multiprocessor). 0 below 1,024 rows, then as much as two such gradients in fp32, until the blocks fill the card.
+std::int64_t bias_sum_bytes(std::int64_t rows, std::int64_t width, std::int64_t multiprocessors);
+
+/// Weights of DataParallel's replicas that go with the backward of their layer: those that it reads for the gradient of
+/// its input.
+std::int64_t weight_bytes(const Layer& layer);
+
+/// Every layer makes its result, and what it keeps beside it. What went into it goes, unless it or the layer before
+/// keeps that; what went into the model is data. Under autocast casts that no backward reads go at the end, or stay all
+/// (Replay::keeps_casts).
+void replay_forward(const Replay& replay, const Work& work, Level level);
+
+/// Layers of a stage, last one first. `arrived`: the gradient of the last layer's result; of GPU 0 of several under
+/// DataParallel a view of all rows' gradient, of a single one 0: the gradient goes, but the last result is the output,
+/// and stays. Gives the gradient of the first layer's input, which is there; 0: there is none.
+std::int64_t replay_backward(const Replay& replay, const Work& work, const Stage& stage, std::int64_t arrived,
+                             Level level);
+
+/// mse_loss in fp32 and its gradient: the terms, and once more what their mean reads. An output that no layer keeps is
+/// kept by the loss, or, if it is half, its copy in fp32; DataParallel keeps the output in any case.
+void replay_loss(const Replay& replay, const Work& work, Level level);
+
+}  // namespace pdl
