@@ -107,7 +107,7 @@ WorkPrice CommunicationPrices::transfer(const Work& work) {
   KernelList kernels;
   if (plan_.parallel.program == Program::pytorch_pipeline && !on_host_) {
     kernels.add_collective(transfers_.at(work.from_worker, work.to_worker, work.bytes), issue_ns,
-                           blocks_of_message(plan_.parallel.mesh.gpus()));
+                           blocks_of_message(plan_.parallel.mesh.pp));
     return of_kernels(kernels);
   }
   kernels.add({transfers_.at(work.from_worker, work.to_worker, work.bytes), issue_ns, &kOne});

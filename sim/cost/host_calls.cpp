@@ -57,7 +57,7 @@ HostCalls host_calls(const Plan& plan, const CostProfile& profile, HostTimes& ho
     calls.wait_issue_ns = host.of("wait_issue", {transport}, on_gpu, transfers);
   }
   calls.launch_latency_ns = host.of("launch_latency", {}, on_gpu, [&] { return most_tasks(plan, is_compute); });
-  if (ddp)
+  if (ddp || has_work(plan, TaskKind::bucket_copy_in))
     calls.reducer_hook_ns = host.of("reducer_hook", {}, true, [&] { return 2 * std::ssize(plan.spec.model.layers); });
   if (all_reduces)
     calls.collective_issue_ns = host.of("collective_issue", {collective_transport(plan, profile)}, true,

@@ -19,6 +19,7 @@ class Reader {
     for (PythonCall* call : {&python.forward, &python.backward, &python.backward_input, &python.backward_weight})
       call->call_ns += action_ns;
     python.message_ns = of("message") + action_ns;
+    if (plan_.parallel.mesh.dp > 1) replicate_by_ddp(python);
     return python;
   }
 
@@ -27,11 +28,7 @@ class Reader {
     PythonHost python;
     python.forward = call("plain_forward", amp);
     python.backward = call("plain_backward", amp);
-    if (plan_.parallel.program == Program::ddp) {
-      python.forward.call_ns += of("ddp_forward");
-      python.hook_ns = of("ddp_hook");
-      python.all_reduce_ns = of("ddp_all_reduce");
-    }
+    if (plan_.parallel.program == Program::ddp) replicate_by_ddp(python);
     if (plan_.parallel.program == Program::data_parallel && plan_.parallel.mesh.dp > 1) replicate(python);
     return python;
   }
@@ -42,6 +39,12 @@ class Reader {
   double of(const std::string& name) { return host_.of("python_" + name, {}, false); }
 
  private:
+  void replicate_by_ddp(PythonHost& python) {
+    python.forward.call_ns += of("ddp_forward");
+    python.hook_ns = of("ddp_hook");
+    python.all_reduce_ns = of("ddp_all_reduce");
+  }
+
   /// The replicas' threads hold Python's lock in turn: together they take as long as one after another.
   void replicate(PythonHost& python) {
     const auto replicas = static_cast<double>(plan_.parallel.mesh.dp);

@@ -50,13 +50,15 @@ std::vector<TaskCost> price_synthetic(const Plan& plan, const SyntheticCosts& co
   const std::vector<std::uint32_t> stage_of_layer = stages_of_layers(plan);
   std::vector<StageTimes> times;
   for (std::size_t stage = 0; stage <= stage_of_layer.back(); ++stage) times.emplace_back(costs, stage);
-  const auto layers = static_cast<double>(plan.spec.model.layers.size());
-  // The parts of a backward add up to it, to the nanosecond.
+  // The parts of a stage's backward add up to it, to the nanosecond.
   const auto of_layers = [&](const Work& work, std::int64_t ns) {
-    return part_of(ns, (work.first_layer + work.layer_count) / layers) - part_of(ns, work.first_layer / layers);
+    const Stage& stage = plan.stages[stage_of_layer[static_cast<std::size_t>(work.first_layer)]];
+    const auto until = [&](std::int32_t layer) {
+      return part_of(ns, static_cast<double>(layer - stage.first_layer) / stage.layer_count);
+    };
+    return until(work.first_layer + work.layer_count) - until(work.first_layer);
   };
   const double all_bytes = static_cast<double>(parameters(plan.spec.model) * kBytesPerNumber);
-  const bool data_parallel = is_data_parallel(plan.parallel.program);
   const std::int64_t transfer_ns = synthetic_ns(costs.tcomm_ms);
   std::vector<TaskCost> priced;
   for (const Work& work : plan.graph.works) {
@@ -64,9 +66,7 @@ std::vector<TaskCost> price_synthetic(const Plan& plan, const SyntheticCosts& co
     switch (work.kind) {
       case TaskKind::forward:
       case TaskKind::recompute: priced.push_back(device_only(stage.forward_ns)); break;
-      case TaskKind::backward:
-        priced.push_back(device_only(data_parallel ? of_layers(work, stage.backward_ns) : stage.backward_ns));
-        break;
+      case TaskKind::backward: priced.push_back(device_only(of_layers(work, stage.backward_ns))); break;
       case TaskKind::backward_input: priced.push_back(device_only(stage.input_ns)); break;
       case TaskKind::backward_weight: priced.push_back(device_only(stage.weight_ns)); break;
       case TaskKind::optimizer:

@@ -4,6 +4,7 @@
 
 #include "sim/memory/autograd_replay.hpp"
 #include "sim/memory/pytorch_process.hpp"
+#include "sim/plan/pytorch_pipeline_step.hpp"
 
 namespace pdl {
 namespace {
@@ -96,6 +97,7 @@ std::vector<GpuMemory> memory_at_rest(const Replay& replay, const std::vector<st
       GpuMemory& of_gpu = memory[static_cast<std::size_t>(only_worker(plan.stages[s]))];
       of_gpu.hold(other, data_bytes(plan, s) + losses[s]);
       of_gpu.hold(activations, receive_buffer_bytes(replay, s));
+      of_gpu.hold(buckets, bucket_bytes(buckets_of_stage(plan, plan.stages[s])));
       of_gpu.hold(parameters, parameter_bytes(plan, plan.stages[s], 1));
       of_gpu.hold(optimizer_state, optimizer_bytes(plan, plan.stages[s]));
     }

@@ -90,7 +90,12 @@ void PytorchProcess::forward(std::size_t s, const Work& work, Level level) {
 void PytorchProcess::backward(std::size_t s, const Work& work, Level level) {
   const Stage& stage = plan_.stages[s];
   if (work.loss) replay_loss(replay_, work, level);
-  replay_backward(replay_, work, stage, work.loss ? out_bytes(stage, work.rows) : 0, level);
+  const std::int64_t arrived = work.loss ? out_bytes(stage, work.rows) : std::exchange(between_, 0);
+  const std::int64_t left = replay_backward(replay_, work, stage, arrived, level);
+  if (work.first_layer > stage.first_layer) {  // there is another part
+    between_ = left;
+    return;
+  }
   if (!next_is_here(s)) level.give(activations, out_bytes(stage, work.rows));
   // The gradient of the input, in the place of the one of the step before.
   if (is_local_boundary(plan_.stages, s)) level.give(activations, in_bytes(stage, work.rows));

@@ -11,6 +11,7 @@
 //               layer before are there until the next ones are (stage_backward_weight has them in a variable)
 //   autocast    its casts of parameters, which the first forward of a stage in a round makes, last to the end of the
 //               round; the loss of a half output is of a copy in fp32, which is there from the forward on
+//   DDP         buckets last for the whole training; a backward that is cut at buckets is one backward
 //
 // Sources: stage.py, schedules.py, _backward.py of PyTorch 2.11. Units: bytes. Internal to sim/memory.
 #pragma once
@@ -55,6 +56,7 @@ class PytorchProcess {
   std::int64_t kept_ = 0;    // gradients of inputs that split backwards have made in this step
   std::int32_t split_ = -1;  // stage and micro-batch of the last of them
   std::int32_t split_microbatch_ = -1;
+  std::int64_t between_ = 0;  // of a backward that is cut: the gradient that the part before has left
   std::int32_t round_ = 0;
   std::int64_t casts_ = 0, casts_of_inputs_ = 0;  // of this round, under autocast
 };

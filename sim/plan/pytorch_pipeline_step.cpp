@@ -1,7 +1,9 @@
 #include "sim/plan/pytorch_pipeline_step.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
+#include <map>
 
 #include "sim/plan/pytorch_actions.hpp"
 #include "sim/plan/stage_tasks.hpp"
@@ -16,14 +18,17 @@ class PytorchPipelineStep {
   TaskGraph build() && {
     const std::vector<std::vector<PytorchAction>> actions = actions_of_rounds();
     const std::vector<std::vector<std::int32_t>> stages_of = stages_by_worker(plan_.stages, order_.workers());
-    for (std::int32_t worker = 0; worker < order_.workers(); ++worker)
-      add_process(worker, actions[static_cast<std::size_t>(worker)], stages_of[static_cast<std::size_t>(worker)]);
+    for (std::int32_t worker = 0; worker < order_.workers(); ++worker) {
+      replica_ = static_cast<std::int32_t>(plan_.parallel.mesh.place(worker).dp);
+      add_process(worker, actions[static_cast<std::size_t>(plan_.parallel.mesh.place(worker).pp)],
+                  stages_of[static_cast<std::size_t>(worker)]);
+    }
     const auto workers = static_cast<std::uint32_t>(order_.workers());
     return std::move(builder_).build(workers, workers);
   }
 
  private:
-  /// schedule.step() is called once a round of accumulation: its program is made for one, and repeated.
+  /// Of a replica. schedule.step() is called once a round of accumulation: its program is made for one, and repeated.
   std::vector<std::vector<PytorchAction>> actions_of_rounds() const {
     const Schedule* schedule = named_schedule(plan_.spec);
     const std::int32_t of_round = microbatches_of_a_round(plan_);
@@ -53,7 +58,7 @@ class PytorchPipelineStep {
     computed_ = kNone;
     for (const PytorchAction& action : actions) {
       switch (action.kind) {
-        case PytorchAction::Kind::compute: compute(action.operations.front(), host); break;
+        case PytorchAction::Kind::compute: compute(here(action.operations.front()), host); break;
         case PytorchAction::Kind::post: post(action.operations, host); break;
         case PytorchAction::Kind::wait: {
           const std::vector<TaskId>& batch = batches_[static_cast<std::size_t>(action.batch)];
@@ -66,10 +71,80 @@ class PytorchPipelineStep {
       after_waits(tasks_.add_optimizer(stage, host, /*same_call=*/stage != own_stages.front()));
   }
 
+  /// Actions are those of a replica, stages are counted on from replica to replica.
+  Operation here(Operation operation) const {
+    operation.stage += replica_ * stages_of_replica_;
+    return operation;
+  }
+
   void compute(const Operation& operation, std::uint32_t host) {
     const TaskKind kind = task_kind(operation.kind);
+    if (ends_backwards(kind, operation.stage)) return last_backward(operation, host);
     computed_ = tasks_.add_compute(kind, operation.stage, operation.microbatch, host);
     after_waits(computed_);
+  }
+
+  /// The last one of a round of a stage that DDP wraps.
+  bool ends_backwards(TaskKind kind, std::int32_t stage) {
+    if (plan_.parallel.mesh.dp == 1 || kind != TaskKind::backward) return false;
+    std::int32_t& done = backwards_[static_cast<std::size_t>(stage)];
+    if (++done < microbatches_of_a_round(plan_)) return false;
+    done = 0;
+    return true;
+  }
+
+  /// Cut at the stage's buckets: each is copied, divided and all-reduced as soon as it is full, and copied back at the
+  /// end, before the process goes on.
+  void last_backward(const Operation& operation, std::uint32_t host) {
+    const Stage& stage = tasks_.stage(operation.stage);
+    const std::vector<GradientBucket> buckets = buckets_of_stage(plan_, stage);
+    std::vector<TaskId> reduced;
+    std::int32_t above = stage.first_layer + stage.layer_count;  // layers from here on have had their backward
+    std::uint32_t part = 0;
+    const auto backward_to = [&](std::int32_t layer) {
+      if (layer == above) return;
+      computed_ = tasks_.add_backward_part(operation.stage, operation.microbatch, host, layer, above - layer, part++);
+      after_waits(computed_);
+      above = layer;
+    };
+    for (std::size_t b = 0; b < buckets.size(); ++b) {
+      backward_to(std::min(buckets[b].lowest_layer, above));
+      reduced.push_back(add_exchange(operation, buckets[b], b, host));
+    }
+    backward_to(stage.first_layer);  // of layers without parameters
+    for (std::size_t b = 0; b < buckets.size(); ++b) {
+      computed_ = add_moved(TaskKind::bucket_copy_out, operation, buckets[b], b, host);
+      builder_.add_edge(reduced[b], computed_);
+    }
+  }
+
+  TaskId add_exchange(const Operation& operation, const GradientBucket& bucket, std::size_t b, std::uint32_t host) {
+    const TaskId full = add_moved(TaskKind::bucket_copy_in, operation, bucket, b, host);
+    const TaskId reduced = add_moved(TaskKind::all_reduce, operation, bucket, b, host);
+    builder_.add_edge(full, reduced);
+    return reduced;
+  }
+
+  TaskId add_moved(TaskKind kind, const Operation& operation, const GradientBucket& bucket, std::size_t b,
+                   std::uint32_t host) {
+    const std::int32_t worker = tasks_.worker_of(operation.stage);
+    Work work;
+    work.kind = kind;
+    work.implementation = Implementation::autograd;
+    work.bytes = bucket.bytes;
+    work.tensors = static_cast<std::int32_t>(bucket.tensors.size());
+    std::uint32_t group = kNone;
+    if (is_collective(kind)) {
+      work.worker_group = builder_.add_worker_group(plan_.parallel.mesh.group_along(worker, Dimension::dp));
+      const std::array<std::int64_t, 3> place = {operation.stage % stages_of_replica_, operation.microbatch,
+                                                 static_cast<std::int64_t>(b)};
+      const auto [known, is_new] = exchanges_.try_emplace(place, kNone);
+      if (is_new) known->second = builder_.add_group();
+      group = known->second;
+    }
+    const StreamRole role = is_collective(kind) ? StreamRole::collective : StreamRole::compute;
+    return builder_.add_task({builder_.add_work(work), stream_of(worker, role, 0), host, group, worker, operation.stage,
+                              operation.microbatch, kind, static_cast<std::uint32_t>(b) % kMostParts});
   }
 
   /// What is computed on a stream after it follows by the order of the stream.
@@ -82,7 +157,7 @@ class PytorchPipelineStep {
   void post(const std::vector<Operation>& messages, std::uint32_t host) {
     std::vector<TaskId> batch;
     for (const Operation& message : messages) {
-      const TaskId task = add_message(message, /*same_call=*/!batch.empty(), host);
+      const TaskId task = add_message(here(message), /*same_call=*/!batch.empty(), host);
       if (computed_ != kNone) builder_.add_edge(computed_, task);
       if (!batches_.empty()) {
         for (const TaskId before : batches_.back()) builder_.add_edge(before, task);
@@ -108,7 +183,8 @@ class PytorchPipelineStep {
     const bool forward = carries_activations(kind);
     const StreamRole role = is_send(kind) ? (forward ? StreamRole::send_forward : StreamRole::send_backward)
                                           : (forward ? StreamRole::receive_forward : StreamRole::receive_backward);
-    return stream_of(tasks_.worker_of(own), role, std::min(own, other) / order_.workers());
+    const auto processes = static_cast<std::int32_t>(plan_.parallel.mesh.pp);
+    return stream_of(tasks_.worker_of(own), role, std::min(own, other) % stages_of_replica_ / processes);
   }
 
   /// The boundary below the higher stage, the micro-batch and the direction name the pair of a send and its receive.
@@ -125,10 +201,14 @@ class PytorchPipelineStep {
   const StepOrder& order_;
   TaskGraphBuilder builder_;
   StageTasks tasks_{plan_, builder_};
+  std::int32_t stages_of_replica_ = static_cast<std::int32_t>(std::ssize(plan_.stages) / plan_.parallel.mesh.dp);
+  std::vector<std::int32_t> backwards_ = std::vector<std::int32_t>(plan_.stages.size());  // by stage: of this round
+  std::map<std::array<std::int64_t, 3>, std::uint32_t> exchanges_;  // groups, by stage, micro-batch and bucket
   // Of the process whose actions are being added: its batches, what its next computation waits for, its last one.
   std::vector<std::vector<TaskId>> batches_;
   std::vector<TaskId> waited_for_;
   TaskId computed_ = kNone;
+  std::int32_t replica_ = 0;
   std::vector<std::uint32_t> forward_pairs_, backward_pairs_;  // by stage and micro-batch
 };
 
@@ -136,6 +216,17 @@ class PytorchPipelineStep {
 
 TaskGraph pytorch_pipeline_step(const Plan& plan, const StepOrder& order) {
   return PytorchPipelineStep(plan, order).build();
+}
+
+std::vector<GradientBucket> buckets_of_stage(const Plan& plan, const Stage& stage) {
+  if (plan.parallel.program != Program::pytorch_pipeline || plan.parallel.mesh.dp == 1) return {};
+  const auto first = plan.spec.model.layers.begin() + stage.first_layer;
+  const Model wrapped{std::vector<Layer>(first, first + stage.layer_count)};
+  std::vector<GradientBucket> buckets =
+      gradient_buckets(wrapped, plan.spec.first_bucket_bytes, plan.spec.bucket_bytes,
+                       is_amp(plan.spec.dtype) ? GradientOrder::weight_first : GradientOrder::bias_first);
+  for (GradientBucket& bucket : buckets) bucket.lowest_layer += stage.first_layer;
+  return buckets;
 }
 
 std::int64_t blocks_of_message(std::int64_t ranks) {

@@ -33,7 +33,18 @@
 // scales the losses; its step() unscales what the process has, and waits once on the host. Nobody exchanges what a
 // process has found (found_inf): one of them may skip a step alone.
 //
-// Which process issues what when: sim/plan/pytorch_actions.hpp. Not here: DDP of pipelines, FSDP, hosts that sleep, gradients that
+// Several replicas: each stage's module is wrapped by DistributedDataParallel over the GPUs that have this stage.
+// PipelineStage runs all forwards and all backwards but the last of a round in no_sync(), prepares the Reducer before
+// the last one itself (stage.py, backward_maybe_with_nosync), and so
+//
+//   compute      B2 | part of B3, in 0, part of B3, in 1    out 0  out 1 | what comes next, also the send of B3
+//   collective                        all-reduce 0   all-reduce 1
+//
+// Buckets are DDP's usual ones, of a stage (1 MiB, then 25 MiB): the first forward of the second step rebuilds them,
+// though in no_sync() (distributed.py, _pre_forward). The gradient of the last micro-batch leaves behind the exchange,
+// so stages exchange one after another. Seen with 2 x 2 processes on the CPU.
+//
+// Which process issues what when: sim/plan/pytorch_actions.hpp. Not here: FSDP, hosts that sleep, gradients that
 // PyTorch divides by the micro-batches where scale_grads is set (the loss may be divided instead, which costs nothing).
 #pragma once
 
@@ -41,8 +52,12 @@
 
 namespace pdl {
 
-/// `plan`: all but its graph. `order`: of all rounds; there is one replica. Throws as pytorch_actions().
+/// `plan`: all but its graph. `order`: of all replicas and rounds. Throws as pytorch_actions().
 TaskGraph pytorch_pipeline_step(const Plan& plan, const StepOrder& order);
+
+/// DDP's of a stage, in the order in which they are full; layers are the model's, tensors the stage's. None where there
+/// is one replica, or of another program.
+std::vector<GradientBucket> buckets_of_stage(const Plan& plan, const Stage& stage);
 
 /// Thread blocks of NCCL's kernel for a message between two GPUs of a host, in a group of so many. NCCL 2.28 has 32
 /// channels of which each pair of ranks gets its share (enqueue.cc, nChannelsMin); seen: 16 blocks of 2 GPUs, 8 of 4.

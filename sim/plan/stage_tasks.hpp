@@ -27,6 +27,9 @@ class StageTasks {
   const WorkSizes& sizes() const { return sizes_; }
 
   TaskId add_compute(TaskKind kind, std::int32_t stage, std::int32_t microbatch, std::uint32_t host);
+  /// Some layers of a backward that is cut at buckets, the last ones first: part 0, 1, ...
+  TaskId add_backward_part(std::int32_t stage, std::int32_t microbatch, std::uint32_t host, std::int32_t first_layer,
+                           std::int32_t layer_count, std::uint32_t part);
   /// `same_call`: one optimizer has the stages of a process, of which this is not the first.
   TaskId add_optimizer(std::int32_t stage, std::uint32_t host, bool same_call = false);
   /// --delay-ms, where it is given: before a backward.
@@ -74,6 +77,7 @@ class StageTasks {
   WorkSizes sizes_;
   std::vector<Place> places_;          // by stage
   std::vector<TaskId> last_gradient_;  // by stage
+  bool parts_add_ = false;             // the parts of the backward that is being added
   std::vector<std::int32_t> cast_in_;  // by stage: the round of its last forward, where casts last for a round
   std::vector<LastWork> last_works_;   // by stage and kind
 };

@@ -165,8 +165,8 @@ struct Work {
   bool loss = false;      // backward, backward_input of the last stage: the loss and its gradient come first
   bool receives = false;  // scatter, gather: the task at the end that the slice goes to
   bool eager = false;     // a send in a group: it ends by itself, only its receive waits for both
-  /// Of PyTorch's pipelines: the host does this in one call with the task before it. A message in a batch, the optimizer
-  /// of another stage of the process.
+  /// Of PyTorch's pipelines: the host does this in one call with the task before it. A message in a batch, a further
+  /// part of a backward that is cut at a bucket, the optimizer of another stage of the process.
   bool same_call = false;
   /// forward under autocast: what it casts of the parameters is there, of an earlier micro-batch.
   bool casts_are_there = false;

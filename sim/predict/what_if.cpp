@@ -50,21 +50,35 @@ PricedWork without_contention(PricedWork priced) {
 }
 
 /// What costs the same where stages are equal: a kind of work, whether it adds to gradients, a number of samples. (The
-/// first stage has no input gradient and the last one has the loss: that is imbalance.)
-using StageWork = std::tuple<TaskKind, bool, std::int64_t>;
+/// first stage has no input gradient and the last one has the loss: that is imbalance.) Parts of a backward that is cut
+/// at the buckets of a stage are of a kind where they have as many layers; whole ones have 0 here.
+using StageWork = std::tuple<TaskKind, bool, std::int64_t, std::int32_t>;
+
+std::vector<StageWork> kinds_of_works(const Plan& plan) {
+  std::vector<StageWork> kinds;
+  for (const Work& work : plan.graph.works) kinds.emplace_back(work.kind, work.accumulate, work.rows, 0);
+  if (plan.parallel.program != Program::pytorch_pipeline) return kinds;
+  for (const Task& task : plan.graph.tasks) {
+    const std::int32_t layers = plan.graph.works[task.work].layer_count;
+    const bool cut =
+        task.kind == TaskKind::backward && layers < plan.stages[static_cast<std::size_t>(task.stage)].layer_count;
+    if (cut) std::get<std::int32_t>(kinds[task.work]) = layers;
+  }
+  return kinds;
+}
 
 PricedWork with_equal_stages(const Plan& plan, PricedWork priced) {
   std::map<StageWork, std::pair<double, double>> sums;  // ns, tasks
-  const auto kind_of = [](const Work& work) { return StageWork{work.kind, work.accumulate, work.rows}; };
+  const std::vector<StageWork> kinds = kinds_of_works(plan);
   for (const Task& task : plan.graph.tasks) {
     if (!is_compute(task.kind)) continue;
-    auto& [ns, tasks] = sums[kind_of(plan.graph.works[task.work])];
+    auto& [ns, tasks] = sums[kinds[task.work]];
     ns += static_cast<double>(priced.costs[task.work].device_ns);
     tasks += 1;
   }
   for (std::size_t w = 0; w < priced.costs.size(); ++w) {
     if (!is_compute(plan.graph.works[w].kind)) continue;
-    const auto sum = sums.find(kind_of(plan.graph.works[w]));
+    const auto sum = sums.find(kinds[w]);
     if (sum == sums.end()) continue;
     TaskCost& cost = priced.costs[w];
     const double mean_ns = sum->second.first / sum->second.second;

@@ -31,6 +31,17 @@ double largest_of(const std::vector<double>& costs) {
   return *std::max_element(costs.begin(), costs.end());
 }
 
+/// Input and weight gradients apart, of some operations at least.
+bool splits_backwards(const RunSpec& spec) {
+  if (const Schedule* known = named_schedule(spec)) return known->splits_backward;
+  if (!spec.schedule_file) return false;
+  const auto& workers = spec.schedule_file->order.workers;
+  return std::any_of(workers.begin(), workers.end(), [](const std::vector<Operation>& operations) {
+    return std::any_of(operations.begin(), operations.end(),
+                       [](const Operation& operation) { return operation.kind == OperationKind::backward_weight; });
+  });
+}
+
 std::string count_of_stages(const RunSpec& spec) {
   return std::to_string(stage_count(spec)) + (stage_count(spec) == 1 ? " stage" : " stages");
 }
@@ -215,8 +226,17 @@ void check_pytorch_pipeline(const Given& given, const RunSpec& spec) {
   if (spec.workers == Workers::thread) refuse({"workers"}, "workers thread", "process: PyTorch has a process a GPU");
   if (spec.transport == Transport::copy && spec.gpus > 1)
     refuse({"transport"}, "transport copy", "nccl, or gloo on CPU: stages send and receive");
-  if (spec.dp > 1)
-    refuse({"dp", "pp", "gpus"}, std::to_string(spec.dp) + " replicas", "dp 1: DDP of pipelines is not modelled yet");
+  if (spec.dp > 1 && splits_backwards(spec)) {
+    refuse({"schedule", "dp", "pp", "gpus"},
+           "schedule " + spec.schedule + " with " + std::to_string(spec.dp) + " replicas",
+           "one with whole backwards: DDP does not average what a split one makes by torch.autograd.grad");
+  }
+}
+
+void check_no_sync(const Given& given, const RunSpec& spec) {
+  if (!spec.no_sync || !is_pytorch_pipeline(spec) || spec.dp == 1) return;
+  throw InputError(place_of(given, {"no-sync"}), "1 for replicas of a pipeline with program pytorch",
+                   "0: its stages average their gradients at the end of every schedule.step()");
 }
 
 void check_sleeps(const Given& given, const RunSpec& spec) {

@@ -53,12 +53,18 @@ void check_processes(const Given& given, const RunSpec& spec);
 void check_one_thread(const Given& given, const RunSpec& spec);
 /// Point-to-point semantics are the transport's, but with synthetic costs.
 void check_point_to_point(const Given& given, const RunSpec& spec);
-/// What torch.distributed.pipelining has not: of a pipeline of PyTorch's program.
+/// What torch.distributed.pipelining has not: of a pipeline of PyTorch's program. Its split backwards and DDP do not go
+/// together: stage_backward_weight (_backward.py of PyTorch 2.11) asks torch.autograd.grad for gradients, so that the
+/// hooks by which DDP averages them are not called. Nothing says so there: 2 x 2 processes of InterleavedZeroBubble
+/// ended each step with gradients that differ between replicas, but for the model's first stage.
 void check_pytorch_pipeline(const Given& given, const RunSpec& spec);
 /// Autocast belongs to autograd. pdl-run's pipelines with a worker a GPU do without it: they have their own products in
 /// place, of one number format (runtime/model/pipeline_stage.hpp).
 void check_precision(const Given& given, const RunSpec& spec);
 
+/// Stages of PyTorch's pipelines that DDP wraps average their gradients in every round: backward_maybe_with_nosync of
+/// stage.py (2.11) prepares the Reducer itself, inside of no_sync() too.
+void check_no_sync(const Given& given, const RunSpec& spec);
 /// Hosts that sleep are not of PyTorch's pipelines.
 void check_sleeps(const Given& given, const RunSpec& spec);
 /// The straggler is a host of the run.

@@ -94,6 +94,7 @@ void read_execution(Reading& reading, const Given& given, RunSpec& spec) {
 void read_options(Reading& reading, const Given& given, RunSpec& spec) {
   reading.take(Turn::buckets);
   reading.take(Turn::no_sync);
+  check_no_sync(given, spec);
   reading.take(Turn::sleeps);
   check_sleeps(given, spec);
   check_straggler(given, spec);

@@ -176,7 +176,8 @@ TriedValues views_tried(const ChosenWords& chosen) {
 }
 
 TriedValues no_sync_tried(const ChosenWords& chosen) {
-  const bool exchanges = chosen.is("strategy", "ddp") || (is_pipeline(chosen) && chosen.replicas() > 1);
+  const bool exchanges = chosen.is("strategy", "ddp") ||
+                         (is_pipeline(chosen) && chosen.replicas() > 1 && !chosen.is("program", "pytorch"));
   return exchanges && chosen.rounds > 1 ? TriedValues{"", "1"} : kLeftOut;
 }
 

@@ -213,3 +213,33 @@ TEST_CASE("AMP in fp16: the GradScaler of a process waits once, whatever stages 
     CHECK(priced.costs[w].issue_ns == (work.same_call ? 0 : priced.costs[w].device_ns));
   }
 }
+
+TEST_CASE("a call of Python is counted once for a backward that is cut at buckets") {
+  CostProfile profile = with_amp();
+  for (const auto& [name, us] : {std::pair{"forward", 100},
+                                 {"forward_layer", 10},
+                                 {"backward", 200},
+                                 {"backward_layer", 20},
+                                 {"message", 50},
+                                 {"step", 1000}})
+    add_host(profile, std::string("python_") + name, us);
+  MeasuredKey reduce;
+  reduce.probe = Probe::collective;
+  reduce.operation = "all_reduce";
+  reduce.transport = "nccl";
+  reduce.ranks = 2;
+  profile.curves.push_back({reduce, tiny_constant(9000)});
+  std::sort(profile.curves.begin(), profile.curves.end(), [](const auto& a, const auto& b) { return a.key < b.key; });
+  RunSpec two =
+      spec("--program pytorch --gpus 4 --dp 2 --depth 8 --dim 64 --batch 128 --microbatches 2 --schedule gpipe");
+  two.first_bucket_bytes = two.bucket_bytes = 1;  // a bucket a tensor: a part of a backward a layer
+  const Plan plan = make_plan(two);
+  const PricedWork priced = price_by_profile(plan, profile);
+  std::int64_t whole_ns = 0, parts_ns = 0;
+  for (const Task& task : plan.graph.tasks) {
+    if (task.kind != TaskKind::backward || task.worker != 0) continue;
+    (task.microbatch == 0 ? whole_ns : parts_ns) += priced.costs[task.work].issue_ns;
+  }
+  CHECK(whole_ns == 200'000 + 4 * 20'000);
+  CHECK(parts_ns == whole_ns);
+}

@@ -97,3 +97,16 @@ TEST_CASE("AMP: what is allocated comes and goes in every schedule, in rounds to
     }
   }
 }
+
+TEST_CASE("replicas: DDP's buckets beside what a pipeline without replicas needs") {
+  const std::string two = "--program pytorch --dim 512 --microbatches 4 --depth 4 --schedule 1f1b";
+  const std::vector<GpuMemory> alone = replay_memory(make_plan(spec(two + " --gpus 2 --batch 64")), {});
+  const std::vector<GpuMemory> replicas = replay_memory(make_plan(spec(two + " --gpus 4 --dp 2 --batch 128")), {});
+  REQUIRE(replicas.size() == 4);
+  constexpr auto kBuckets = static_cast<std::size_t>(MemoryCategory::buckets);
+  for (std::size_t g = 0; g < 4; ++g) {
+    CHECK(replicas[g].at_start[kBuckets] == 2 * (512 * 512 + 512) * 4);
+    // Parts of a backward need what a whole one does.
+    CHECK(replicas[g].peak_bytes == alone[g % 2].peak_bytes + replicas[g].at_start[kBuckets]);
+  }
+}

@@ -138,7 +138,11 @@ TEST_CASE("what torch.distributed.pipelining has not is refused") {
                                "torch.distributed.pipelining, gpipe"));
   CHECK_THAT(error_of(base + "--schedule auto"), ContainsSubstring("schedule auto with program pytorch"));
   CHECK_THAT(error_of(base + "--schedule gpipe --workers thread"), ContainsSubstring("expected process"));
-  CHECK_THAT(error_of(base + "--schedule gpipe --dp 2"), ContainsSubstring("DDP of pipelines is not modelled yet"));
+  CHECK_THAT(error_of(base + "--schedule zb-v --dp 2"),
+             ContainsSubstring("schedule zb-v with 2 replicas with program pytorch, expected one with whole backwards: "
+                               "DDP does not average what a split one makes"));
+  CHECK_THAT(error_of(base + "--schedule gpipe --dp 2 --accum 2 --no-sync 1"),
+             ContainsSubstring("--no-sync: found 1 for replicas of a pipeline with program pytorch"));
   CHECK_THAT(error_of(base + "--schedule gpipe --delay-ms 1"), ContainsSubstring("--delay-ms: found a pipeline of"));
   CHECK_THAT(error_of(base + "--schedule gpipe --straggler 1:5"),
              ContainsSubstring("--straggler: found a pipeline of"));
@@ -168,6 +172,44 @@ TEST_CASE("beside PyTorch's program its names are schedules, and programs that b
   CHECK(resolve(spec("--program pytorch --gpus 2 --schedule gpipe --workers one")).program == Program::one_thread);
   CHECK(resolve(spec("--program pytorch")).program == Program::one_thread);  // modules and autograd
   CHECK(on_cpu(pipeline).transport == Transport::gloo);
+}
+
+TEST_CASE("replicas of PyTorch's pipelines: the last backward of a stage is cut at its buckets, and is behind them") {
+  // Two layers a stage, a bucket each: 512 x 512 numbers are 1 MiB.
+  const std::string flags = "--program pytorch --gpus 4 --dp 2 --microbatches 2 --depth 4 --dim 512 --batch 8";
+  CHECK(tasks_of(flags + " --schedule gpipe", 3) ==
+        "receive F0 | F0 | receive F1 | F1 | B0 | send B0 | B1 | bucket in 0 | all-reduce 0 | B1 | bucket in 1 | "
+        "all-reduce 1 | bucket out 0 | bucket out 1 | send B1 | optimizer");
+  const Plan plan = make_plan(spec(flags + " --schedule gpipe"));
+  std::map<std::uint32_t, std::vector<std::int32_t>> groups;
+  for (const Task& task : plan.graph.tasks) {
+    if (task.kind == TaskKind::all_reduce) groups[task.group].push_back(task.worker);
+    if (is_pipeline_transfer(task.kind)) CHECK(plan.parallel.mesh.place(task.worker).dp == task.stage / 2);
+  }
+  CHECK(groups.size() == 4);  // two stages, two buckets: as many all-reduces, each of both replicas
+  for (const auto& [group, workers] : groups) CHECK(workers[1] == workers[0] + 2);
+  // Every round exchanges.
+  const Plan rounds = make_plan(spec(flags + " --schedule gpipe --accum 3"));
+  CHECK(std::count_if(rounds.graph.tasks.begin(), rounds.graph.tasks.end(),
+                      [](const Task& task) { return task.kind == TaskKind::all_reduce; }) == 3 * 8);
+}
+
+TEST_CASE("the gradient of the last micro-batch leaves behind the exchange of its stage") {
+  // Two stages of a layer, one micro-batch, forward 1, backward 2, messages 1, all-reduces of a stage 1 / 2:
+  //   stage 1   [F] ..  B at 4, all-reduce to 4.5, its message to 5.5
+  //   stage 0   B to 7.5, all-reduce to 8
+  const std::string flags =
+      "--program pytorch --gpus 4 --dp 2 --microbatches 1 --depth 2 --dim 64 --batch 8 "
+      "--schedule gpipe --tf 1 --tb 2 --tcomm 1";
+  CHECK(step_ms(flags) == 9);
+  const Simulated s = simulate(flags);
+  CHECK(longest_path_times(s.plan.graph, price_synthetic(s.plan, *s.plan.spec.synthetic)) == s.times);
+  // Without replicas: 1 + 1 + 1 + 2 + 1 + 2.
+  CHECK(step_ms("--program pytorch --gpus 2 --microbatches 1 --depth 2 --dim 64 --batch 8 --schedule gpipe --tf 1 "
+                "--tb 2 --tcomm 1") == 8);
+  // Parts of a backward add up to it: two buckets of a stage, all-reduces that take no time.
+  CHECK(step_ms("--program pytorch --gpus 4 --dp 2 --microbatches 1 --depth 6 --dim 512 --batch 8 --schedule gpipe "
+                "--tf 1 --tb 2 --tcomm 0") == 6);
 }
 
 TEST_CASE("under AMP messages are of half precision, and only the first forward of a round casts") {
