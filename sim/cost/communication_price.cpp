@@ -94,6 +94,19 @@ WorkPrice CommunicationPrices::bucket_copy(const Work& work, double slows_collec
   return of_kernels(kernels);
 }
 
+WorkPrice CommunicationPrices::scaled_gradients(const Work& work, double issue_factor) {
+  KernelList kernels;
+  for (std::int32_t l = work.first_layer; l < work.first_layer + work.layer_count; ++l) {
+    for (const ParameterTensor& tensor : parameter_tensors(plan_.spec.model.layers[static_cast<std::size_t>(l)])) {
+      const std::int64_t bytes = tensor.numbers() * kBytesPerNumber;
+      OperationTime time = of_bucket("copy_in", bytes);
+      time.issue_ns = of_bucket("copy_out", bytes).issue_ns * issue_factor;
+      kernels.add(time);
+    }
+  }
+  return of_kernels(kernels);
+}
+
 /// It has no kernels: on a stream of its own, beside the kernels of the compute stream, it holds no multiprocessor.
 WorkPrice CommunicationPrices::transfer(const Work& work) {
   static const std::vector<Kernel> kOne;

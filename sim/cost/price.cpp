@@ -187,6 +187,11 @@ class Pricer {
         return of_kernels(kernels);
       }
       case TaskKind::optimizer: return optimizer(work);
+      case TaskKind::scale_gradients: {
+        WorkPrice price = communication_.scaled_gradients(work, slower_in_python_);
+        kernels_ = std::move(price.kernels);
+        return price.cost;
+      }
       default: throw std::logic_error("a kind of task that has no price");
     }
   }

@@ -71,6 +71,7 @@ std::vector<TaskCost> price_synthetic(const Plan& plan, const SyntheticCosts& co
       case TaskKind::backward_weight: priced.push_back(device_only(stage.weight_ns)); break;
       case TaskKind::optimizer:
       case TaskKind::loss:
+      case TaskKind::scale_gradients:
       case TaskKind::scatter:
       case TaskKind::gather:
       case TaskKind::bucket_copy_in:

@@ -72,6 +72,7 @@ class Actions {
     operation.overlaps_next = false;
     actions_.push_back({PytorchAction::Kind::compute, {operation}, -1});
   }
+  void scale(std::int32_t stage) { actions_.push_back({PytorchAction::Kind::scale, {{.stage = stage}}, -1}); }
   std::vector<PytorchAction> done() && { return std::move(actions_); }
 
  private:
@@ -134,8 +135,19 @@ std::vector<PytorchAction> one_f_one_b_actions(const Boundaries& boundaries, con
   return std::move(actions).done();
 }
 
-/// _PipelineScheduleRuntime: an entry of a process's order. It is none of computation where FSDP would fetch or let go
-/// of parameters, or gradients be scaled: such an entry does nothing here, but takes its turn.
+/// REDUCE_GRAD: at the end of a stage's backwards; it divides the gradients, if the schedule does.
+constexpr std::int32_t kNoMicrobatch = -1;
+
+Operation reduce_gradients(std::int32_t stage) {
+  return {OperationKind::backward_weight, stage, kNoMicrobatch};
+}
+
+bool reduces_gradients(const Operation& operation) {
+  return operation.microbatch == kNoMicrobatch;
+}
+
+/// _PipelineScheduleRuntime: an entry of a process's order. It is empty where FSDP would fetch or let go of parameters:
+/// such an entry does nothing here, but takes its turn.
 struct Entry {
   std::vector<Operation> operations;  // two: OVERLAP_F_B
 };
@@ -169,7 +181,7 @@ std::vector<Entry> with_entries_of_fsdp(const std::vector<Operation>& order, std
       if (operation.kind != OperationKind::backward && operation.kind != OperationKind::backward_weight) continue;
       auto of_stage = std::find_if(done.begin(), done.end(), [&](auto& d) { return d.first == operation.stage; });
       if (of_stage == done.end()) of_stage = done.insert(done.end(), {operation.stage, 0});
-      if (++of_stage->second == microbatches) entries.emplace_back();
+      if (++of_stage->second == microbatches) entries.push_back({{reduce_gradients(operation.stage)}});
     }
   }
   entries.resize(entries.size() + active.size());
@@ -241,11 +253,16 @@ std::vector<std::vector<Operation>> with_messages(const PipelineOrder& order, co
 }
 
 /// _PipelineScheduleRuntime._step_microbatches
-std::vector<PytorchAction> runtime_actions(const Boundaries& boundaries, const std::vector<Operation>& order) {
+std::vector<PytorchAction> runtime_actions(const Boundaries& boundaries, const std::vector<Operation>& order,
+                                           bool scales_gradients) {
   Actions actions;
   std::vector<std::pair<Operation, std::int32_t>> received;  // and not yet waited for
   std::vector<std::int32_t> sends;
   for (const Operation& operation : order) {
+    if (reduces_gradients(operation)) {
+      if (scales_gradients) actions.scale(operation.stage);
+      continue;
+    }
     switch (operation.kind) {
       case OperationKind::send_forward:
       case OperationKind::send_backward: sends.push_back(actions.post({operation})); continue;
@@ -273,17 +290,21 @@ std::vector<PytorchAction> runtime_actions(const Boundaries& boundaries, const s
 
 }  // namespace
 
-std::vector<std::vector<PytorchAction>> pytorch_actions(const PipelineOrder& order, std::string_view pytorch_class) {
+std::vector<std::vector<PytorchAction>> pytorch_actions(const PipelineOrder& order, std::string_view pytorch_class,
+                                                        bool scales_gradients) {
   const Boundaries boundaries(order);
   std::vector<std::vector<PytorchAction>> all;
-  if (pytorch_class == "GPipe") {
-    for (const std::vector<Operation>& operations : order.workers) all.push_back(gpipe_actions(boundaries, operations));
-  } else if (pytorch_class == "1F1B") {
-    for (const std::vector<Operation>& operations : order.workers)
-      all.push_back(one_f_one_b_actions(boundaries, operations));
-  } else {
+  if (pytorch_class != "GPipe" && pytorch_class != "1F1B") {
     for (const std::vector<Operation>& operations : with_messages(order, boundaries))
-      all.push_back(runtime_actions(boundaries, operations));
+      all.push_back(runtime_actions(boundaries, operations, scales_gradients));
+    return all;
+  }
+  for (std::size_t p = 0; p < order.workers.size(); ++p) {  // one stage each
+    const std::vector<Operation>& operations = order.workers[p];
+    all.push_back(pytorch_class == "GPipe" ? gpipe_actions(boundaries, operations)
+                                           : one_f_one_b_actions(boundaries, operations));
+    if (scales_gradients)
+      all.back().push_back({PytorchAction::Kind::scale, {{.stage = static_cast<std::int32_t>(p)}}, -1});
   }
   return all;
 }

@@ -32,7 +32,8 @@ struct PytorchAction {
   enum class Kind : std::uint8_t {
     compute,  // `operations`: one
     post,     // `operations`: messages that are started together
-    wait      // all later computation of the process waits for this batch
+    wait,     // all later computation of the process waits for this batch
+    scale     // `operations`: one, of the stage whose gradients are divided by the micro-batches; which is not said
   };
   Kind kind = Kind::compute;
   std::vector<Operation> operations;
@@ -41,8 +42,10 @@ struct PytorchAction {
 };
 
 /// By process, of one step of the schedule's class, whose computation is `order`. `pytorch_class` as Schedule has it;
-/// empty: a file's, which _PipelineScheduleRuntime runs. Throws CannotRun for an order into which no messages can be
-/// put.
-std::vector<std::vector<PytorchAction>> pytorch_actions(const PipelineOrder& order, std::string_view pytorch_class);
+/// empty: a file's, which _PipelineScheduleRuntime runs. `scales_gradients`: the schedule was made with scale_grads,
+/// PyTorch's default: GPipe and 1F1B divide the gradients after the last wait, all others those of a stage behind its
+/// last backward (REDUCE_GRAD). Throws CannotRun for an order into which no messages can be put.
+std::vector<std::vector<PytorchAction>> pytorch_actions(const PipelineOrder& order, std::string_view pytorch_class,
+                                                        bool scales_gradients = false);
 
 }  // namespace pdl

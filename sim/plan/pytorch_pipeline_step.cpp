@@ -33,8 +33,8 @@ class PytorchPipelineStep {
     const Schedule* schedule = named_schedule(plan_.spec);
     const std::int32_t of_round = microbatches_of_a_round(plan_);
     const auto rounds = static_cast<std::int32_t>(plan_.spec.accum);
-    const std::vector<std::vector<PytorchAction>> once =
-        pytorch_actions(make_order(plan_.spec), schedule ? schedule->pytorch_class : std::string_view());
+    const std::vector<std::vector<PytorchAction>> once = pytorch_actions(
+        make_order(plan_.spec), schedule ? schedule->pytorch_class : std::string_view(), plan_.spec.scale_grads);
     std::vector<std::vector<PytorchAction>> all(once.size());
     for (std::size_t p = 0; p < once.size(); ++p) {
       std::int32_t batches = 0;
@@ -65,6 +65,7 @@ class PytorchPipelineStep {
           waited_for_.insert(waited_for_.end(), batch.begin(), batch.end());
           break;
         }
+        case PytorchAction::Kind::scale: scale_gradients(here(action.operations.front()).stage, host); break;
       }
     }
     for (const std::int32_t stage : own_stages)
@@ -145,6 +146,13 @@ class PytorchPipelineStep {
     const StreamRole role = is_collective(kind) ? StreamRole::collective : StreamRole::compute;
     return builder_.add_task({builder_.add_work(work), stream_of(worker, role, 0), host, group, worker, operation.stage,
                               operation.microbatch, kind, static_cast<std::uint32_t>(b) % kMostParts});
+  }
+
+  void scale_gradients(std::int32_t stage, std::uint32_t host) {
+    const Stage& of = tasks_.stage(stage);
+    if (parameters(plan_.spec.model, of.first_layer, of.layer_count) == 0) return;
+    computed_ = tasks_.add_scaling_of_gradients(stage, host);
+    after_waits(computed_);
   }
 
   /// What is computed on a stream after it follows by the order of the stream.

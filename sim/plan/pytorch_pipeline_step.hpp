@@ -44,8 +44,10 @@
 // though in no_sync() (distributed.py, _pre_forward). The gradient of the last micro-batch leaves behind the exchange,
 // so stages exchange one after another. Seen with 2 x 2 processes on the CPU.
 //
-// Which process issues what when: sim/plan/pytorch_actions.hpp. Not here: FSDP, hosts that sleep, gradients that
-// PyTorch divides by the micro-batches where scale_grads is set (the loss may be divided instead, which costs nothing).
+// scale_grads: PyTorch divides gradients itself, tensor by tensor (stage.py, scale_grads). With losses that are divided
+// it need not, which costs nothing.
+//
+// Which process issues what when: sim/plan/pytorch_actions.hpp. Not here: FSDP; hosts that sleep.
 #pragma once
 
 #include "sim/plan/plan.hpp"

@@ -113,6 +113,11 @@ TaskId StageTasks::add_optimizer(std::int32_t stage, std::uint32_t host, bool sa
   return add_on_compute_stream(TaskKind::optimizer, builder_.add_work(work), stage, -1, host);
 }
 
+TaskId StageTasks::add_scaling_of_gradients(std::int32_t stage, std::uint32_t host) {
+  const std::uint32_t work = builder_.add_work(work_of(TaskKind::scale_gradients, stage));
+  return add_on_compute_stream(TaskKind::scale_gradients, work, stage, -1, host);
+}
+
 void StageTasks::add_sleep(std::int32_t stage, std::int32_t microbatch, std::uint32_t host, double ms) {
   builder_.add_task(
       {builder_.add_work(sleep_work(ms)), kNone, host, kNone, worker_of(stage), stage, microbatch, TaskKind::sleep});

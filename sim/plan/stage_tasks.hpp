@@ -32,6 +32,7 @@ class StageTasks {
                            std::int32_t layer_count, std::uint32_t part);
   /// `same_call`: one optimizer has the stages of a process, of which this is not the first.
   TaskId add_optimizer(std::int32_t stage, std::uint32_t host, bool same_call = false);
+  TaskId add_scaling_of_gradients(std::int32_t stage, std::uint32_t host);
   /// --delay-ms, where it is given: before a backward.
   void add_delay(std::int32_t stage, std::int32_t microbatch, std::uint32_t host);
   /// --straggler, where it is this worker: at the start of the step.

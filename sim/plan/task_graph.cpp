@@ -161,6 +161,7 @@ std::string task_name(TaskKind kind, std::int32_t stage, std::int32_t microbatch
     case TaskKind::bucket_copy_in: return "bucket in " + std::to_string(part);
     case TaskKind::bucket_copy_out: return "bucket out " + std::to_string(part);
     case TaskKind::loss: return "loss";
+    case TaskKind::scale_gradients: return with_stage ? "scale gradients " + std::to_string(stage) : "scale gradients";
     case TaskKind::sleep: return "sleep";
   }
   return "";

@@ -57,9 +57,10 @@ enum class TaskKind : std::uint8_t {
   bucket_copy_in,   // gradients into a bucket, divided by the number of replicas
   bucket_copy_out,  // what was reduced, back into the gradients
   loss,             // where no backward begins with it: DataParallel's GPU 0
+  scale_gradients,  // PyTorch's pipelines: divided by the number of micro-batches
   sleep,            // of the host: --delay-ms, --straggler
 };
-inline constexpr int kTaskKinds = 19;
+inline constexpr int kTaskKinds = 20;
 static_assert(static_cast<int>(TaskKind::sleep) + 1 == kTaskKinds, "sleep is the last");
 
 /// Some of the kinds, a bit each: asked of every task of a step, many times.
@@ -171,7 +172,7 @@ struct Work {
   /// forward under autocast: what it casts of the parameters is there, of an earlier micro-batch.
   bool casts_are_there = false;
   std::int32_t tensors = 0;      // collectives of data-parallel programs, bucket copies: how many
-  std::int32_t first_layer = 0;  // compute, optimizer; layers of a stage, or some of them
+  std::int32_t first_layer = 0;  // compute, optimizer, scale_gradients; layers of a stage, or some of them
   std::int32_t layer_count = 0;
   std::int32_t from_worker = 0;  // transfers
   std::int32_t to_worker = 0;

@@ -22,7 +22,8 @@ RunSpec by_program(const RunSpec& spec, ProgramOf program) {
   std::vector<SettingValue> words;
   for (SettingValue& word : to_settings(spec)) {
     const bool of_program = word.name == "program" || (word.name == "workers" && !one_thread) ||
-                            word.name == "transport" || word.name == "p2p" || word.name == "overlap-steps";
+                            word.name == "transport" || word.name == "p2p" || word.name == "overlap-steps" ||
+                            word.name == "scale-grads";
     if (!of_program) words.push_back(std::move(word));
   }
   words.push_back({"program", to_string(program), "--program"});

@@ -17,7 +17,7 @@ namespace {
 
 bool is_optimizer_part(TaskKind kind) {
   return kind == TaskKind::optimizer || kind == TaskKind::loss || kind == TaskKind::bucket_copy_in ||
-         kind == TaskKind::bucket_copy_out;
+         kind == TaskKind::bucket_copy_out || kind == TaskKind::scale_gradients;
 }
 
 bool is_recomputation(TaskKind kind) {

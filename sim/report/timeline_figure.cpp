@@ -45,6 +45,7 @@ constexpr std::array<KindOnPage, kTaskKinds> kKindsOnPage = {{
     {"copy of gradients into bucket", "bucket copy", "bucket in", "", true},
     {"copy of gradients out of bucket", "bucket copy", "bucket out", "", true},
     {"loss", "loss", "loss", "", false},
+    {"division of gradients", "optimizer", "scale gradients", "", false},
     {"delay on the host", "host delay", "sleep", "", false},
 }};
 static_assert(kKindsOnPage.back().name != nullptr, "every kind of task has its words");

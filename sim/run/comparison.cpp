@@ -56,6 +56,7 @@ constexpr std::array kComparedKinds = {std::pair{TaskKind::forward, "forward"},
                                        std::pair{TaskKind::bucket_copy_in, "copy into buckets"},
                                        std::pair{TaskKind::bucket_copy_out, "copy out of buckets"},
                                        std::pair{TaskKind::loss, "loss"},
+                                       std::pair{TaskKind::scale_gradients, "scale gradients"},
                                        std::pair{TaskKind::sleep, "sleep"}};
 
 }  // namespace
@@ -104,7 +105,7 @@ std::vector<SettingDifference> settings_that_differ(const RunSpec& a, const RunS
 }
 
 bool differ_in_program_alone(const RunSpec& a, const RunSpec& b) {
-  constexpr std::array kOfProgram = {"program", "workers", "transport", "p2p", "overlap-steps"};
+  constexpr std::array kOfProgram = {"program", "workers", "transport", "p2p", "overlap-steps", "scale-grads"};
   const auto differences = settings_that_differ(a, b);
   const bool one_thread_alike =
       a.strategy == Strategy::single || (a.workers == Workers::one) == (b.workers == Workers::one);

@@ -11,10 +11,10 @@ namespace pdl {
 
 /// In the order of TaskKind.
 inline constexpr std::array<const char*, kTaskKinds> kSpanKinds = {
-    "forward",      "backward",      "backward_input",  "backward_weight",  "recompute",       "optimizer",
-    "send_forward", "send_backward", "receive_forward", "receive_backward", "all_reduce",      "broadcast",
-    "reduce",       "scatter",       "gather",          "bucket_copy_in",   "bucket_copy_out", "loss",
-    "sleep"};
+    "forward",        "backward",        "backward_input", "backward_weight", "recompute",
+    "optimizer",      "send_forward",    "send_backward",  "receive_forward", "receive_backward",
+    "all_reduce",     "broadcast",       "reduce",         "scatter",         "gather",
+    "bucket_copy_in", "bucket_copy_out", "loss",           "scale_gradients", "sleep"};
 static_assert(kSpanKinds.back() != nullptr, "every kind of task has a word");
 
 }  // namespace pdl

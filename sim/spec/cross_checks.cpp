@@ -246,6 +246,13 @@ void check_sleeps(const Given& given, const RunSpec& spec) {
                    "no delay-ms and no straggler, or program pdl");
 }
 
+void check_scale_grads(const Given& given, const RunSpec& spec) {
+  if (!spec.scale_grads || spec.accum == 1) return;
+  throw InputError(place_of(given, {"scale-grads", "accum"}),
+                   "gradients scaled in each of " + std::to_string(spec.accum) + " accumulation steps",
+                   "accum 1, or scale-grads 0: PyTorch would divide those of earlier steps again");
+}
+
 void check_precision(const Given& given, const RunSpec& spec) {
   if (!is_amp(spec.dtype) || is_data_parallel(spec) || spec.workers == Workers::one || is_pytorch_pipeline(spec))
     return;

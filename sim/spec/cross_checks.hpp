@@ -67,6 +67,8 @@ void check_precision(const Given& given, const RunSpec& spec);
 void check_no_sync(const Given& given, const RunSpec& spec);
 /// Hosts that sleep are not of PyTorch's pipelines.
 void check_sleeps(const Given& given, const RunSpec& spec);
+/// PyTorch divides all that a gradient holds at the end of every schedule.step().
+void check_scale_grads(const Given& given, const RunSpec& spec);
 /// The straggler is a host of the run.
 void check_straggler(const Given& given, const RunSpec& spec);
 /// Equal shares of the GPUs; several hosts for ddp with measured costs alone.

@@ -93,6 +93,7 @@ void read_execution(Reading& reading, const Given& given, RunSpec& spec) {
 /// Exchange of gradients, hosts, what is measured, options of pipelines.
 void read_options(Reading& reading, const Given& given, RunSpec& spec) {
   reading.take(Turn::buckets);
+  check_scale_grads(given, spec);
   reading.take(Turn::no_sync);
   check_no_sync(given, spec);
   reading.take(Turn::sleeps);

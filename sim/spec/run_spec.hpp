@@ -101,7 +101,10 @@ struct RunSpec {
   std::int64_t bucket_bytes = std::int64_t{25} << 20;
   std::int64_t first_bucket_bytes = std::int64_t{1} << 20;
   bool bucket_views = false;  // DDP: gradients are views of the buckets: no copies back (gradient_as_bucket_view)
-  double delay_ms = 0;        // the host sleeps before every backward
+  /// PyTorch's pipelines: gradients are divided by the micro-batches at the end of a step (PyTorch's default), not the
+  /// losses.
+  bool scale_grads = false;
+  double delay_ms = 0;  // the host sleeps before every backward
   std::optional<Straggler> straggler;
   double loss_scale = 65536;  // amp-fp16: where GradScaler starts
   /// Of a measurement; a prediction is the same for every value.

@@ -4,6 +4,7 @@
 
 #include "sim/io/error.hpp"
 #include "sim/io/words.hpp"
+#include "sim/spec/mesh.hpp"
 #include "sim/spec/settings/rows.hpp"
 
 namespace pdl::setting_rows {
@@ -142,6 +143,29 @@ std::vector<SettingRow> buckets() {
   };
 }
 
+std::vector<SettingRow> scaled_gradients() {
+  return {
+      {.name = "scale-grads",
+       .value_name = "0|1",
+       .help = "PyTorch's pipelines: divide gradients by the micro-batches after the last one, not the losses",
+       .usual = "0",
+       .values = Values::on_off,
+       .range = {0, 1},
+       .turn = Turn::buckets,
+       .read = [](const SettingValue& value, const Range&, RunSpec& spec) { spec.scale_grads = is_on(value); },
+       .write = [](const RunSpec& spec) { return std::optional(on_off_text(spec.scale_grads)); },
+       .written_if_usual = false,
+       .meaningful = "program pytorch, strategy pp",
+       .no_meaning = [](const SettingValue& value, const RunSpec& spec) -> std::optional<NoMeaning> {
+         if (value.value == "0" || is_pytorch_pipeline(spec)) return std::nullopt;
+         return no_meaning_with(value, spec.program == ProgramOf::pytorch ? strategy_of(spec) : "program pdl");
+       },
+       .asked = Turn::buckets,
+       .in_run_name = [](const RunSpec& spec) { return std::string(spec.scale_grads ? "_scaledgrads" : ""); },
+       .needs = [](const SettingValue&) -> Needs { return {{"program", "pytorch"}, {"strategy", "pp"}}; }},
+  };
+}
+
 std::vector<SettingRow> sleeps_and_scale() {
   return {
       {.name = "delay-ms",
@@ -202,7 +226,8 @@ std::vector<SettingRow> sleeps_and_scale() {
 
 std::vector<SettingRow> data_parallel() {
   std::vector<SettingRow> rows;
-  for (auto* part : {rounds, buckets, sleeps_and_scale}) std::ranges::move(part(), std::back_inserter(rows));
+  for (auto* part : {rounds, buckets, scaled_gradients, sleeps_and_scale})
+    std::ranges::move(part(), std::back_inserter(rows));
   return rows;
 }
 

@@ -214,6 +214,16 @@ TEST_CASE("AMP in fp16: the GradScaler of a process waits once, whatever stages 
   }
 }
 
+TEST_CASE("gradients that are scaled take a kernel a tensor, as a copy into a bucket does") {
+  const Plan plan =
+      make_plan(spec("--program pytorch --gpus 2 --depth 4 --dim 64 --batch 128 --microbatches 4 "
+                     "--schedule 1f1b --scale-grads 1"));
+  const PricedWork priced = price_by_profile(plan, with_amp());
+  const TaskCost scaling = cost_of(plan, priced, TaskKind::scale_gradients);
+  CHECK(scaling.device_ns == 2 * 2 * 6000);
+  CHECK(scaling.issue_ns == 2 * 2 * 2000);
+}
+
 TEST_CASE("a call of Python is counted once for a backward that is cut at buckets") {
   CostProfile profile = with_amp();
   for (const auto& [name, us] : {std::pair{"forward", 100},

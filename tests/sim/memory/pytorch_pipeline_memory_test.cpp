@@ -81,7 +81,7 @@ TEST_CASE("AMP: halves of activations and messages, casts of parameters to the e
 
 TEST_CASE("AMP: what is allocated comes and goes in every schedule, in rounds too, and never falls below nothing") {
   for (const char* schedule : {"gpipe", "1f1b", "interleaved", "looped-bfs", "interleaved-zb", "zb-v", "dualpipe-v"}) {
-    for (const char* more : {" --dtype amp-bf16", " --dtype amp-fp16 --accum 2"}) {
+    for (const char* more : {" --dtype amp-bf16", " --dtype amp-fp16 --accum 2", " --scale-grads 1"}) {
       const Plan plan = make_plan(spec(flags(schedule, 8) + more));
       CAPTURE(schedule, more);
       for (const GpuMemory& memory : replay_memory(plan, {})) {

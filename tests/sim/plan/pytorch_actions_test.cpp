@@ -12,6 +12,7 @@ namespace {
 
 std::string text_of(const PytorchAction& action) {
   if (action.kind == PytorchAction::Kind::wait) return "wait" + std::to_string(action.batch);
+  if (action.kind == PytorchAction::Kind::scale) return "scale" + std::to_string(action.operations.front().stage);
   std::string text;
   for (const Operation& operation : action.operations) {
     text += (text.empty() ? "" : " ") + action_name(operation.kind, operation.stage, operation.microbatch);
@@ -20,10 +21,10 @@ std::string text_of(const PytorchAction& action) {
 }
 
 /// A line a process.
-std::vector<std::string> drawn(const std::string& schedule, const ScheduleShape& shape) {
+std::vector<std::string> drawn(const std::string& schedule, const ScheduleShape& shape, bool scales_gradients = false) {
   const Schedule& found = *find_schedule(schedule);
   std::vector<std::string> lines;
-  for (const auto& actions : pytorch_actions(make_order(found, shape), found.pytorch_class)) {
+  for (const auto& actions : pytorch_actions(make_order(found, shape), found.pytorch_class, scales_gradients)) {
     std::string line;
     for (const PytorchAction& action : actions) line += (line.empty() ? "" : " ") + text_of(action);
     lines.push_back(line);
@@ -117,4 +118,17 @@ TEST_CASE("every schedule of PyTorch and many shapes: each operation once, each 
       }
     }
   }
+}
+
+TEST_CASE("gradients are scaled after the last wait, of several stages a GPU behind the last backward of each") {
+  CHECK(drawn("gpipe", {2, 1, 1}, true) ==
+        std::vector<std::string>{"0F0 {0SEND_F0} wait0 {0RECV_B0} wait1 0B0 scale0",
+                                 "{1RECV_F0} wait0 1F0 1B0 {1SEND_B0} wait1 scale1"});
+  CHECK(drawn("1f1b", {2, 1, 2}, true)[1] ==
+        "{1RECV_F0} wait0 1F0 1B0 {1SEND_B0 1RECV_F1} wait1 1F1 1B1 {1SEND_B1} wait2 scale1");
+  // The second stage of the last GPU is done first, and its gradient is under way when its gradients are scaled.
+  const std::string last = drawn("looped-bfs", {2, 2, 1}, true)[1];
+  CHECK(last.find("3B0 {3SEND_B0}") < last.find("scale3"));
+  CHECK(last.find("scale3") < last.find("1B0"));
+  CHECK(last.find("1B0 {1SEND_B0}") < last.find("scale1"));
 }

@@ -143,6 +143,9 @@ TEST_CASE("what torch.distributed.pipelining has not is refused") {
                                "DDP does not average what a split one makes"));
   CHECK_THAT(error_of(base + "--schedule gpipe --dp 2 --accum 2 --no-sync 1"),
              ContainsSubstring("--no-sync: found 1 for replicas of a pipeline with program pytorch"));
+  CHECK_THAT(error_of(base + "--schedule gpipe --accum 2 --scale-grads 1"),
+             ContainsSubstring("gradients scaled in each of 2 accumulation steps"));
+  CHECK_THAT(error_of("--gpus 4 --scale-grads 1"), ContainsSubstring("scale-grads 1 with program pdl"));
   CHECK_THAT(error_of(base + "--schedule gpipe --delay-ms 1"), ContainsSubstring("--delay-ms: found a pipeline of"));
   CHECK_THAT(error_of(base + "--schedule gpipe --straggler 1:5"),
              ContainsSubstring("--straggler: found a pipeline of"));
@@ -240,6 +243,14 @@ TEST_CASE("what a process does in one call: messages of a batch, the optimizer o
   CHECK(in_one_call("--schedule 1f1b --microbatches 3", 0) == "receive 0B0 | receive 0B1");
   CHECK(in_one_call("--schedule gpipe --microbatches 3", 0).empty());
   CHECK(in_one_call("--schedule zb-v --microbatches 4", 0) == "optimizer 3");
+}
+
+TEST_CASE("with scale_grads a stage divides its gradients before the optimizer, and behind the exchange of replicas") {
+  const std::string flags = "--program pytorch --microbatches 1 --depth 2 --dim 64 --batch 8 --scale-grads 1 ";
+  CHECK(tasks_of(flags + "--gpus 2 --schedule gpipe", 0) ==
+        "F0 | send F0 | receive B0 | B0 | scale gradients | optimizer");
+  CHECK(tasks_of(flags + "--gpus 4 --dp 2 --schedule gpipe", 0) ==
+        "F0 | send F0 | receive B0 | B0 | bucket in 0 | all-reduce 0 | bucket out 0 | scale gradients | optimizer");
 }
 
 TEST_CASE("a file with the order of Schedule1F1B is said to run otherwise in PyTorch") {

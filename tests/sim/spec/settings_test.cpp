@@ -57,6 +57,7 @@ std::vector<Sample> samples(const std::string& model_file) {
       {"bucket-mb", "100.5", ddp},
       {"first-bucket-mb", "0.5", ddp},
       {"bucket-views", "1", ddp},
+      {"scale-grads", "1", "--program pytorch --gpus 2"},
       {"delay-ms", "2.5", ""},
       {"straggler", "1:20.5", ddp},
       {"loss-scale", "1024", "--dtype amp-fp16"},

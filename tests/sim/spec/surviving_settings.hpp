@@ -55,6 +55,7 @@ inline void check_equal(const RunSpec& a, const RunSpec& b) {
   CHECK(a.bucket_bytes == b.bucket_bytes);
   CHECK(a.first_bucket_bytes == b.first_bucket_bytes);
   CHECK(a.bucket_views == b.bucket_views);
+  CHECK(a.scale_grads == b.scale_grads);
   CHECK(a.delay_ms == b.delay_ms);
   REQUIRE(a.straggler.has_value() == b.straggler.has_value());
   if (a.straggler) {
