@@ -187,19 +187,19 @@ def executed_order(schedule, gpus, microbatches):
 
 
 def issued_by_class(schedule, gpus, microbatches):
-    """Computation and messages of ScheduleGPipe and Schedule1F1B, by rank, as they are issued."""
+    """Computation, messages and REDUCE_GRAD of ScheduleGPipe and Schedule1F1B, by rank, as they are issued."""
     stages = [RecordingStage(rank, gpus, messages=True) for rank in range(gpus)]
     for stage in stages:
         with unittest.mock.patch.object(pipelining, "_batch_p2p", post):
             schedule(stage, microbatches)._step_microbatches()
-    return [[str(action) for action in stage.done if "REDUCE_GRAD" not in str(action)] for stage in stages]
+    return [[str(action) for action in stage.done] for stage in stages]
 
 
 def issued_by_runtime(peer, gpus, chunks, microbatches):
     """The same of the classes that _PipelineScheduleRuntime runs. The first stage has its whole backward at W."""
     stages = [Stage(gpus, gpus * chunks) for _ in range(chunks)]
     lowered = peer.schedule(stages, microbatches).pipeline_order_with_comms
-    idle = (pipelining.UNSHARD, pipelining.RESHARD, pipelining.REDUCE_GRAD)
+    idle = (pipelining.UNSHARD, pipelining.RESHARD)
     rows = []
     for rank in range(gpus):
         actions = [str(action) for action in single_actions(lowered[rank]) if action.computation_type not in idle]
@@ -306,18 +306,21 @@ class ScheduleCsvTest(unittest.TestCase):
         pipelining._simulate_comms_compute(executed, lambda stage: rank_of[stage], gpus * chunks)
 
     def issued_here(self, name, shape):
-        """By rank: the spans of a prediction of PyTorch's program, which are in the order in which they are issued."""
+        """By rank: the spans of a prediction of PyTorch's program, which are in the order in which they are issued. Where
+        PyTorch says REDUCE_GRAD, it divides the gradients, by default."""
         gpus, chunks, microbatches = map(str, shape)
         words = ["--gpus", gpus, "--microbatches", microbatches, "--depth", str(shape[0] * shape[1])]
         words += ["--chunks", chunks] if chunks != "1" else []
         done = self.accepted("--program", "pytorch", "--schedule", name, *words, "--tf", "1", "--tb", "1", "--tw", "1",
-                             "--json", "-")
+                             "--scale-grads", "1", "--json", "-")
         kinds = {"forward": "F", "backward": "B", "backward_input": "I", "backward_weight": "W", "send_forward": "SEND_F",
                  "send_backward": "SEND_B", "receive_forward": "RECV_F", "receive_backward": "RECV_B"}
         rows = [[] for _ in range(shape[0])]
         for span in json.loads(done.stdout)["spans"]:
             if span["kind"] in kinds:
                 rows[span["worker"]].append(f"{span['stage']}{kinds[span['kind']]}{span['microbatch']}")
+            elif span["kind"] == "scale_gradients":
+                rows[span["worker"]].append(f"{span['stage']}REDUCE_GRAD")
         return rows
 
     def test_what_pytorch_issues_is_what_is_predicted(self):

@@ -92,7 +92,7 @@ TEST_CASE("every word there is, given differently from its default, is among the
            "--bucket-mb 100 "
            "--first-bucket-mb 0.5 --bucket-views 1 --delay-ms 2.5 --straggler 3:20.5 --dtype amp-fp16 --loss-scale "
            "1024",
-           "--gpus 2 --schedule gpipe --program pytorch",
+           "--gpus 2 --schedule gpipe --program pytorch --scale-grads 1",
            "--gpus 2 --schedule gpipe --p2p rendezvous --tf 3 --tb 4 --tw 5 --tcomm 6"}) {
     check_that_settings_survive(flags);
     const std::map<std::string, std::string> usual = settings_of(spec(""));
