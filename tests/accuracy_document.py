@@ -477,6 +477,25 @@ def validated_runs(pdl_sim, folder):
     return json.loads(said(pdl_sim, "validate", *paths, "--noise", str(DRAWS), "--json", "-"))["runs"]
 
 
+def row_of_pytorch(run, machine):
+    """The same of a run of PyTorch's own program."""
+    with open(run["path"], encoding="utf-8") as file:
+        config = json.load(file)["config"]
+    if run["host_bound"]:
+        return f"PyTorch's programs, host-bound, {machine}"
+    if config["strategy"] == "pp" and config["workers"] != "one":
+        return f"PyTorch's pipelines, {machine}"
+    if config["strategy"] in ("ddp", "dp"):
+        return f"PyTorch's DDP and DataParallel, {machine}"
+    return f"PyTorch on one GPU, or by one thread on several, {machine}"
+
+
+@functools.cache
+def validated_runs_of_pytorch(pdl_sim, folder):
+    paths = files_of(folder, "pytorch")
+    return json.loads(said(pdl_sim, "validate", *paths, "--json", "-"))["runs"] if paths else []
+
+
 @functools.cache
 def widths_probed(profile):
     """(data type, width in, width out) of a profile's layers."""
@@ -577,7 +596,7 @@ def predicted_before(folder):
 
 
 def readme_table(pdl_sim):
-    rows, memory, elsewhere, hosts = {}, [], [], 0
+    rows, pytorch, memory, elsewhere, hosts = {}, {}, [], [], 0
     for folder in sorted(glob.glob(os.path.join(ROOT, "data", "*"))):
         with open(os.path.join(folder, "profile.json"), encoding="utf-8") as file:
             environment = json.load(file)["environment"]
@@ -585,11 +604,14 @@ def readme_table(pdl_sim):
         for run in validated_runs(pdl_sim, os.path.join(folder, "runs")):
             rows.setdefault(row_of(run, machine), []).append(run["error_percent"])
             memory += run["memory_error_percent"]
+        for run in validated_runs_of_pytorch(pdl_sim, os.path.join(folder, "runs")):
+            pytorch.setdefault(row_of_pytorch(run, machine), []).append(run["error_percent"])
         for other in folders_of_other_hosts(os.path.basename(folder)):
             hosts += 1
             elsewhere += validated_runs(pdl_sim, other)
     names = sorted(rows, key=lambda name: ("host-bound" in name, "one thread" in name))
-    lines = [error_line(name, rows[name]) for name in names]
+    lines = [error_line(name, pytorch[name]) for name in sorted(pytorch, key=lambda name: "host-bound" in name)]
+    lines += [error_line(name, rows[name]) for name in names]
     by_gpus = [run["error_percent"] for run in elsewhere if not run["host_bound"]]
     by_host = [run["error_percent"] for run in elsewhere if run["host_bound"]]
     return ERRORS_HEAD + "\n".join(lines) + f"""

@@ -50,7 +50,7 @@ LEFT_OUT = [
     (r"^\./bootstrap ", "builds everything, as CI does"),
     (r"^build/all/pdl-run (?!.*--device cpu)", "needs GPUs"),
     (r"^build/all/pdl-calibrate (?!.*--(device cpu|from) )", "needs GPUs"),
-    (r"^build/all/pdl-calibrate --from \S+ --gpus ", "needs GPUs: measures a plan's shapes"),
+    (r"^build/all/pdl-calibrate --from \S+ --(gpus|python) ", "needs GPUs: measures a plan's shapes, or Python's times"),
     (r"^tests/gpu/check$", "needs GPUs; on CPU workers a test of its own runs it"),
     (r"^tests/gpu/matrix ", "needs GPUs; on CPU workers a test of its own runs it"),
     (r"build/clang", "builds it with another compiler"),

@@ -1,8 +1,9 @@
 """A pipeline of torch.distributed.pipelining: a process a GPU, as a script would write it.
 
-Losses are divided by the micro-batches, so that PyTorch need not divide gradients (scale_grads off); outputs are not
-gathered (return_outputs off). Mixed precision: one autocast around each schedule.step(), so that a weight is cast once a
-round of accumulation.
+Losses are divided by the micro-batches, so that PyTorch need not divide gradients; with plan["scale_grads"] it does,
+after the last micro-batch. Outputs are not gathered (return_outputs off). Mixed precision: one autocast around each
+schedule.step(), so that a weight is cast once a round of accumulation; amp-fp16: a GradScaler a process, as PyTorch has
+none for pipelines.
 
 A recorded step has a task for each action of the schedule, and each batch of messages is one kernel of NCCL.
 """
@@ -92,6 +93,13 @@ class RecordedStage(PipelineStage):
         self.recorder.ended()
 
 
+    def scale_grads(self, grad_scale_factor):
+        if grad_scale_factor != 1:
+            self.recorder.mark(("scale_gradients", self.stage_index, -1, 0))
+        super().scale_grads(grad_scale_factor)
+        self.recorder.ended()
+
+
 class Pipeline:
     """The stages of one process, and a step of training."""
 
@@ -113,7 +121,7 @@ class Pipeline:
             modules = modules_of(layers_of(plan, stage), device)
             self.stages.append(RecordedStage(modules, index, count, device, input_args=into, output_args=out))
             self.stages[-1].recorder = self.recorder
-        self.weight = rows / plan["batch"] / plan["accum"]
+        self.weight = (1 if plan["scale_grads"] else rows / plan["batch"]) / plan["accum"]
         self.schedule = self.make_schedule()
         self.optimizer = optimizer_of(plan, (p for stage in self.stages for p in stage.submod.parameters()))
         first, last = plan["stages"][0], plan["stages"][-1]
@@ -129,7 +137,7 @@ class Pipeline:
         several = issubclass(made, schedules.PipelineScheduleMulti)
         try:
             schedule = made(self.stages if several else self.stages[0], self.microbatches, loss_fn=loss,
-                            scale_grads=False)
+                            scale_grads=self.plan["scale_grads"])
         except ValueError as problem:
             raise Refused(" ".join(str(problem).split())) from None
         if not name:

@@ -174,6 +174,9 @@ def record_of(plan, answers):
             rank = 0 if plan["processes"] == 1 else task["worker"]
             times += next(times_of_ranks[rank])
         recorded.append([joined([interval for interval, _ in of_ranks]), times, 1.0])
+    for of_ranks in zip(*(answer["warmup"] + answer["steps"] for answer in answers)):
+        if len({skipped for *_, skipped in of_ranks}) > 1:
+            raise Failed("gradients were not finite on some ranks only, which then skipped a step that others took")
     losses = losses_of(plan, answers)
     warmup = [joined(of_ranks) for of_ranks in zip(*(answer["warmup"] for answer in answers))]
     steps = [joined(of_ranks) for of_ranks in zip(*(answer["steps"] for answer in answers))]

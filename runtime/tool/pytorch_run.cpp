@@ -45,9 +45,15 @@ const char* name_of(Program program) {
   throw std::logic_error("a pipeline of pdl-run in Python");
 }
 
-void check_pipeline(const RunSpec& spec, bool cuda) {
-  if (spec.delay_ms > 0 || spec.straggler) {
-    throw InputError("--program", "pytorch with hosts that sleep in a pipeline", "no --delay-ms, no --straggler");
+void check_pipeline(const Plan& plan, bool cuda) {
+  const RunSpec& spec = plan.spec;
+  if (plan.parallel.mesh.dp > 1) {
+    throw InputError("--dp", std::to_string(plan.parallel.mesh.dp) + " replicas of a pipeline with program pytorch",
+                     "1: replicas of PyTorch's pipelines are predicted only");
+  }
+  if (spec.scale_grads && spec.accum > 1) {
+    throw InputError("--scale-grads", "1 with " + std::to_string(spec.accum) + " gradient accumulation steps",
+                     "0: PyTorch would divide the gradients of the first ones again");
   }
   if (spec.gpus > 1 && (spec.transport == Transport::nccl) != cuda)
     throw InputError("--transport", to_string(spec.transport) + (cuda ? " on GPUs" : " on CPU"),
@@ -70,7 +76,7 @@ void check_pytorch_run(const Plan& plan, const RuntimeOptions& options) {
                   [](const Work& work) { return work.kind == TaskKind::recompute; })) {
     throw InputError("--recompute", "recomputation with program pytorch", "none");
   }
-  if (plan.parallel.program == Program::pytorch_pipeline) check_pipeline(spec, cuda);
+  if (plan.parallel.program == Program::pytorch_pipeline) check_pipeline(plan, cuda);
   if (plan.parallel.program == Program::data_parallel && !cuda)
     throw InputError("--strategy", "dp with program pytorch on CPU", "GPUs: PyTorch's DataParallel has none there");
   check_devices(spec, options);
@@ -102,6 +108,7 @@ nlohmann::ordered_json pytorch_plan(const Plan& plan, const RuntimeOptions& opti
                                  {"bucket_bytes", spec.bucket_bytes},
                                  {"bucket_views", spec.bucket_views},
                                  {"loss_scale", spec.loss_scale},
+                                 {"scale_grads", spec.scale_grads},
                                  {"pytorch_class", schedule ? std::string(schedule->pytorch_class) : ""},
                                  {"schedule_csv", pipeline && !schedule ? to_csv(*spec.schedule_file) : ""},
                                  {"microbatch_rows", plan.microbatch_rows},

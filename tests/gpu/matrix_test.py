@@ -89,6 +89,16 @@ class Drawing(unittest.TestCase):
                 self.assertEqual(halves, {True, False}, f"{gpus} GPUs: {text}")
             self.assertTrue(any("--model " in plan["words"] for plan in plans))
 
+    def test_plans_of_pytorch_are_of_its_program_and_of_few_numbers_of_steps(self):
+        plans = matrix.draw_plans(accept_all, 2, 20, by="pytorch")
+        self.assertEqual(plans, matrix.draw_plans(accept_all, 2, 20, by="pytorch"))
+        self.assertTrue(all("--program pytorch" in plan["words"] for plan in plans))
+        self.assertGreaterEqual(len(plans), 120)
+        self.assertGreaterEqual(3 * sum(not plan["probed_shapes"] for plan in plans), len(plans))
+        for plan in plans:
+            plan["config"]["program"] = "pytorch"
+        self.assertLessEqual(len({matrix.steps_of(plan) for plan in plans}), 2)
+
     def test_what_is_refused_is_drawn_again(self):
         refused = []
 

@@ -25,6 +25,32 @@ TEST_CASE("samples of a plan behind those of a file, with what is known of each"
   CHECK(to_json(with_added(of_file.samples, Samples{})) == to_json(of_file.samples));  // nothing was missing
 }
 
+TEST_CASE("host times of Python are measured anew, and have versions of their own", "[added_samples]") {
+  const auto host = [](const std::string& name, double us) {
+    Sample sample;
+    sample.key.probe = Probe::host;
+    sample.key.name = name;
+    sample.unit = "us";
+    sample.values = {us};
+    return sample;
+  };
+  Samples file, python;
+  file.samples = {host("launch_latency", 3), host("python_forward", 100)};
+  python.samples = {host("python_forward", 200), host("python_message", 70)};
+  python.environment = {{"date", "2"}, {"python", {{"torch", "2.11.0"}}}};
+  const Samples all = with_added(file, python);
+  REQUIRE(all.samples.size() == 3);
+  CHECK(all.samples[0].key.name == "launch_latency");
+  CHECK(all.samples[1].values == std::vector<double>{200});
+  CHECK(all.samples[2].key.name == "python_message");
+  CHECK(all.environment["added"][0]["python"]["torch"] == "2.11.0");
+  const nlohmann::json of_file = {{"device", "cuda"}, {"card", "NVIDIA H200"}, {"nccl", "2.28.3"}};
+  nlohmann::json now = of_file;
+  now["nccl"] = "2.28.9";
+  CHECK_NOTHROW(check_same_card(of_file, now, "s.json", /*same_versions=*/false));
+  CHECK_THROWS_AS(check_same_card(of_file, now, "s.json"), InputError);
+}
+
 TEST_CASE("another card or version is refused with what was found, another count is not", "[added_samples]") {
   const nlohmann::json file = {{"device", "cuda"}, {"card", "NVIDIA H200"}, {"count", 4},
                                {"cuda", "13.0"},   {"nccl", "2.28.9"},      {"torch", "2.11.0"}};

@@ -1,6 +1,7 @@
 // Host times of Python, by the PyTorch that this program was built with.
 #include "calibrate/probe/python_probe.hpp"
 
+#include <algorithm>
 #include <cstdlib>
 #include <map>
 #include <string>
@@ -41,7 +42,7 @@ std::map<std::string, Sample> probed(const ProbeOptions& options) {
 
 }  // namespace
 
-TEST_CASE("host times of Python: calls of a pipeline's stages, their layers, messages, a step", "[calibrate]") {
+TEST_CASE("host times of Python: calls, their layers, messages, actions, and what DDP adds", "[calibrate]") {
   const PythonPath path;
   ProbeOptions options;
   options.device = "cpu";
@@ -61,10 +62,16 @@ TEST_CASE("host times of Python: calls of a pipeline's stages, their layers, mes
     CHECK(sample.values.size() > 20);
     for (const double ns : sample.values) CHECK(ns > 0);
   }
-  CHECK(names == std::vector<std::string>{"python_backward", "python_backward_input", "python_backward_input_layer",
-                                          "python_backward_layer", "python_backward_weight",
-                                          "python_backward_weight_layer", "python_forward", "python_forward_layer",
-                                          "python_message", "python_step"});
+  std::vector<std::string> expected = {"python_action", "python_ddp_all_reduce", "python_ddp_forward",
+                                       "python_ddp_hook", "python_message", "python_scaler"};
+  for (const std::string call :
+       {"forward", "backward", "backward_input", "backward_weight", "plain_forward", "plain_backward",
+        "plain_forward_amp", "plain_backward_amp", "optimizer", "optimizer_adam", "zero_grad"}) {
+    expected.push_back("python_" + call);
+    expected.push_back("python_" + call + "_layer");
+  }
+  std::sort(expected.begin(), expected.end());
+  CHECK(names == expected);  // python_data_parallel needs GPUs
   CHECK(python_versions("python3", on_cpu()).contains("torch"));
   options.gpus = 1;  // Gloo sends nothing to itself
   CHECK(probed(options).empty());

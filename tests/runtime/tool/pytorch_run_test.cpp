@@ -1,4 +1,4 @@
-// pdl-run --program pytorch as a user runs it, on CPU: PyTorch's own pipelines, in Python.
+// pdl-run --program pytorch as a user runs it, on CPU: PyTorch's own programs, in Python.
 #include <cstdlib>
 #include <filesystem>
 #include <string>
@@ -28,40 +28,83 @@ bool has_no_pytorch(const Process& run) {
 
 }  // namespace
 
+/// Every task of the plan has a span of its kind, and the training is one.
+void check_run_of_pytorch(const RunResult& result) {
+  CHECK(result.measured);
+  CHECK(result.spec.program == ProgramOf::pytorch);
+  CHECK(result.step_time.n == 2);
+  CHECK(result.steps.size() == 3);
+  CHECK(result.environment.contains("python"));
+  const Plan plan = make_plan(on_cpu(result.spec));
+  REQUIRE(result.timeline.spans.size() == plan.graph.tasks.size());
+  for (std::size_t t = 0; t < plan.graph.tasks.size(); ++t) {
+    CHECK(result.timeline.spans[t].kind == plan.graph.tasks[t].kind);
+    CHECK(result.timeline.spans[t].end_ns > 0);
+  }
+  // The loss falls, or stays where it is; it is that of numbers with a variance of 1 and of small outputs.
+  const auto& losses = result.extra["losses"];
+  CHECK(losses.size() == 3 + 5);
+  CHECK(losses.front().get<double>() > .5);
+  CHECK(losses.front().get<double>() < 2);
+  CHECK(losses.back().get<double>() <= losses.front().get<double>() + 1e-3);
+}
+
 TEST_CASE("pipelines of PyTorch are measured into the same file as any other run", "[runtime][tool]") {
-  for (const std::string schedule : {"GPipe --depth 4 --microbatches 4", "1F1B --depth 5 --microbatches 4 --accum 2",
-                                     "interleaved-zb --depth 4 "
-                                     "--microbatches 2 --optimizer adam"}) {
+  for (const std::string schedule :
+       {"GPipe --depth 4 --microbatches 4", "1F1B --depth 5 --microbatches 4 --accum 2",
+        "interleaved-zb --depth 4 --microbatches 2 --optimizer adam --scale-grads 1"}) {
     const TemporaryFolder folder;
     const Process run = pdl_run(kSmall + "--json run.json --schedule " + schedule, folder, with_pytorch());
     if (has_no_pytorch(run)) return;
     CAPTURE(schedule, run.err);
     REQUIRE(run.exit_code == 0);
-    const RunResult result = read_run(folder / "run.json");
-    CHECK(result.measured);
-    CHECK(result.spec.program == ProgramOf::pytorch);
-    CHECK(result.step_time.n == 2);
-    CHECK(result.steps.size() == 3);
-    CHECK(result.environment.contains("python"));
-    const Plan plan = make_plan(on_cpu(result.spec));
-    REQUIRE(result.timeline.spans.size() == plan.graph.tasks.size());
-    for (std::size_t t = 0; t < plan.graph.tasks.size(); ++t) {
-      CHECK(result.timeline.spans[t].kind == plan.graph.tasks[t].kind);
-      CHECK(result.timeline.spans[t].end_ns > 0);
-    }
-    // Training: the loss falls, or stays where it is; it is that of numbers with a variance of 1 and of small outputs.
-    const auto& losses = result.extra["losses"];
-    CHECK(losses.size() == 3 + 5);
-    CHECK(losses.front().get<double>() > .5);
-    CHECK(losses.front().get<double>() < 2);
-    CHECK(losses.back().get<double>() <= losses.front().get<double>() + 1e-6);
+    check_run_of_pytorch(read_run(folder / "run.json"));
   }
+}
+
+TEST_CASE("PyTorch's other programs are measured too, all of them by one start of Python", "[runtime][tool]") {
+  const TemporaryFolder folder;
+  folder.write("rows.json", R"({"id": "rows", "title": "Rows", "columns": ["step_time_ms"],
+    "settings": {"program": "pytorch", "dim": 16, "depth": 4, "batch": 32},
+    "configurations": [{"strategy": "ddp", "gpus": 2, "accum": 2, "no-sync": 1, "first-bucket-mb": 25},
+                       {"strategy": "ddp", "gpus": 2, "bucket-views": 1, "dtype": "amp-bf16", "straggler": "1:2"},
+                       {"strategy": "single", "dtype": "amp-bf16", "optimizer": "adam"},
+                       {"strategy": "mp", "gpus": 2, "delay-ms": 1},
+                       {"strategy": "pp", "gpus": 2, "workers": "one", "schedule": "option-c", "microbatches": 3}]})");
+  const Process run =
+      pdl_run("scenario rows.json --out runs --device cpu --warmup 1 --steps 2", folder, with_pytorch());
+  if (has_no_pytorch(run) || run.out.find("which has no PyTorch") != std::string::npos) return;
+  CAPTURE(run.out, run.err);
+  REQUIRE(run.exit_code == 0);
+  std::size_t runs = 0;
+  for (const auto& file : std::filesystem::directory_iterator(folder / "runs")) {
+    CAPTURE(file.path().string());
+    check_run_of_pytorch(read_run(file.path().string()));
+    ++runs;
+  }
+  CHECK(runs == 5);
+}
+
+TEST_CASE("a question that PyTorch refuses leaves it in order for the next one", "[runtime][tool]") {
+  const TemporaryFolder folder;
+  folder.write("rows.json", R"({"id": "rows", "title": "Rows", "columns": ["step_time_ms"],
+    "settings": {"program": "pytorch", "dim": 16, "depth": 4, "batch": 32, "strategy": "ddp", "gpus": 2},
+    "configurations": [{"bucket-mb": 50}, {"learning-rate": 1e6}, {}]})");
+  const Process run =
+      pdl_run("scenario rows.json --out runs --device cpu --warmup 1 --steps 2", folder, with_pytorch());
+  if (has_no_pytorch(run) || run.out.find("which has no PyTorch") != std::string::npos) return;
+  CAPTURE(run.out, run.err);
+  CHECK(run.exit_code == 3);
+  CHECK_THAT(run.out, ContainsSubstring("a first bucket of another size than the others"));
+  CHECK_THAT(run.out, ContainsSubstring("is not a finite number"));
+  CHECK_THAT(run.err, ContainsSubstring("2 of 3 runs of rows were not measured"));
 }
 
 TEST_CASE("what PyTorch's program here has not is refused before anything is started", "[runtime][tool]") {
   const TemporaryFolder folder;
   for (const auto& [flags, said] : {
-           std::pair<std::string, std::string>{"--strategy ddp", "found pytorch with strategy ddp"},
+           std::pair<std::string, std::string>{"--strategy dp", "--strategy: found dp with program pytorch on CPU"},
+           {"--schedule gpipe --gpus 4 --dp 2 --batch 64", "replicas of PyTorch's pipelines are predicted only"},
            {"--schedule zb-v --depth 4", "one without a V"},
            {"--schedule gpipe --delay-ms 1", "with hosts that sleep"},
            {"--schedule gpipe --check", "--check: found program pytorch"},

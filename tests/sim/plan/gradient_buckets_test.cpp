@@ -78,6 +78,16 @@ TEST_CASE("a model's buckets: the bias of a layer before its weight, last layer 
   CHECK(buckets[1] == GradientBucket{{5, 4, 3, 2, 1, 0}, 3 * (4 * kMiB + 4096), 0});
 }
 
+TEST_CASE("under autocast the weight of a layer comes before its bias, which then waits for the next weight") {
+  // Each weight fills a bucket of 4 MiB by itself: bias 3 travels with weight 2, and bias 0 alone.
+  const std::vector<GradientBucket> buckets =
+      gradient_buckets(mlp(4, 1024), kMiB, 4 * kMiB, GradientOrder::weight_first);
+  REQUIRE(buckets.size() == 5);
+  CHECK(buckets[0] == GradientBucket{{6}, 4 * kMiB, 3});
+  CHECK(buckets[1] == GradientBucket{{7, 4}, 4 * kMiB + 4096, 2});
+  CHECK(buckets[4] == GradientBucket{{1}, 4096, 0});
+}
+
 TEST_CASE("chunks of DataParallel: registration order, 10 MiB") {
   // 8 MiB a layer's weight: weight 0 and bias 0 are not full, weight 1 fills.
   const std::vector<GradientBucket> chunks = parameter_chunks(mlp(3, 1448));
