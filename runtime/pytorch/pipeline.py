@@ -111,13 +111,13 @@ class Pipeline:
         rows = plan["microbatch_rows"][0]
         self.microbatches = len(plan["microbatch_rows"]) // plan["accum"]
         torch.manual_seed(plan["seed"])
-        numbers = self.precision.half or torch.float32  # of what a stage gives the next one
         count, self.stages = len(plan["stages"]), []
         for index, stage in enumerate(plan["stages"]):
             if stage["worker"] != rank:
                 continue
-            into = torch.empty(rows, stage["in"], device="meta", dtype=torch.float32 if index == 0 else numbers)
-            out = torch.empty(rows, stage["out"], device="meta", dtype=numbers)
+            into, out = (torch.empty(rows, stage[end], device="meta", dtype=self.numbers_behind(layers))
+                         for end, layers in (("in", stage["first_layer"]),
+                                             ("out", stage["first_layer"] + stage["layer_count"])))
             modules = modules_of(layers_of(plan, stage), device)
             self.stages.append(RecordedStage(modules, index, count, device, input_args=into, output_args=out))
             self.stages[-1].recorder = self.recorder
@@ -128,9 +128,19 @@ class Pipeline:
         self.data = data_of(plan, device, first["in"], 0) if first["worker"] == rank else None
         self.target = data_of(plan, device, last["out"], 1) if last["worker"] == rank else None
 
+    def numbers_behind(self, layers):
+        """The type of what so many layers give: under autocast half behind nn.Linear, fp32 behind nn.LayerNorm; others
+        leave it as it is."""
+        for layer in reversed(self.plan["layers"][:layers]):
+            if layer["kind"] != "gelu":
+                return self.precision.half or torch.float32 if layer["kind"] == "linear_relu" else torch.float32
+        return torch.float32
+
     def make_schedule(self):
         def loss(output, target):
-            return self.precision.scaled(loss_of(output, target, self.weight))
+            own = loss_of(output, target, self.weight)
+            self.losses.append(own.detach())
+            return self.precision.scaled(own)
 
         name = self.plan["pytorch_class"]
         made = schedules.get_schedule_class(name) if name else schedules._PipelineScheduleRuntime
@@ -155,7 +165,9 @@ class Pipeline:
             for stage in self.stages:
                 stage.offset = round_ * self.microbatches
             with self.precision.autocast():
-                self.schedule.step(*arguments, target=self.target, losses=self.losses, return_outputs=False)
+                self.schedule.step(*arguments, target=self.target, losses=[], return_outputs=False)
+        if self.precision.scaler and self.target is None:
+            self.precision.scaled(torch.zeros((), device=self.recorder.devices[0]))  # else step() knows no scale
         self.recorder.mark(("optimizer", self.rank))
         self.precision.step(self.optimizer)
         self.recorder.ended()
@@ -163,7 +175,8 @@ class Pipeline:
     def loss(self):
         if self.target is None:
             return None
-        return float(sum(loss.item() for loss in self.losses)) / self.precision.scale()
+        parts = self.microbatches if self.plan["scale_grads"] else 1
+        return float(sum(loss.item() for loss in self.losses)) / parts
 
     def spans(self, groups):
         spans = {key: [span(kernels)] for key, kernels in groups.kernels.items()}

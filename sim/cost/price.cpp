@@ -570,9 +570,11 @@ class Pricer {
     return time;
   }
 
-  /// The part of one optimizer that this work is: a process has one for all of its stages.
+  /// The part of one optimizer that this work is: a pipeline's process has one for all of its stages, and so has one
+  /// thread; a replica has one of its own.
   double optimizer_in_python_ns(const Work& work) const {
-    const double stages = static_cast<double>(plan_.stages.size());
+    const bool of_replica = is_data_parallel(plan_.parallel.program);
+    const double stages = of_replica ? 1 : static_cast<double>(plan_.stages.size());
     const double optimizers = is_pipeline_of_pytorch() ? static_cast<double>(plan_.parallel.mesh.gpus()) : 1;
     return python_.optimizer.call_ns * optimizers / stages + python_.optimizer.layer_ns * work.layer_count;
   }

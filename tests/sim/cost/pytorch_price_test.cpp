@@ -45,7 +45,15 @@ CostProfile with_python() {
                                  {"backward_weight", 400},
                                  {"backward_weight_layer", 40},
                                  {"message", 50},
-                                 {"step", 1000}})
+                                 {"action", 7},
+                                 {"plain_forward", 30},
+                                 {"plain_forward_layer", 3},
+                                 {"plain_backward", 60},
+                                 {"plain_backward_layer", 6},
+                                 {"optimizer", 70},
+                                 {"optimizer_layer", 2},
+                                 {"zero_grad", 5},
+                                 {"zero_grad_layer", 1}})
     add_host(profile, std::string("python_") + name, us);
   return profile;
 }
@@ -132,16 +140,30 @@ TEST_CASE("the halves of autograd's backward are what a backward without an inpu
   }
 }
 
-TEST_CASE("host times of Python: a call and its layers, a message, a step") {
+TEST_CASE("host times of Python: a call with its action and its layers, a message, optimizers") {
   const Plan plan = zb_v();
   const PricedWork priced = price_by_profile(plan, with_python());
-  CHECK(cost_of(plan, priced, TaskKind::forward).issue_ns == 120'000);
-  CHECK(cost_of(plan, priced, TaskKind::backward_input).issue_ns == 360'000);
-  CHECK(cost_of(plan, priced, TaskKind::backward_weight).issue_ns == 480'000);
-  CHECK(cost_of(plan, priced, TaskKind::send_forward).issue_ns == 50'000);
-  CHECK(cost_of(plan, priced, TaskKind::receive_backward).issue_ns == 50'000);
-  CHECK(priced.step_overhead_ns == 1'007'000);
+  CHECK(cost_of(plan, priced, TaskKind::forward).issue_ns == 127'000);
+  CHECK(cost_of(plan, priced, TaskKind::backward_input).issue_ns == 367'000);
+  CHECK(cost_of(plan, priced, TaskKind::backward_weight).issue_ns == 487'000);
+  CHECK(cost_of(plan, priced, TaskKind::send_forward).issue_ns == 57'000);
+  CHECK(cost_of(plan, priced, TaskKind::receive_backward).issue_ns == 57'000);
+  CHECK(cost_of(plan, priced, TaskKind::optimizer).issue_ns == (70'000 / 2) + (2 * 2'000));  // of two stages a process
+  CHECK(priced.step_overhead_ns == 7'000 + 5'000 + (4 * 1'000));                             // zero_grad, before all else
   CHECK_FALSE(warns_of_python(priced));
+}
+
+TEST_CASE("host times of a script of one process: model(x), one backward through all layers with its loss") {
+  const Plan plan = make_plan(spec("--program pytorch --strategy single --depth 4 --dim 64 --batch 32"));
+  const PricedWork priced = price_by_profile(plan, with_python());
+  for (std::size_t w = 0; w < plan.graph.works.size(); ++w) {
+    switch (plan.graph.works[w].kind) {
+      case TaskKind::forward: CHECK(priced.costs[w].issue_ns == 30'000 + (4 * 3'000)); break;
+      case TaskKind::backward: CHECK(priced.costs[w].issue_ns == 60'000 + (4 * 6'000)); break;
+      case TaskKind::optimizer: CHECK(priced.costs[w].issue_ns == 70'000 + (4 * 2'000)); break;
+      default: FAIL("another kind of work");
+    }
+  }
 }
 
 TEST_CASE("a profile without host times of Python says so, and its slow host is much slower") {
@@ -182,7 +204,7 @@ TEST_CASE("a message in a batch takes no host time of its own, where it is known
   for (std::size_t w = 0; w < plan.graph.works.size(); ++w) {
     if (!is_pipeline_transfer(plan.graph.works[w].kind)) continue;
     in_batches += plan.graph.works[w].same_call;
-    CHECK(with.costs[w].issue_ns == (plan.graph.works[w].same_call ? 0 : 50'000));
+    CHECK(with.costs[w].issue_ns == (plan.graph.works[w].same_call ? 0 : 57'000));
   }
   CHECK(in_batches == 2);  // receives of activations and of gradients, behind a send
 }
@@ -231,7 +253,15 @@ TEST_CASE("a call of Python is counted once for a backward that is cut at bucket
                                  {"backward", 200},
                                  {"backward_layer", 20},
                                  {"message", 50},
-                                 {"step", 1000}})
+                                 {"action", 7},
+                                 {"plain_forward", 30},
+                                 {"plain_forward_layer", 3},
+                                 {"plain_backward", 60},
+                                 {"plain_backward_layer", 6},
+                                 {"optimizer", 70},
+                                 {"optimizer_layer", 2},
+                                 {"zero_grad", 5},
+                                 {"zero_grad_layer", 1}})
     add_host(profile, std::string("python_") + name, us);
   MeasuredKey reduce;
   reduce.probe = Probe::collective;
