@@ -27,8 +27,7 @@ void check_same_card(const json& of_file, const json& now, const std::string& pl
   for (const char* key : keys) {
     if (value_text(of_file, key) == value_text(now, key)) continue;
     throw InputError(place + ": environment." + key, value_text(of_file, key),
-                     value_text(now, key) +
-                         ", as on this host: what is added must be of the same GPU" +
+                     value_text(now, key) + ", as on this host: what is added must be of the same GPU" +
                          (same_versions ? " and the same library versions" : ""));
   }
 }

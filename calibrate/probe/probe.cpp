@@ -160,8 +160,8 @@ class TimeLimit {
   std::atomic<double> fraction_ = 0;
 };
 
-/// In the order in which they are measured; beside samples of a file what the plan needs alone, or Python's host times. Shares: seconds, as
-/// they were on 2 x H200 (136 s in all; 2026-11-29).
+/// In the order in which they are measured; beside samples of a file what the plan needs alone, or Python's host times.
+/// Shares: seconds, as they were on 2 x H200 (136 s in all; 2026-11-29).
 std::vector<ProbePart> parts_of(const ProbeOptions& options, const PlanOfProbe* plan, const RuntimeOptions& runtime,
                                 const Pace& pace) {
   using Run = void (*)(const ProbeOptions&, const RuntimeOptions&, const Collect&, const Progress&);

@@ -49,7 +49,8 @@ void say_old_buckets(Plan& plan) {
   std::int64_t bytes = 0;
   for (const GradientBucket& bucket : plan.buckets) bytes += bucket.bytes;
   plan.warnings.push_back(
-      "in its second step DistributedDataParallel makes its buckets anew while NCCL still holds the old ones, for up to "
+      "in its second step DistributedDataParallel makes its buckets anew while NCCL still holds the old ones, for up "
+      "to "
       "0.1 s: " +
       binary_bytes(bytes) + " more on each GPU in the first steps than the peak that is said");
 }

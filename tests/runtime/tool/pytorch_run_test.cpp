@@ -50,9 +50,8 @@ void check_run_of_pytorch(const RunResult& result) {
 }
 
 TEST_CASE("pipelines of PyTorch are measured into the same file as any other run", "[runtime][tool]") {
-  for (const std::string schedule :
-       {"GPipe --depth 4 --microbatches 4", "1F1B --depth 5 --microbatches 4 --accum 2",
-        "interleaved-zb --depth 4 --microbatches 2 --optimizer adam --scale-grads 1"}) {
+  for (const std::string schedule : {"GPipe --depth 4 --microbatches 4", "1F1B --depth 5 --microbatches 4 --accum 2",
+                                     "interleaved-zb --depth 4 --microbatches 2 --optimizer adam --scale-grads 1"}) {
     const TemporaryFolder folder;
     const Process run = pdl_run(kSmall + "--json run.json --schedule " + schedule, folder, with_pytorch());
     if (has_no_pytorch(run)) return;

@@ -149,7 +149,7 @@ TEST_CASE("host times of Python: a call with its action and its layers, a messag
   CHECK(cost_of(plan, priced, TaskKind::send_forward).issue_ns == 57'000);
   CHECK(cost_of(plan, priced, TaskKind::receive_backward).issue_ns == 57'000);
   CHECK(cost_of(plan, priced, TaskKind::optimizer).issue_ns == (70'000 / 2) + (2 * 2'000));  // of two stages a process
-  CHECK(priced.step_overhead_ns == 7'000 + 5'000 + (4 * 1'000));                             // zero_grad, before all else
+  CHECK(priced.step_overhead_ns == 7'000 + 5'000 + (4 * 1'000));  // zero_grad, before all else
   CHECK_FALSE(warns_of_python(priced));
 }
 
