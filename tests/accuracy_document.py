@@ -589,6 +589,8 @@ def predicted_before(folder):
         runs = {}
         for of_host in sorted(glob.glob(os.path.join(ROOT, "data", folder, "runs*")), reverse=True):
             runs |= matrix().measured_runs(of_host)  # of equal plans those of the profile's host, or the first other one
+        # A plan that another seed had too may have been measured before.
+        runs = {key: run for key, run in runs.items() if run["environment"]["date"] >= content.get("date", "")}
         rows = matrix().errors_of(runs, content["predictions"])
         if rows:
             yield BEFORE_HEAD.format(path=os.path.relpath(path, ROOT), seed=content["seed"],

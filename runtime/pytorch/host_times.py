@@ -11,8 +11,9 @@ of it a layer, and what is left of 2, the call.
 
   python_forward, python_forward_layer, python_backward, ...,     torch.distributed.pipelining: each action of
   python_backward_input, ..., python_backward_weight, ...         _PipelineScheduleRuntime, where PyTorch itself puts a
-  python_message (one batch_isend_irecv), python_action           name on it for its profiler; what the schedule takes
-                                                                  beside them, an action
+  python_message (one batch_isend_irecv), python_action,          name on it for its profiler; what the schedule takes
+  python_step                                                     beside them, an action and a step, from steps of
+                                                                  4 and of 8 micro-batches
 
   python_plain_forward, ..., python_plain_backward, ...           model(x), of a script of one process; the loss and
                                                                   loss.backward()
@@ -22,7 +23,8 @@ of it a layer, and what is left of 2, the call.
   python_zero_grad, python_zero_grad_layer                        before the forward, while the GPU has nothing to do
   python_data_parallel, python_data_parallel_layer                of DataParallel's model(x), a GPU's part: all of it,
                                                                   divided by the GPUs
-  python_scaler                                                   what GradScaler adds to it, its wait included
+  python_scaler                                                   what GradScaler adds to the backward and to it, its
+                                                                  wait included
 
 Those of a plain script also under autocast: python_plain_forward_amp, ... On one GPU there are no messages.
 Left out: hosts that other work slows.
@@ -51,7 +53,8 @@ from torch.nn.parallel import DistributedDataParallel
 from answering import environment_of, serve
 from ranks import Ranks
 
-WIDTH, ROWS, MICROBATCHES, CHUNKS = 64, 16, 8, 2
+WIDTH, ROWS, CHUNKS = 64, 16, 2
+FEW, MANY = 4, 8  # micro-batches
 SHORT, LONG = 2, 6  # layers of a stage
 WARMUP, STEPS, PLAIN_STEPS = 5, 25, 200
 ACTIONS = {"F": "forward", "B": "backward", "I": "backward_input", "W": "backward_weight", "SEND_F": "message",
@@ -100,13 +103,13 @@ def stages_of(rank, world, layers, device):
     return stages
 
 
-def times_of(rank, world, layers, schedule_class, device, times):
-    """Of the measured steps: actions into `times`; what each step takes beside them, divided by them."""
+def times_of(rank, world, layers, schedule_class, microbatches, device, times):
+    """Of the measured steps: actions into `times`; what each step takes beside them, and how many they are."""
     stages = stages_of(rank, world, layers, device)
-    schedule = schedule_class(stages, MICROBATCHES, loss_fn=nn.functional.mse_loss, scale_grads=False)
+    schedule = schedule_class(stages, microbatches, loss_fn=nn.functional.mse_loss, scale_grads=False)
     parameters = [parameter for stage in stages for parameter in stage.submod.parameters()]
     optimizer = torch.optim.SGD(parameters, lr=0.0, foreach=True)
-    batch = torch.zeros(MICROBATCHES * ROWS, WIDTH, device=device)
+    batch = torch.zeros(microbatches * ROWS, WIDTH, device=device)
     arguments = (batch,) if rank == 0 else ()
     target = batch if rank == world - 1 else None
     beside = []
@@ -124,9 +127,9 @@ def times_of(rank, world, layers, schedule_class, device, times):
         taken = time.perf_counter_ns() - begin
         optimizer.step()
         if times.on:
-            beside.append(max(1, (taken - times.all_ns - times.own_ns) / times.count))
+            beside.append(taken - times.all_ns - times.own_ns)
     times.on = False
-    return beside
+    return sorted(beside), times.count
 
 
 def host_sample(name, values_ns):
@@ -136,15 +139,15 @@ def host_sample(name, values_ns):
             "values": [values[0], *values]}
 
 
+def quantiles(values, count):
+    values, count = sorted(values), min(len(values), count)
+    return [values[(2 * index + 1) * len(values) // (2 * count)] for index in range(count)]
+
+
 def call_and_layer(name, short, long):
     """Quantile by quantile, so that a slow moment of the one is not taken from a fast one of the other."""
     count = min(len(short), len(long), 200)
-
-    def quantiles(values):
-        values = sorted(values)
-        return [values[(2 * index + 1) * len(values) // (2 * count)] for index in range(count)]
-
-    short, long = quantiles(short), quantiles(long)
+    short, long = quantiles(short, count), quantiles(long, count)
     layer = [max(1.0, (b - a) / (LONG - SHORT)) for a, b in zip(short, long)]
     call = [max(1.0, a - SHORT * of_layer) for a, of_layer in zip(short, layer)]
     return [host_sample(name, call), host_sample(name + "_layer", layer)]
@@ -153,13 +156,14 @@ def call_and_layer(name, short, long):
 def pipeline_samples(rank, world, device):
     times = ActionTimes(schedules.record_function)
     schedules.record_function = times
-    found, beside = {}, []
+    found, beside = {}, {}
     for layers in (SHORT, LONG):
         for schedule_class in (schedules.ScheduleInterleaved1F1B, schedules.ScheduleInterleavedZeroBubble):
-            times.ns = {}
-            beside += times_of(rank, world, layers, schedule_class, device, times)
-            for kind, values in times.ns.items():
-                found.setdefault((kind, layers), []).extend(values)
+            for microbatches in (FEW, MANY):
+                times.ns = {}
+                beside[microbatches] = times_of(rank, world, layers, schedule_class, microbatches, device, times)
+                for kind, values in times.ns.items():
+                    found.setdefault((kind, layers), []).extend(values)
             if rank == 0:
                 print(f"{schedule_class.__name__}, {layers} layers", flush=True)
     schedules.record_function = times.recorded
@@ -167,8 +171,11 @@ def pipeline_samples(rank, world, device):
     for kind in ("forward", "backward", "backward_input", "backward_weight"):
         samples += call_and_layer(kind, found[kind, SHORT], found[kind, LONG])
     if world > 1:
-        samples.append(host_sample("message", found["message", SHORT][:200]))
-    return samples + [host_sample("action", beside)]
+        samples.append(host_sample("message", quantiles(found["message", SHORT], 200)))
+    (few, fewer_actions), (many, more_actions) = beside[FEW], beside[MANY]
+    actions = [max(1.0, (b - a) / (more_actions - fewer_actions)) for a, b in zip(few, many)]
+    steps = [max(1.0, a - fewer_actions * action) for a, action in zip(few, actions)]
+    return samples + [host_sample("action", actions), host_sample("step", steps)]
 
 
 class Laps:
@@ -222,19 +229,21 @@ def plain_times(device, layers, half, optimizer_class, wrapped=lambda model: mod
 
 def ddp_samples(device, plain):
     """Of LONG layers: `plain` without DDP; with one bucket for all; with one for each layer. Their weights are larger
-    than a bucket of 0.01 MiB and smaller than the first one of PyTorch."""
+    than a bucket of 0.01 MiB and smaller than the first one of PyTorch. Nothing is copied back: gradients are views."""
     def wrapped(cap_mb):
         ids = [device.index] if device.type == "cuda" else None
-        return lambda model: DistributedDataParallel(model, ids, bucket_cap_mb=cap_mb)
+        return lambda model: DistributedDataParallel(model, ids, bucket_cap_mb=cap_mb, gradient_as_bucket_view=True)
 
     one, many = (plain_times(device, LONG, None, torch.optim.SGD, wrapped(cap_mb)) for cap_mb in (None, 0.01))
 
-    def more(kind, times, than, parts):
-        return [max(1.0, (a - b) / parts) for a, b in zip(sorted(times[kind]), sorted(than[kind]))]
+    def more(kind, times, than):
+        return [a - b for a, b in zip(sorted(times[kind]), sorted(than[kind]))]
 
-    return [host_sample("ddp_forward", more("forward", one, plain, 1)),
-            host_sample("ddp_all_reduce", more("backward", many, one, LONG - 1)),
-            host_sample("ddp_hook", more("backward", one, plain, 2 * LONG))]
+    all_reduces = [max(1.0, ns / (LONG - 1)) for ns in more("backward", many, one)]
+    hooks = [max(1.0, (ns - all_reduce) / (2 * LONG)) for ns, all_reduce in
+             zip(more("backward", one, plain), all_reduces)]
+    return [host_sample("ddp_forward", [max(1.0, ns) for ns in more("forward", one, plain)]),
+            host_sample("ddp_all_reduce", all_reduces), host_sample("ddp_hook", hooks)]
 
 
 def plain_samples(rank, device):
@@ -243,6 +252,7 @@ def plain_samples(rank, device):
         short, long = (plain_times(device, layers, half, sgd) for layers in (SHORT, LONG))
         for kind in ("forward", "backward"):
             samples += call_and_layer(f"plain_{kind}{end}", short[kind], long[kind])
+        amp_ns = sorted(short["backward"])  # in the end that of bf16
         if half is None:
             for kind in ("optimizer", "zero_grad"):
                 samples += call_and_layer(kind, short[kind], long[kind])
@@ -250,8 +260,9 @@ def plain_samples(rank, device):
     short, long = (plain_times(device, layers, None, torch.optim.Adam) for layers in (SHORT, LONG))
     samples += call_and_layer("optimizer_adam", short["optimizer"], long["optimizer"])
     samples += ddp_samples(device, plain)
-    scaled = sorted(plain_times(device, SHORT, torch.float16, sgd)["optimizer"])
-    samples.append(host_sample("scaler", [max(1, a - b) for a, b in zip(scaled, sgd_ns)]))
+    scaled = plain_times(device, SHORT, torch.float16, sgd)
+    more_ns = [sum(times) for times in zip(sorted(scaled["optimizer"]), sorted(scaled["backward"]))]
+    samples.append(host_sample("scaler", [max(1.0, ns - a - b) for ns, a, b in zip(more_ns, sgd_ns, amp_ns)]))
     if rank == 0:
         print("a script of one process", flush=True)
     return samples

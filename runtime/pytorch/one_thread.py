@@ -60,7 +60,7 @@ class OneThread:
 
     def step(self):
         self.optimizer.zero_grad()
-        self.losses, outputs = [], {}
+        losses, outputs = [], {}
         for kind, stage, microbatch, sleep_ns in self.actions:
             place = microbatch % len(self.inputs)
             if kind == "sleep":
@@ -69,7 +69,8 @@ class OneThread:
                 with self.precision.autocast():
                     outputs[microbatch] = self.model(self.inputs[place], microbatch)
             else:
-                self.backward(outputs.pop(microbatch), self.targets[place], microbatch)
+                losses.append(self.backward(outputs.pop(microbatch), self.targets[place], microbatch))
+        self.losses = losses  # those of the step before are there until now, as in a variable of a script
         for worker, device in enumerate(self.recorder.devices):
             self.recorder.mark(("optimizer", worker), device)
         self.precision.step(self.optimizer)
@@ -80,7 +81,7 @@ class OneThread:
         with self.precision.autocast():
             loss = loss_of(output, target, len(target) / (self.plan["batch"] * self.plan["accum"]))
         self.precision.scaled(loss).backward()
-        self.losses.append(loss.detach())
+        return loss.detach()
 
     def loss(self):
         return float(sum(loss.item() for loss in self.losses))

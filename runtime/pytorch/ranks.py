@@ -13,7 +13,6 @@ import datetime
 import gc
 import os
 import sys
-import tempfile
 import time
 import traceback
 from multiprocessing.connection import wait as any_answer
@@ -45,6 +44,7 @@ def release_memory(device):
     if device.type != "cuda":
         return True
     torch.cuda.synchronize()
+    torch._C._cuda_clearCublasWorkspaces()  # those of threads that the next program may not have
     devices = range(torch.cuda.device_count())
     for _ in range(20):  # NCCL's watchdog holds what was exchanged last until it looks again, each 0.1 s
         torch.cuda.empty_cache()
@@ -54,7 +54,7 @@ def release_memory(device):
     return False
 
 
-def serve(rank, device_type, count, wait_limit_s, meets, rendezvous_file, connection, barrier):
+def serve(rank, device_type, count, wait_limit_s, meets, port, connection, barrier):
     cuda = device_type == "cuda"
     device = torch.device("cuda", rank) if cuda else torch.device("cpu")
     try:
@@ -63,10 +63,11 @@ def serve(rank, device_type, count, wait_limit_s, meets, rendezvous_file, connec
         else:
             torch.set_num_threads(max(1, (os.cpu_count() or 1) // count))
         if meets:
-            dist.init_process_group(
-                "nccl" if cuda else "gloo", init_method="file://" + rendezvous_file, rank=rank, world_size=count,
-                timeout=datetime.timedelta(seconds=wait_limit_s), **({"device_id": device} if cuda else {}),
-            )
+            limit = datetime.timedelta(seconds=wait_limit_s)
+            dist.init_process_group("nccl" if cuda else "gloo", rank=rank, world_size=count, timeout=limit,
+                                    store=dist.TCPStore("127.0.0.1", port, is_master=False, timeout=limit),
+                                    **({"device_id": device} if cuda else {}))
+        print(f"rank {rank} of {count} is there", flush=True)
         while True:
             function, asked = connection.recv()
             try:
@@ -84,15 +85,16 @@ def serve(rank, device_type, count, wait_limit_s, meets, rendezvous_file, connec
 class Ranks:
     def __init__(self, device_type, count, wait_limit_s, meets=True):
         self.key = (device_type, count, wait_limit_s, meets)
-        self.folder = tempfile.TemporaryDirectory(prefix="pdl-pytorch-")
+        limit = datetime.timedelta(seconds=wait_limit_s)
+        # Where they meet: in this process, at a port that the system picks.
+        self.store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False, timeout=limit)
         context = multiprocessing.get_context("spawn")
         self.barrier = context.Barrier(count, timeout=wait_limit_s)  # kept: its semaphores go with it
         self.connections, self.processes = [], []
         for rank in range(count):
             ours, theirs = context.Pipe()
-            rendezvous_file = os.path.join(self.folder.name, "rendezvous")
             process = context.Process(target=serve, daemon=True,
-                                      args=(rank, *self.key, rendezvous_file, theirs, self.barrier))
+                                      args=(rank, *self.key, self.store.port, theirs, self.barrier))
             process.start()
             theirs.close()
             self.connections.append(ours)
@@ -107,8 +109,11 @@ class Ranks:
     def run(self, function, asked):
         """What each rank returns, in their order. Throws Refused if one of them does, and Failed. After that, and where a
         rank could not release its memory, there are no ranks any more (`processes` is empty)."""
-        for connection in self.connections:
-            connection.send((function, asked))
+        for rank, connection in enumerate(self.connections):
+            try:
+                connection.send((function, asked))
+            except OSError:
+                self.fail(f"rank {rank} of PyTorch died")
         answers = [None] * len(self.connections)
         released = True
         waiting = {connection: rank for rank, connection in enumerate(self.connections)}
@@ -141,4 +146,3 @@ class Ranks:
         for process in self.processes:
             process.join()
         self.processes = []
-        self.folder.cleanup()

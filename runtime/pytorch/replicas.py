@@ -53,11 +53,12 @@ class Replicas:
 
     def step(self):
         self.optimizer.zero_grad()
-        self.losses = []
+        losses = []
         self.sleep(-1)
         for microbatch in range(len(self.inputs) * self.plan["accum"]):
-            self.train(microbatch, self.inputs[microbatch % len(self.inputs)],
-                       self.targets[microbatch % len(self.inputs)])
+            losses.append(self.train(microbatch, self.inputs[microbatch % len(self.inputs)],
+                                     self.targets[microbatch % len(self.inputs)]))
+        self.losses = losses  # those of the step before are there until now, as in a variable of a script
         self.recorder.mark(self.key("optimizer", -1))
         self.precision.step(self.optimizer)
         self.recorder.ended()
@@ -108,13 +109,12 @@ class Ddp(Replicas):
             self.recorder.mark(self.key("backward", microbatch))
             with self.precision.autocast():
                 loss = loss_of(output, target, weight)
-            del output
             self.microbatch = microbatch if exchanges else None
             self.precision.scaled(loss).backward()
             self.recorder.ended()
         for posted in self.recorder.posted:
             posted.end_ns or posted.waited()
-        self.losses.append(loss.detach())
+        return loss.detach()
 
     def loss(self):
         """The part of this rank: the parts add up to that of the batch."""
@@ -190,10 +190,10 @@ class DataParallel(Replicas):
             output = self.model(x)
             self.recorder.mark(("loss", 0, microbatch, 0))
             loss = loss_of(output, target, len(x) / (self.plan["batch"] * self.plan["accum"]))
-        del output
+        self.output = output  # there until the next one is
         self.sleep(microbatch)
         self.precision.scaled(loss).backward()
-        self.losses.append(loss.detach())
+        return loss.detach()
 
     def loss(self):
         return float(sum(loss.item() for loss in self.losses))

@@ -29,8 +29,9 @@ except (ImportError, OSError) as problem:
     print(problem, file=sys.stderr)
     sys.exit(4)  # as runtime/pytorch/interpreter.cpp knows it
 
-from answering import Failed, environment_of, serve
+from answering import Failed, Refused, environment_of, serve
 from ranks import Ranks
+from training import KINDS
 
 
 def program_of(plan, rank, device):
@@ -155,12 +156,12 @@ def joined(intervals):
     return [min(i[0] for i in intervals), max(i[1] for i in intervals), any(i[2] for i in intervals)]
 
 
-def losses_of(plan, answers):
+def losses_of(answers):
     """The parts of replicas add up; of a pipeline the process with its last stage has all."""
     known = [answer["losses"] for answer in answers if answer["losses"][0] is not None]
     losses = [sum(parts) for parts in zip(*known)]
     for index, loss in enumerate(losses):
-        if not math.isfinite(loss) and plan["dtype"] != "amp-fp16":  # of which the scaler skips a step
+        if not math.isfinite(loss):
             raise Failed(f"the loss of step {index} is not a finite number")
     return losses
 
@@ -177,7 +178,7 @@ def record_of(plan, answers):
     for of_ranks in zip(*(answer["warmup"] + answer["steps"] for answer in answers)):
         if len({skipped for *_, skipped in of_ranks}) > 1:
             raise Failed("gradients were not finite on some ranks only, which then skipped a step that others took")
-    losses = losses_of(plan, answers)
+    losses = losses_of(answers)
     warmup = [joined(of_ranks) for of_ranks in zip(*(answer["warmup"] for answer in answers))]
     steps = [joined(of_ranks) for of_ranks in zip(*(answer["steps"] for answer in answers))]
     return {
@@ -201,6 +202,9 @@ class Trainer:
         self.ranks = None
 
     def answer(self, plan):
+        unknown = {layer["kind"] for layer in plan["layers"]} - set(KINDS)
+        if unknown:  # here: a rank alone would leave the others waiting
+            raise Refused(f"layers of kind {', '.join(sorted(unknown))}")
         meets = plan["program"] in ("pipeline", "ddp")
         key = (plan["device"], plan["processes"], plan["wait_limit_s"], meets)
         if self.ranks is None or self.ranks.key != key or not self.ranks.processes:

@@ -17,6 +17,7 @@ from torch import nn
 
 from answering import Refused
 
+KINDS = ("linear_relu", "gelu", "layer_norm")
 HALVES = {"amp-bf16": torch.bfloat16, "amp-fp16": torch.float16}
 
 

@@ -149,7 +149,7 @@ class Pricer {
 
   HostCalls calls_of_program() {
     HostCalls calls = host_calls(plan_, profile_, host_, notices_);
-    calls.step_overhead_ns += python_.zero_grad_ns;
+    calls.step_overhead_ns += python_.zero_grad_ns + python_.step_ns;
     if (python_.hook_ns > 0) {
       calls.reducer_hook_ns = python_.hook_ns;
       calls.collective_issue_ns = python_.all_reduce_ns;
@@ -266,7 +266,8 @@ class Pricer {
     static const std::vector<Kernel> kNone;
     KernelList kernels;
     const bool forward = work.kind == TaskKind::forward || work.kind == TaskKind::recompute;
-    const bool is_call = is_pipeline_of_pytorch() ? !work.same_call : forward || work.loss;
+    const bool begins_model = forward && work.first_layer == 0;  // model(x), whatever GPUs its layers are on
+    const bool is_call = is_pipeline_of_pytorch() ? !work.same_call : begins_model || work.loss;
     if (python_.known && is_call) kernels.add({.issue_ns = python_call(work.kind).call_ns, .kernels = &kNone});
     const std::vector<Layer>& layers = plan_.spec.model.layers;
     if (work.loss) {

@@ -1,6 +1,7 @@
 #include "sim/cost/python_host.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace pdl {
 namespace {
@@ -15,10 +16,12 @@ class Reader {
     python.backward = call("backward");
     python.backward_input = call("backward_input");
     python.backward_weight = call("backward_weight");
+    if (is_amp(plan_.spec.dtype)) add_autocast(python);
     const double action_ns = of("action");
     for (PythonCall* call : {&python.forward, &python.backward, &python.backward_input, &python.backward_weight})
       call->call_ns += action_ns;
     python.message_ns = of("message") + action_ns;
+    python.step_ns = of("step");
     if (plan_.parallel.mesh.dp > 1) replicate_by_ddp(python);
     return python;
   }
@@ -39,6 +42,20 @@ class Reader {
   double of(const std::string& name) { return host_.of("python_" + name, {}, false); }
 
  private:
+  /// What autocast takes is measured of scripts of one process, forward and whole backward.
+  void add_autocast(PythonHost& python) {
+    const PythonCall forward = more("plain_forward_amp", "plain_forward");
+    const PythonCall backward = more("plain_backward_amp", "plain_backward");
+    for (auto [of_pipeline, by_autocast] : {std::pair{&python.forward, forward}, std::pair{&python.backward, backward},
+                                            std::pair{&python.backward_input, backward}}) {
+      of_pipeline->call_ns += by_autocast.call_ns;
+      of_pipeline->layer_ns += by_autocast.layer_ns;
+    }
+  }
+  PythonCall more(const std::string& name, const std::string& than) {
+    const PythonCall with{of(name), of(name + "_layer")}, without = call(than);
+    return {std::max(0.0, with.call_ns - without.call_ns), std::max(0.0, with.layer_ns - without.layer_ns)};
+  }
   void replicate_by_ddp(PythonHost& python) {
     python.forward.call_ns += of("ddp_forward");
     python.hook_ns = of("ddp_hook");
@@ -49,9 +66,9 @@ class Reader {
   void replicate(PythonHost& python) {
     const auto replicas = static_cast<double>(plan_.parallel.mesh.dp);
     const auto layers = static_cast<double>(plan_.spec.model.layers.size());
-    const PythonCall whole = call("data_parallel");  // of a GPU
+    const PythonCall whole = call("data_parallel"), forward = call("plain_forward");  // in fp32; whole: of a GPU
     const auto in_all = [&](const PythonCall& of) { return replicas * (of.call_ns + layers * of.layer_ns); };
-    python.replicate_ns = std::max(0.0, in_all(whole) - in_all(python.forward));
+    python.replicate_ns = std::max(0.0, in_all(whole) - in_all(forward));
     python.forward = {replicas * python.forward.call_ns, replicas * python.forward.layer_ns};
   }
 

@@ -177,6 +177,10 @@ std::vector<GpuMemory> replay_autograd(const Plan& plan, std::int64_t multiproce
       case TaskKind::backward:
         if (work.loss) replay_loss(replay, work, level);
         replay_backward(replay, work, stage, arrived_gradient(s, work, output), level);
+        if (replay.holds_output() && work.first_layer == 0) {  // loss.backward() returns
+          const std::size_t end = plan.parallel.program == Program::ddp ? s : plan.stages.size() - 1;
+          Level{memory[end], id}.give(activations, replay.activation_bytes(work.rows, replay.layer_count()));
+        }
         break;
       case TaskKind::optimizer:
         level.give(other, losses[s]);                  // of the step before: there is a new one

@@ -121,7 +121,8 @@ std::int64_t replay_backward(const Replay& replay, const Work& work, const Stage
 void replay_loss(const Replay& replay, const Work& work, Level level) {
   const std::int64_t in_fp32 = tensor_bytes(replay.loss_rows(work) * output_numbers(replay.plan.spec.model));
   const bool half = replay.gives_half();
-  const bool goes = !replay.is_dp() && !replay.is_pytorch_pipeline() && !replay.keeps_result(replay.layer_count() - 1);
+  const bool goes = !replay.is_dp() && !replay.is_pytorch_pipeline() && !replay.holds_output() &&
+                    !replay.keeps_result(replay.layer_count() - 1);
   if (half && !replay.is_pytorch_pipeline()) level.take(other, in_fp32);  // the output's copy
   level.take(other, 2 * in_fp32);
   level.give(other, 2 * in_fp32 - replay.kept_by_loss(work));

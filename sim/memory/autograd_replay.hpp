@@ -58,8 +58,14 @@ struct Replay {
   bool keeps_cast_of_input(std::int64_t layer, const Stage& stage) const {
     return keeps_casts() && layer > 0 && layer == stage.first_layer && !tensors(1, layer).kept_parameters.empty();
   }
+  /// A script in Python has what model(x) gave in a variable while loss.backward() runs.
+  bool holds_output() const {
+    return plan.spec.program == ProgramOf::pytorch &&
+           (plan.parallel.program == Program::one_thread || plan.parallel.program == Program::ddp);
+  }
   /// PipelineStage.backward_one_chunk has the stage's result in a variable until its end.
   bool result_stays(std::int64_t layer, const Stage& stage) const {
+    if (holds_output()) return layer + 1 == layer_count();
     return is_pytorch_pipeline() && layer + 1 == stage.first_layer + stage.layer_count;
   }
   /// Of the outputs that a loss is of: all rows of DataParallel's micro-batch.

@@ -45,7 +45,8 @@ void check_size(const Plan& plan, std::size_t parts, std::int32_t replicas) {
 /// PyTorch 2.11, Reducer::rebuild_buckets after the first backward; ProcessGroupNCCL's watchdog keeps the tensors of an
 /// all-reduce until it looks again, each 0.1 s. Seen on 2 x H200: steps of 5 ms had a third copy of the gradients.
 void say_old_buckets(Plan& plan) {
-  if (plan.spec.program != ProgramOf::pytorch || plan.spec.gpus == 1) return;
+  const bool by_nccl = plan.spec.gpus > 1 && plan.spec.transport == Transport::nccl;
+  if (plan.spec.program != ProgramOf::pytorch || !by_nccl) return;
   std::int64_t bytes = 0;
   for (const GradientBucket& bucket : plan.buckets) bytes += bucket.bytes;
   plan.warnings.push_back(

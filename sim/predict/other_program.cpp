@@ -9,9 +9,9 @@
 namespace pdl {
 namespace {
 
-bool knows_python(const CostProfile& profile) {
+bool knows(const CostProfile& profile, const std::string& host_time) {
   return std::any_of(profile.host.begin(), profile.host.end(),
-                     [](const HostTime& time) { return time.key.name == "python_forward"; });
+                     [&](const HostTime& time) { return time.key.name == host_time; });
 }
 
 }  // namespace
@@ -36,12 +36,13 @@ std::optional<OtherProgram> other_program(const RunSpec& spec, const CostProfile
   if (!profile || profile->host_description.device != "cuda") return std::nullopt;
   OtherProgram other;
   other.program = spec.program == ProgramOf::pdl ? ProgramOf::pytorch : ProgramOf::pdl;
-  if (spec.strategy != Strategy::pp || spec.workers == Workers::one) {
+  const bool pipeline = spec.strategy == Strategy::pp && spec.workers != Workers::one;
+  other.python_is_known = knows(*profile, pipeline ? "python_forward" : "python_plain_forward");
+  if (tasks > kMostTasks || (pipeline && (spec.gpus == 1 || spec.schedule == kAutoSchedule))) return std::nullopt;
+  if (!pipeline && !other.python_is_known)
     return spec.strategy == Strategy::single && spec.workers != Workers::one ? std::nullopt : std::optional(other);
-  }
-  if (tasks > kMostTasks || spec.gpus == 1 || spec.schedule == kAutoSchedule) return std::nullopt;
-  if (const Schedule* schedule = named_schedule(spec)) other.pytorch_class = std::string(schedule->pytorch_class);
-  other.python_is_known = knows_python(*profile);
+  const Schedule* schedule = pipeline ? named_schedule(spec) : nullptr;
+  if (schedule) other.pytorch_class = std::string(schedule->pytorch_class);
   try {
     const PredictOptions options{.memory_limit_bytes = memory_limit_bytes};
     other.step_ms = predict(by_program(spec, other.program), profile, options).step_time.median_ms;

@@ -1,10 +1,11 @@
 // The same settings by the other program of the step: what PyTorch takes where pdl-run is predicted, and the other way.
 //
 //   other_program(spec of "--gpus 2 --schedule gpipe", &costs, {}, 52)   {pytorch, "ScheduleGPipe", 121.3, ...}
-//   other_program(spec of "--gpus 2 --strategy ddp", &costs, {}, 52)   {pytorch, "", nothing}: it is the same program
+//   other_program(spec of "--gpus 2 --strategy ddp", &costs, {}, 52)   {pytorch, "", 3.6, ...}; without a word of
+//                                                                      Python in the profile {pytorch, "", nothing}
 //
 // Pipelines with a worker a GPU differ; of DDP, DataParallel, the course's programs and a single GPU both programs
-// issue the same kernels, PyTorch's from Python.
+// issue the same kernels, PyTorch's from Python: they are told apart where the profile has Python's host times.
 #pragma once
 
 #include <optional>
@@ -18,7 +19,7 @@ namespace pdl {
 struct OtherProgram {
   ProgramOf program = ProgramOf::pytorch;
   std::string pytorch_class;      // of the schedule; empty: of none
-  std::optional<double> step_ms;  // nothing: both are the same program
+  std::optional<double> step_ms;  // nothing: the same kernels, and the profile does not know Python's host times
   bool python_is_known = true;    // false: the profile has no host times of Python
 };
 

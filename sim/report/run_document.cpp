@@ -195,9 +195,9 @@ std::vector<std::string> names_of_runs(const std::vector<const RunResult*>& runs
 std::string other_program_text(const OtherProgram& other) {
   const bool pytorch = other.program == ProgramOf::pytorch;
   if (!other.step_ms) {
-    return pytorch ? "in PyTorch: the same program; its Python takes more host time, which counts where a step is "
-                     "host-bound"
-                   : "by pdl-run: the same program; neither step time has the host time of Python in it";
+    return pytorch ? "in PyTorch: the same kernels; Python takes more host time to launch them, which counts where a "
+                     "step is host-bound and is not in this profile"
+                   : "by pdl-run: the same kernels; the host time of Python is not in this profile";
   }
   if (!pytorch) return "by pdl-run: " + fixed(*other.step_ms, 3) + " ms (--program pdl)";
   return "in PyTorch" + (other.pytorch_class.empty() ? "" : ", Schedule" + other.pytorch_class) + ": " +

@@ -59,7 +59,7 @@ void add_columns_of_both(const ScenarioColumn& column, const ScenarioTable& scen
     table.columns.push_back({prefix + "predicted_" + key_of(column), other + " predicted", column.unit,
                              column.title + " of the same settings by " + other});
   table.columns.push_back({prefix + "measured_" + key_of(column), other + " measured", column.unit, kNotMeasured});
-  table.columns.push_back({prefix + column.name + "_error_percent", "error", "%", kError});
+  table.columns.push_back({prefix + column.name + "_error_percent", other + " error", "%", kError});
 }
 
 TableCell number_cell(const std::optional<double>& value, int digits) {

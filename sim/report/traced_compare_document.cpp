@@ -201,6 +201,9 @@ std::string text_of_trace(const TracedStep& traced, std::int32_t gpu) {
 }
 
 void say_what_is_not_compared(Document& document, const TracedComparison& comparison) {
+  document.add(Warning{"a trace does not say its batch, precision, optimizer or program: that they are those of " +
+                           comparison.run_name + " is not checked; layers, GPUs, collectives and messages are",
+                       ""});
   const auto gpus = static_cast<std::size_t>(comparison.run.spec.gpus);
   if (comparison.steps.size() < gpus) {
     document.add(
