@@ -1,7 +1,7 @@
 // The host times of a Python program: what its thread takes to issue the parts of a step, by the user's own
 // interpreter and PyTorch (runtime/pytorch/host_times.py). Measured where pdl-calibrate is given --python.
 //
-//   probe host, names python_forward, python_forward_layer, ..., python_message, python_action, python_plain_forward, ...
+//   probe host, names python_forward, python_forward_layer, ..., python_message, python_action, ...
 #pragma once
 
 #include <nlohmann/json.hpp>

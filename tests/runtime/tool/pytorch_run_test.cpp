@@ -103,7 +103,6 @@ TEST_CASE("what PyTorch's program here has not is refused before anything is sta
   const TemporaryFolder folder;
   for (const auto& [flags, said] : {
            std::pair<std::string, std::string>{"--strategy dp", "--strategy: found dp with program pytorch on CPU"},
-           {"--schedule gpipe --gpus 4 --dp 2 --batch 64", "replicas of PyTorch's pipelines are predicted only"},
            {"--schedule zb-v --depth 4", "one without a V"},
            {"--schedule gpipe --delay-ms 1", "with hosts that sleep"},
            {"--schedule gpipe --check", "--check: found program pytorch"},
@@ -118,6 +117,10 @@ TEST_CASE("what PyTorch's program here has not is refused before anything is sta
     CHECK(run.exit_code == (flags.find("false") == std::string::npos ? 2 : 3));
     CHECK_THAT(run.err, ContainsSubstring(said));
   }
+  const Process replicas =
+      pdl_run("--program pytorch --device cpu --gpus 4 --dp 2 --depth 4 --dim 16 --batch 64 --schedule gpipe", folder);
+  CHECK(replicas.exit_code == 2);
+  CHECK_THAT(replicas.err, ContainsSubstring("replicas of PyTorch's pipelines are predicted only"));
   const Process ours = pdl_run("--device cpu --dim 16 --python python3", folder);
   CHECK(ours.exit_code == 2);
   CHECK_THAT(ours.err, ContainsSubstring("--python: found program pdl"));

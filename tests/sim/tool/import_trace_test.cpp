@@ -56,7 +56,7 @@ TEST_CASE("import-trace --explain of a step of DDP on 4 x H200 adds up, and a pr
     if (key.ends_with("_ms") && key != "step_ms") sum_ms += value.get<double>();
   }
   CHECK(std::abs(sum_ms - explained["step_ms"].get<double>()) < 1e-9);
-  CHECK(explained["step_ms"] == 6.07117);
+  CHECK(explained["step_ms"] == 6.07128);
   CHECK(explained["critical_path"]["segments"].back()["part"] == "optimizer");
   const std::string run = "'" + predicted(folder, "6") + "'";
   for (const std::string& files : {run + " " + trace, trace + " " + run}) {
