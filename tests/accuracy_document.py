@@ -139,8 +139,8 @@ NOTES = """
 * Shapes that are not square: the kernel is taken from a few shapes around, which is right for about two in three.
 * The first work after a pause: on the host of `data/h200x2` predictions have .2 ms more at the start of a step than runs, 2 % of short ones.
 * PyTorch's own programs (142 runs, 2 x H200): 115 were measured on one host (seed 20), 27 on another (seed 21), on which Python's host times of the
-  profile were measured too, two minutes before. Only those 27 were predicted before they were run; in them are no pipelines in fp32 that are bound
-  by their GPUs and no DataParallel: the time on the GPUs was over. After them were written: what a schedule takes beside its actions (the profile
+  profile were measured too, two minutes before. Only those 27 were predicted before they were run; in them are no GPU-bound
+  pipelines in fp32 and no DataParallel: the time on the GPUs was over. After them were written: what a schedule takes beside its actions (the profile
   has no such time yet), the optimizer of each replica, autocast in DataParallel and in pipelines, and the memory rules below.
 * PyTorch's pipelines that are bound by their host: up to 52 % too short. A probe that runs Interleaved1F1B and InterleavedZeroBubble without
   pauses takes 75 to 130 us for a message and 100 us a layer for a backward; in these runs it was two to three times as much. Why is not known.
