@@ -42,8 +42,8 @@ class Bash(unittest.TestCase):
 
     def test_flags(self):
         self.assertEqual(["--schedule", "--schedule-csv"], self.completed("--sched"))
-        self.assertEqual(["--scaling"], self.completed("sweep", "--sca"))
-        self.assertEqual([], self.completed("--sca"))  # of sweep alone
+        self.assertEqual(["--scaling"], self.completed("sweep", "--scali"))
+        self.assertEqual([], self.completed("--scali"))  # of sweep alone
 
     def test_subcommands(self):
         self.assertEqual(["sweep"], self.completed("sw"))
