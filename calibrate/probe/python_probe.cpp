@@ -32,7 +32,10 @@ void probe_python(const ProbeOptions& options, const RuntimeOptions& runtime, co
   PythonProgram program(options.python, kScript);
   const nlohmann::json answer = program.ask(
       asked(options.gpus, runtime, /*versions_only=*/false),
-      [&](const std::string& line) { progress(static_cast<double>(++lines) / kLines, "host of Python: " + line); });
+      [&](const std::string& line) {
+        if (line.starts_with("rank ")) return;  // one is there
+        progress(static_cast<double>(++lines) / kLines, "host of Python: " + line);
+      });
   for (const nlohmann::json& sample : answer["samples"]) collect(sample_from_json(JsonPlace(sample, kScript)));
 }
 
