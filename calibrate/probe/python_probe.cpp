@@ -30,9 +30,8 @@ void probe_python(const ProbeOptions& options, const RuntimeOptions& runtime, co
   if (options.gpus == 1 && runtime.device == DeviceKind::cpu) return;
   int lines = 0;
   PythonProgram program(options.python, kScript);
-  const nlohmann::json answer = program.ask(
-      asked(options.gpus, runtime, /*versions_only=*/false),
-      [&](const std::string& line) {
+  const nlohmann::json answer =
+      program.ask(asked(options.gpus, runtime, /*versions_only=*/false), [&](const std::string& line) {
         if (line.starts_with("rank ")) return;  // one is there
         progress(static_cast<double>(++lines) / kLines, "host of Python: " + line);
       });
