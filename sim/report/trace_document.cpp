@@ -31,10 +31,6 @@ TableCell name_cell(const std::string& name) {
   return TableCell(name.substr(0, kMost - kEnd - 3) + "..." + name.substr(name.size() - kEnd));
 }
 
-std::string rank_text(const TracedStep& traced, std::size_t place) {
-  return std::to_string(traced.trace.rank >= 0 ? traced.trace.rank : static_cast<int>(place));
-}
-
 /// Kernels of a name and a purpose in a step, of all ranks.
 struct KernelSum {
   std::int64_t count = 0, total_ns = 0;
@@ -68,7 +64,7 @@ Table parts_table(const std::vector<TracedStep>& steps) {
   for (std::size_t part = 0; part < kTraceParts; ++part)
     table.columns.push_back({std::string(kTracePartNames[part]) + "_ms", kTracePartNames[part], "ms", meanings[part]});
   for (std::size_t s = 0; s < steps.size(); ++s) {
-    std::vector<TableCell> row = {TableCell(rank_text(steps[s], s)), ms_cell(steps[s].step().duration_ns())};
+    std::vector<TableCell> row = {TableCell(std::to_string(steps[s].rank(s))), ms_cell(steps[s].step().duration_ns())};
     for (const std::int64_t ns : parts_of(steps[s].trace, steps[s].step())) row.push_back(ms_cell(ns));
     table.rows.push_back(std::move(row));
   }
@@ -114,9 +110,9 @@ Table gaps_table(const std::vector<TracedStep>& steps) {
                           {"next", "what comes next", "", "", Align::left}}};
   for (std::size_t s = 0; s < steps.size(); ++s) {
     for (const TraceGap& gap : largest_gaps(steps[s].trace, steps[s].step(), kMostGaps)) {
-      table.rows.push_back({TableCell(rank_text(steps[s], s)), ms_cell(gap.start_ns - steps[s].step().start_ns),
-                            ms_cell(gap.duration_ns), ms_cell(gap.host_ns),
-                            name_cell(short_name(steps[s].trace.activities[gap.next]))});
+      table.rows.push_back({TableCell(std::to_string(steps[s].rank(s))),
+                            ms_cell(gap.start_ns - steps[s].step().start_ns), ms_cell(gap.duration_ns),
+                            ms_cell(gap.host_ns), name_cell(short_name(steps[s].trace.activities[gap.next]))});
     }
   }
   return table;

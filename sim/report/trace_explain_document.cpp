@@ -22,10 +22,6 @@ const char* name_of(TraceCost part) {
   return kTraceCostNames[static_cast<std::size_t>(part)];
 }
 
-int rank_of(const std::vector<TracedStep>& steps, std::size_t s) {
-  return steps[s].trace.rank >= 0 ? steps[s].trace.rank : static_cast<int>(s);
-}
-
 /// What a part is, in the words of the legend.
 const char* meaning_of(TraceCost part) {
   switch (part) {
@@ -61,7 +57,7 @@ std::vector<TraceCost> parts_there(const TraceExplanation& explanation) {
 Table table_of_parts(const std::vector<TracedStep>& steps, const TraceExplanation& explanation) {
   Table table{.name = "explained_parts", .columns = {{"part", "part", "", "", Align::left}}};
   for (std::size_t s = 0; s < steps.size(); ++s) {
-    const std::string rank = std::to_string(rank_of(steps, s));
+    const std::string rank = std::to_string(steps[s].rank(s));
     table.columns.push_back({"rank_" + rank + "_ms", "rank " + rank, "ms"});
   }
   table.columns.push_back({"critical_path_ms", "critical path", "ms"});
@@ -137,7 +133,7 @@ void add_critical_path(Document& document, const std::vector<TracedStep>& steps,
   for (const TracePathSegment* segment : longest) {
     table.rows.push_back({explained_cell(segment->start_ns), explained_cell(segment->end_ns),
                           explained_cell(segment->end_ns - segment->start_ns),
-                          TableCell(std::to_string(rank_of(steps, segment->rank))), name_of(segment->part),
+                          TableCell(std::to_string(steps[segment->rank].rank(segment->rank))), name_of(segment->part),
                           TableCell(std::to_string(segment->activities), static_cast<double>(segment->activities)),
                           TableCell(text_of(*segment))});
   }
@@ -217,7 +213,7 @@ nlohmann::ordered_json trace_explain_json(const std::vector<TracedStep>& steps, 
                        {"clocks_guessed", explanation.clocks_guessed},
                        {"ranks", ordered_json::array()}};
   for (std::size_t s = 0; s < steps.size(); ++s) {
-    ordered_json rank = {{"rank", rank_of(steps, s)}, {"step_ms", explained_ms(steps[s].step().duration_ns())}};
+    ordered_json rank = {{"rank", steps[s].rank(s)}, {"step_ms", explained_ms(steps[s].step().duration_ns())}};
     rank.update(costs_json(explanation.ranks[s]));
     rank["kernels_beside_nccl"] = explanation.contention[s].all;
     rank["contention_known_of"] = explanation.contention[s].known;
@@ -226,7 +222,7 @@ nlohmann::ordered_json trace_explain_json(const std::vector<TracedStep>& steps, 
   json["critical_path"] = {{"parts", costs_json(explanation.path)}, {"segments", ordered_json::array()}};
   for (const TracePathSegment& segment : explanation.critical_path)
     json["critical_path"]["segments"].push_back({{"part", name_of(segment.part)},
-                                                 {"rank", rank_of(steps, segment.rank)},
+                                                 {"rank", steps[segment.rank].rank(segment.rank)},
                                                  {"first", segment.name},
                                                  {"last", segment.last_name},
                                                  {"activities", segment.activities},

@@ -60,6 +60,8 @@ struct TracedStep {
   std::size_t shown = 0;
 
   const TraceStep& step() const { return steps[shown]; }
+  /// `place`: of the file among those of its training, for a trace that does not say its rank.
+  int rank(std::size_t place) const { return trace.rank >= 0 ? trace.rank : static_cast<int>(place); }
   const GpuActivity& activity(std::size_t place) const { return trace.activities[step().activities[place]]; }
 };
 

@@ -34,8 +34,7 @@ void add_host(CostProfile& profile, const std::string& name, double us) {
   std::sort(profile.host.begin(), profile.host.end(), [](const auto& a, const auto& b) { return a.key < b.key; });
 }
 
-CostProfile with_python() {
-  CostProfile profile = with_nccl();
+void add_python(CostProfile& profile) {
   for (const auto& [name, us] : {std::pair{"forward", 100},
                                  {"forward_layer", 10},
                                  {"backward", 200},
@@ -56,10 +55,14 @@ CostProfile with_python() {
                                  {"zero_grad", 5},
                                  {"zero_grad_layer", 1}})
     add_host(profile, std::string("python_") + name, us);
+}
+
+CostProfile with_python() {
+  CostProfile profile = with_nccl();
+  add_python(profile);
   return profile;
 }
 
-/// Four layers a GPU, two chunks: two layers a stage, 32 rows.
 Plan zb_v() {
   return make_plan(spec("--program pytorch --gpus 2 --depth 8 --dim 64 --batch 128 --microbatches 4 --schedule zb-v"));
 }
@@ -249,22 +252,7 @@ TEST_CASE("gradients that are scaled take a kernel a tensor, as a copy into a bu
 
 TEST_CASE("a call of Python is counted once for a backward that is cut at buckets") {
   CostProfile profile = with_amp();
-  for (const auto& [name, us] : {std::pair{"forward", 100},
-                                 {"forward_layer", 10},
-                                 {"backward", 200},
-                                 {"backward_layer", 20},
-                                 {"message", 50},
-                                 {"action", 7},
-                                 {"step", 900},
-                                 {"plain_forward", 30},
-                                 {"plain_forward_layer", 3},
-                                 {"plain_backward", 60},
-                                 {"plain_backward_layer", 6},
-                                 {"optimizer", 70},
-                                 {"optimizer_layer", 2},
-                                 {"zero_grad", 5},
-                                 {"zero_grad_layer", 1}})
-    add_host(profile, std::string("python_") + name, us);
+  add_python(profile);
   MeasuredKey reduce;
   reduce.probe = Probe::collective;
   reduce.operation = "all_reduce";
