@@ -101,8 +101,7 @@ void add_flags(CLI::App& app, CommandLine& line) {
   app.add_option("--from", line.from,
                  "fit these samples instead of measuring; needs no hardware. With the words of a plan: measures what "
                  "the plan needs and these have not, on this host, and fits both (--samples writes both); with "
-                 "--python the host "
-                 "times of Python alone")
+                 "--python the host times of Python alone")
       ->type_name("FILE");
   app.add_option(
          "--products", line.products,
@@ -226,12 +225,13 @@ void check(const CLI::App& app, const CommandLine& line) {
         throw InputError(flag, std::string("it together with ") + from, std::string("one of them: ") + from + why);
     }
   };
-  if (!line.from.empty() && has_plan)
+  if (!line.from.empty() && has_plan) {
     refuse_beside("--from", flags_of_lists(), " with the words of a plan measures what the plan needs alone");
-  if (!line.from.empty() && !has_plan && line.probe.python.empty())
-    refuse_beside("--from", flags_of_probe(), " measures nothing");
-  if (!line.from.empty() && !has_plan && !line.probe.python.empty())
+  } else if (!line.from.empty() && !line.probe.python.empty()) {
     refuse_beside("--from", flags_of_other_probes(), " with --python measures the host times of Python alone");
+  } else if (!line.from.empty()) {
+    refuse_beside("--from", flags_of_probe(), " measures nothing");
+  }
   if (!line.nccl_tests.empty()) refuse_beside("--from-nccl-tests", flags_of_probe(), " measures nothing");
   check_nccl_tests(app, line);
   const auto positive = [](const char* flag, const std::vector<std::int64_t>& values) {

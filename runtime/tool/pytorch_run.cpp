@@ -1,6 +1,5 @@
 #include "runtime/tool/pytorch_run.hpp"
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
@@ -51,10 +50,6 @@ void check_pipeline(const Plan& plan, bool cuda) {
     throw InputError("--dp", std::to_string(plan.parallel.mesh.dp) + " replicas of a pipeline with program pytorch",
                      "1: replicas of PyTorch's pipelines are predicted only");
   }
-  if (spec.scale_grads && spec.accum > 1) {
-    throw InputError("--scale-grads", "1 with " + std::to_string(spec.accum) + " gradient accumulation steps",
-                     "0: PyTorch would divide the gradients of the first ones again");
-  }
   if (spec.gpus > 1 && (spec.transport == Transport::nccl) != cuda)
     throw InputError("--transport", to_string(spec.transport) + (cuda ? " on GPUs" : " on CPU"),
                      cuda ? "nccl" : "gloo");
@@ -72,10 +67,6 @@ void check_pytorch_run(const Plan& plan, const RuntimeOptions& options) {
   if (spec.synthetic) throw InputError("--tf", "synthetic costs", "none: a measured run takes the time it takes");
   if (plan.parallel.program == Program::pipeline)
     throw InputError("--workers", to_string(spec.workers) + " with program pytorch on one GPU", "one");
-  if (std::any_of(plan.graph.works.begin(), plan.graph.works.end(),
-                  [](const Work& work) { return work.kind == TaskKind::recompute; })) {
-    throw InputError("--recompute", "recomputation with program pytorch", "none");
-  }
   if (plan.parallel.program == Program::pytorch_pipeline) check_pipeline(plan, cuda);
   if (plan.parallel.program == Program::data_parallel && !cuda)
     throw InputError("--strategy", "dp with program pytorch on CPU", "GPUs: PyTorch's DataParallel has none there");
