@@ -318,7 +318,7 @@ def machine_tables(pdl_sim):
         yield os.path.basename(folder), title, facts, summary, table
 
 
-PEERS_HEAD = "\n### Step times beside PyTorch, same GPUs, same call (tests/peers)\n\n"
+PEERS_HEAD = "\n### Step times beside PyTorch, same GPUs, same call\n\n"
 
 
 def peer_table(pattern):

@@ -92,7 +92,6 @@ class RecordedStage(PipelineStage):
         super().backward_weight_one_chunk(bwd_chunk_id, last_backward=last_backward)
         self.recorder.ended()
 
-
     def scale_grads(self, grad_scale_factor):
         if grad_scale_factor != 1:
             self.recorder.mark(("scale_gradients", self.stage_index, -1, 0))

@@ -31,7 +31,7 @@ except (ImportError, OSError) as problem:
 
 from answering import Failed, Refused, environment_of, serve
 from ranks import Ranks
-from training import KINDS
+from training import MODULES
 
 
 def program_of(plan, rank, device):
@@ -202,7 +202,7 @@ class Trainer:
         self.ranks = None
 
     def answer(self, plan):
-        unknown = {layer["kind"] for layer in plan["layers"]} - set(KINDS)
+        unknown = {layer["kind"] for layer in plan["layers"]} - set(MODULES)
         if unknown:  # here: a rank alone would leave the others waiting
             raise Refused(f"layers of kind {', '.join(sorted(unknown))}")
         meets = plan["program"] in ("pipeline", "ddp")

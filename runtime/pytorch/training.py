@@ -15,25 +15,16 @@ import contextlib
 import torch
 from torch import nn
 
-from answering import Refused
-
-KINDS = ("linear_relu", "gelu", "layer_norm")
+MODULES = {
+    "linear_relu": lambda layer, device: [nn.Linear(layer["in"], layer["out"], device=device), nn.ReLU()],
+    "gelu": lambda layer, device: [nn.GELU()],
+    "layer_norm": lambda layer, device: [nn.LayerNorm(layer["width"], device=device)],
+}
 HALVES = {"amp-bf16": torch.bfloat16, "amp-fp16": torch.float16}
 
 
-def module_of(layer, device):
-    kind = layer["kind"]
-    if kind == "linear_relu":
-        return [nn.Linear(layer["in"], layer["out"], device=device), nn.ReLU()]
-    if kind == "gelu":
-        return [nn.GELU()]
-    if kind == "layer_norm":
-        return [nn.LayerNorm(layer["width"], device=device)]
-    raise Refused(f"layers of kind {kind}")
-
-
 def modules_of(layers, device):
-    return nn.Sequential(*[part for layer in layers for part in module_of(layer, device)])
+    return nn.Sequential(*[part for layer in layers for part in MODULES[layer["kind"]](layer, device)])
 
 
 def layers_of(plan, stage):

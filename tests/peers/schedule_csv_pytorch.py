@@ -13,7 +13,7 @@
 
 Exit code: 0 fine, 1 not, 77 (skipped) if there is no PyTorch 2.11 in Python. The schedules are no public part of PyTorch: other
 versions have others.
-Left out: running either order (pdl-run's tests, peer_pipeline.py).
+Left out: running either order (pdl-run, of either program).
 """
 
 import argparse
