@@ -8,7 +8,8 @@ namespace pdl {
 namespace {
 
 constexpr const char* kScript = "host_times.py";
-constexpr int kLines = 5;  // that it writes on its way
+constexpr const char* kMeasured = "measured ";  // begins the lines that it writes on its way, beside what libraries say
+constexpr int kLines = 5;
 constexpr double kWaitLimit_s = 120;
 
 nlohmann::ordered_json asked(std::int64_t workers, const RuntimeOptions& runtime, bool versions_only) {
@@ -32,7 +33,7 @@ void probe_python(const ProbeOptions& options, const RuntimeOptions& runtime, co
   PythonProgram program(options.python, kScript);
   const nlohmann::json answer =
       program.ask(asked(options.gpus, runtime, /*versions_only=*/false), [&](const std::string& line) {
-        if (line.starts_with("rank ")) return;  // one is there
+        if (!line.starts_with(kMeasured)) return;
         progress(static_cast<double>(++lines) / kLines, "host of Python: " + line);
       });
   for (const nlohmann::json& sample : answer["samples"]) collect(sample_from_json(JsonPlace(sample, kScript)));

@@ -273,8 +273,7 @@ class Pricer {
     if (work.loss) {
       const Layer& last = layers[static_cast<std::size_t>(work.first_layer + work.layer_count - 1)];
       OperationTime time = loss(name_of(work.implementation), work.rows * output_numbers(last));
-      if (python_.known) time.issue_ns = 0;  // it is in the call
-      kernels.add(time);
+      kernels.add(in_python(time, python_.loss_ns));
     }
     for (std::int32_t i = 0; i < work.layer_count; ++i) {
       const std::int32_t index = work.first_layer + (forward ? i : work.layer_count - 1 - i);

@@ -21,6 +21,7 @@ class Reader {
     for (PythonCall* call : {&python.forward, &python.backward, &python.backward_input, &python.backward_weight})
       call->call_ns += action_ns;
     python.message_ns = of("message") + action_ns;
+    python.loss_ns = of("loss");
     python.step_ns = of("step");
     if (plan_.parallel.mesh.dp > 1) replicate_by_ddp(python);
     return python;

@@ -30,6 +30,7 @@ struct PythonHost {
   PythonCall optimizer;                   // of all stages that one optimizer has
   double zero_grad_ns = 0;                // of a process, before anything else
   double scaler_ns = 0;                   // amp-fp16: GradScaler's part of it, its wait for the GPU included
+  double loss_ns = 0;                     // of a pipeline's last stage; elsewhere it is in the backward
   double step_ns = 0;                     // of a pipeline's step, beside its actions: cutting the batch, the last waits
   double message_ns = 0;                  // one batch_isend_irecv, and the schedule's action around it
   double hook_ns = 0, all_reduce_ns = 0;  // DDP, in its backward: of a tensor, of a bucket

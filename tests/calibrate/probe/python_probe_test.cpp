@@ -62,9 +62,9 @@ TEST_CASE("host times of Python: calls, their layers, messages, actions, and wha
     CHECK(sample.values.size() > 20);
     for (const double ns : sample.values) CHECK(ns > 0);
   }
-  std::vector<std::string> expected = {"python_action",   "python_ddp_all_reduce", "python_ddp_forward",
-                                       "python_ddp_hook", "python_message",        "python_scaler",
-                                       "python_step"};
+  std::vector<std::string> expected = {
+      "python_action", "python_ddp_all_reduce", "python_ddp_forward", "python_ddp_hook",
+      "python_loss",   "python_message",        "python_scaler",      "python_step"};
   for (const std::string call :
        {"forward", "backward", "backward_input", "backward_weight", "plain_forward", "plain_backward",
         "plain_forward_amp", "plain_backward_amp", "optimizer", "optimizer_adam", "zero_grad"}) {

@@ -44,6 +44,7 @@ void add_python(CostProfile& profile) {
                                  {"backward_weight", 400},
                                  {"backward_weight_layer", 40},
                                  {"message", 50},
+                                 {"loss", 80},
                                  {"action", 7},
                                  {"step", 900},
                                  {"plain_forward", 30},
@@ -155,6 +156,21 @@ TEST_CASE("host times of Python: a call with its action and its layers, a messag
   CHECK(cost_of(plan, priced, TaskKind::optimizer).issue_ns == (70'000 / 2) + (2 * 2'000));  // of two stages a process
   CHECK(priced.step_overhead_ns == 7'000 + 900'000 + 5'000 + (4 * 1'000));  // the schedule's own, and zero_grad
   CHECK_FALSE(warns_of_python(priced));
+}
+
+TEST_CASE("the last stage's loss takes a time of Python's thread for each micro-batch, no other stage one") {
+  const Plan plan =
+      make_plan(spec("--program pytorch --gpus 2 --depth 8 --dim 64 --batch 128 --microbatches 4 --schedule 1f1b"));
+  const PricedWork priced = price_by_profile(plan, with_python());
+  int losses = 0;
+  for (const Task& task : plan.graph.tasks) {
+    if (task.kind != TaskKind::backward) continue;
+    const bool loss = plan.graph.works[task.work].loss;
+    losses += loss;
+    CHECK(loss == (task.stage == 1));
+    CHECK(priced.costs[task.work].issue_ns == 200'000 + 7'000 + (4 * 20'000) + (loss ? 80'000 : 0));
+  }
+  CHECK(losses == 4);
 }
 
 TEST_CASE("host times of a script of one process: model(x), one backward through all layers with its loss") {
