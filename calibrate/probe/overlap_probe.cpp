@@ -27,7 +27,17 @@ namespace pdl {
 
 namespace {
 
-constexpr std::int64_t kMessages[] = {std::int64_t{4} << 20, std::int64_t{25} << 20, std::int64_t{128} << 20};
+constexpr std::int64_t MiB = std::int64_t{1} << 20;
+
+/// What runs beside the layers.
+struct Exchange {
+  const char* operation;
+  std::vector<std::int64_t> bytes;
+};
+
+const Exchange kAllReduce{"all_reduce", {4 * MiB, 25 * MiB, 128 * MiB}};
+const Exchange kSendReceive{"send_receive", {MiB / 16, MiB, 16 * MiB, 256 * MiB}};
+constexpr std::int64_t kLargest = 256 * MiB;
 constexpr double kSecondsOfEach = 0.05;
 constexpr int kMostCalls = 300;
 
@@ -63,7 +73,7 @@ struct Gpu {
   at::Tensor copy;  // of the weight, where nothing is computed
 
   explicit Gpu(int device) : compute(device), collective(device) {
-    message = at::zeros({kMessages[2] / 4}, at::TensorOptions().dtype(at::kFloat).device(compute.stream.device()));
+    message = at::zeros({kLargest / 4}, at::TensorOptions().dtype(at::kFloat).device(compute.stream.device()));
   }
   void take(const Shape& shape) {
     const auto type = is_amp(shape.dtype) ? at::kBFloat16 : at::kFloat;
@@ -80,6 +90,12 @@ class OverlapGroup {
   OverlapGroup(std::vector<std::unique_ptr<Gpu>>& gpus, const std::vector<int>& devices)
       : gpus_(gpus), ranks_(static_cast<int>(devices.size())), comms_(devices) {}
 
+  void probe(const Shape& shape, const Exchange& exchange, const Collect& collect) {
+    exchange_ = &exchange;
+    for (const std::int64_t bytes : exchange.bytes) probe(shape, bytes, collect);
+  }
+
+ private:
   void probe(const Shape& shape, std::int64_t bytes, const Collect& collect) {
     run(2, 2, bytes);
     const std::vector<double> layers_us = alone(true, bytes), messages_us = alone(false, bytes);
@@ -96,7 +112,6 @@ class OverlapGroup {
     give("communication", shape, bytes, times(false, messages, layers), collect);
   }
 
- private:
   Track& track(int rank, bool compute) {
     Gpu& gpu = *gpus_[static_cast<std::size_t>(rank)];
     return compute ? gpu.compute : gpu.collective;
@@ -116,9 +131,15 @@ class OverlapGroup {
     check_nccl(ncclGroupStart(), "ncclGroupStart");
     for (int rank = 0; rank < ranks_; ++rank) {
       float* buffer = gpus_[static_cast<std::size_t>(rank)]->message.data_ptr<float>();
-      check_nccl(ncclAllReduce(buffer, buffer, static_cast<std::size_t>(bytes / 4), ncclFloat, ncclSum, comms_.of(rank),
-                               track(rank, false).stream),
-                 "ncclAllReduce");
+      const auto count = static_cast<std::size_t>(bytes / 4);
+      const cudaStream_t stream = track(rank, false).stream;
+      if (exchange_ == &kAllReduce) {
+        check_nccl(ncclAllReduce(buffer, buffer, count, ncclFloat, ncclSum, comms_.of(rank), stream), "ncclAllReduce");
+      } else if (rank == 0) {
+        check_nccl(ncclSend(buffer, count, ncclFloat, 1, comms_.of(rank), stream), "ncclSend");
+      } else {
+        check_nccl(ncclRecv(buffer, count, ncclFloat, 0, comms_.of(rank), stream), "ncclRecv");
+      }
     }
     check_nccl(ncclGroupEnd(), "ncclGroupEnd");
   }
@@ -176,7 +197,7 @@ class OverlapGroup {
     Sample sample;
     sample.key.probe = Probe::overlap;
     sample.key.name = name;
-    sample.key.operation = shape.rows == 0 ? kAllReduceBesideCopies : "all_reduce";
+    sample.key.operation = shape.rows == 0 ? kAllReduceBesideCopies : exchange_->operation;
     sample.key.transport = "nccl";
     sample.key.ranks = ranks_;
     sample.key.dtype = shape.dtype;
@@ -191,8 +212,14 @@ class OverlapGroup {
 
   std::vector<std::unique_ptr<Gpu>>& gpus_;
   int ranks_;
+  const Exchange* exchange_ = &kAllReduce;
   NcclWorkers comms_;
 };
+
+/// Of products that fill a GPU, as those of pipelines do.
+bool has_messages_beside(const Shape& shape) {
+  return shape.rows >= 512;
+}
 
 }  // namespace
 
@@ -211,13 +238,14 @@ void probe_overlap(const ProbeOptions& options, const RuntimeOptions& runtime, c
     OverlapGroup group(gpus, {devices.begin(), devices.begin() + ranks});
     for (const Shape& shape : kShapes) {
       if (std::find(options.dtypes.begin(), options.dtypes.end(), shape.dtype) == options.dtypes.end()) continue;
-      progress(ranks > 2 ? 0.5 : 0, "all_reduce of " + std::to_string(ranks) + " beside " + to_string(shape.dtype) +
-                                        " " + std::to_string(shape.dim) + ", " + std::to_string(shape.rows) + " rows");
+      progress(ranks > 2 ? 0.5 : 0, "exchange of " + std::to_string(ranks) + " beside " + to_string(shape.dtype) + " " +
+                                        std::to_string(shape.dim) + ", " + std::to_string(shape.rows) + " rows");
       for (int rank = 0; rank < ranks; ++rank) {
         gpus[static_cast<std::size_t>(rank)]->take(shape);
         torch::cuda::synchronize(devices[static_cast<std::size_t>(rank)]);
       }
-      for (const std::int64_t bytes : kMessages) group.probe(shape, bytes, collect);
+      group.probe(shape, kAllReduce, collect);
+      if (ranks == 2 && has_messages_beside(shape)) group.probe(shape, kSendReceive, collect);
     }
   }
   gpus.clear();

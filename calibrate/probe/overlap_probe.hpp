@@ -5,6 +5,7 @@
 //   GPU, compute     [layer][layer][layer][layer]     name compute: of a layer while all-reduces run
 //   GPU, collective  [all_reduce][all_reduce]         name communication: of an all-reduce while layers run
 //
+// Collectives are all-reduces of a group, and messages from the first GPU to the second (operation send_receive).
 // Copies in place of layers say how much a kernel that does nothing but move memory slows an all-reduce
 // (sim/cost/price.cpp). The layers are not used by predictions, which reckon with multiprocessors
 // (sim/engine/multiprocessors.hpp): what they are held against.
