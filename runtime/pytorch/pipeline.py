@@ -1,19 +1,23 @@
-"""A pipeline of torch.distributed.pipelining: a process a GPU, as a script would write it.
+"""A pipeline of torch.distributed.pipelining: a process a GPU, as a script would write it; or replicas of it, each stage
+wrapped by DistributedDataParallel over the processes that have this stage.
 
 Losses are divided by the micro-batches, so that PyTorch need not divide gradients; with plan["scale_grads"] it does,
 after the last micro-batch. Outputs are not gathered (return_outputs off). Mixed precision: one autocast around each
 schedule.step(), so that a weight is cast once a round of accumulation; amp-fp16: a GradScaler a process, as PyTorch has
 none for pipelines.
 
-A recorded step has a task for each action of the schedule, and each batch of messages is one kernel of NCCL.
+A recorded step has a task for each action of the schedule, and each batch of messages is one kernel of NCCL. Stages are
+counted on from replica to replica.
 """
 
 import tempfile
 
 import torch
+import torch.distributed as dist
 from torch.distributed.pipelining import PipelineStage, schedules
 
 from answering import Refused
+from buckets import Buckets, wrapped_by_ddp
 from recording import Recorder, span
 from training import Precision, data_of, layers_of, loss_of, modules_of, optimizer_of
 
@@ -53,9 +57,14 @@ class RecordedStage(PipelineStage):
 
     recorder = None
     offset = 0  # micro-batches of the rounds of accumulation before
+    first_stage = 0  # of its replica
+    buckets = None
 
     def key(self, kind, microbatch):
-        return kind, self.stage_index, microbatch + self.offset, 0
+        return self.key_of_part(kind, microbatch + self.offset, 0)
+
+    def key_of_part(self, kind, microbatch, part):
+        return kind, self.first_stage + self.stage_index, microbatch, part
 
     def named(self, kind, microbatch, operations):
         for operation in operations:
@@ -84,8 +93,12 @@ class RecordedStage(PipelineStage):
         # The first stage of the model has no gradient of its input: PyTorch does nothing then.
         if full_backward or not self.is_first:
             self.recorder.mark(self.key("backward" if full_backward else "backward_input", bwd_chunk_id))
+        if self.buckets and last_backward:
+            self.buckets.microbatch = bwd_chunk_id + self.offset
         super().backward_one_chunk(bwd_chunk_id, loss=loss, full_backward=full_backward, last_backward=last_backward)
         self.recorder.ended()
+        if self.buckets:
+            self.buckets.exchanged()
 
     def backward_weight_one_chunk(self, bwd_chunk_id, last_backward=False):
         self.recorder.mark(self.key("backward" if self.is_first else "backward_weight", bwd_chunk_id))
@@ -94,38 +107,77 @@ class RecordedStage(PipelineStage):
 
     def scale_grads(self, grad_scale_factor):
         if grad_scale_factor != 1:
-            self.recorder.mark(("scale_gradients", self.stage_index, -1, 0))
+            self.recorder.mark(self.key_of_part("scale_gradients", -1, 0))
         super().scale_grads(grad_scale_factor)
         self.recorder.ended()
+
+
+class Mesh:
+    """Processes by replica and by place in their pipeline, and their groups: made once for all plans of these processes,
+    as every process takes part in making each of them. One replica has no need of any."""
+
+    made = {}
+
+    def __init__(self, plan):
+        self.replicas = len(plan["replica_rows"][0])
+        workers = list(dict.fromkeys(stage["worker"] for stage in plan["stages"]))
+        self.processes = len(workers) // self.replicas
+        if self.replicas > 1 and self.replicas not in self.made:
+            by_replica = [workers[r * self.processes : (r + 1) * self.processes] for r in range(self.replicas)]
+            self.made[self.replicas] = ([dist.new_group(ranks) for ranks in by_replica],
+                                        [dist.new_group(ranks) for ranks in zip(*by_replica)])
+
+    def pipeline_of(self, rank):
+        return self.made[self.replicas][0][rank // self.processes] if self.replicas > 1 else None
+
+    def replicas_of(self, rank):
+        return self.made[self.replicas][1][rank % self.processes]
 
 
 class Pipeline:
     """The stages of one process, and a step of training."""
 
     def __init__(self, plan, rank, device):
-        self.plan, self.rank = plan, rank
+        self.plan, self.rank, self.mesh = plan, rank, Mesh(plan)
         self.precision = Precision(plan, device)
         self.recorder = Recorder([device])
         messages.begin(self.recorder)
-        rows = plan["microbatch_rows"][0]
+        self.replica = rank // self.mesh.processes
+        self.rows = plan["microbatch_rows"][0]
         self.microbatches = len(plan["microbatch_rows"]) // plan["accum"]
         torch.manual_seed(plan["seed"])
-        count, self.stages = len(plan["stages"]), []
-        for index, stage in enumerate(plan["stages"]):
-            if stage["worker"] != rank:
-                continue
-            into, out = (torch.empty(rows, stage[end], device="meta", dtype=self.numbers_behind(layers))
-                         for end, layers in (("in", stage["first_layer"]),
-                                             ("out", stage["first_layer"] + stage["layer_count"])))
-            modules = modules_of(layers_of(plan, stage), device)
-            self.stages.append(RecordedStage(modules, index, count, device, input_args=into, output_args=out))
-            self.stages[-1].recorder = self.recorder
-        self.weight = (1 if plan["scale_grads"] else rows / plan["batch"]) / plan["accum"]
+        count = len(plan["stages"]) // self.mesh.replicas
+        self.first_stage = self.replica * count
+        own = plan["stages"][self.first_stage : self.first_stage + count]
+        self.stages = [self.stage(index, own, device) for index in range(count) if own[index]["worker"] == rank]
+        of_microbatch = self.rows * self.mesh.replicas / plan["batch"]  # DDP divides by the replicas
+        self.weight = (1 if plan["scale_grads"] else of_microbatch) / plan["accum"]
         self.schedule = self.make_schedule()
         self.optimizer = optimizer_of(plan, (p for stage in self.stages for p in stage.submod.parameters()))
-        first, last = plan["stages"][0], plan["stages"][-1]
-        self.data = data_of(plan, device, first["in"], 0) if first["worker"] == rank else None
-        self.target = data_of(plan, device, last["out"], 1) if last["worker"] == rank else None
+        self.data = self.rows_of(data_of(plan, device, own[0]["in"], 0)) if own[0]["worker"] == rank else None
+        self.target = self.rows_of(data_of(plan, device, own[-1]["out"], 1)) if own[-1]["worker"] == rank else None
+
+    def stage(self, index, of_replica, device):
+        stage = of_replica[index]
+        into, out = (torch.empty(self.rows, stage[end], device="meta", dtype=self.numbers_behind(layers))
+                     for end, layers in (("in", stage["first_layer"]),
+                                         ("out", stage["first_layer"] + stage["layer_count"])))
+        layers = modules_of(layers_of(self.plan, stage), device)
+        wrapped = layers
+        if self.mesh.replicas > 1:
+            wrapped = wrapped_by_ddp(layers, self.plan, device, self.mesh.replicas_of(self.rank))
+        made = RecordedStage(wrapped, index, len(of_replica), device, input_args=into, output_args=out,
+                             group=self.mesh.pipeline_of(self.rank))
+        made.recorder, made.first_stage = self.recorder, self.first_stage
+        if self.mesh.replicas > 1:
+            made.buckets = Buckets(stage["buckets"], layers, self.recorder, made.key_of_part)
+        return made
+
+    def rows_of(self, batch):
+        """Those of this replica."""
+        before = sum(sum(of_replicas[: self.replica]) for of_replicas in self.plan["replica_rows"])
+        own = batch[before : before + self.rows * self.microbatches]
+        return own if len(own) == len(batch) else own.clone()
 
     def numbers_behind(self, layers):
         """The type of what so many layers give: under autocast half behind nn.Linear, fp32 behind nn.LayerNorm; others
@@ -172,14 +224,15 @@ class Pipeline:
         self.recorder.ended()
 
     def loss(self):
+        """Those of replicas add up to that of the batch."""
         if self.target is None:
             return None
-        parts = self.microbatches if self.plan["scale_grads"] else 1
+        parts = self.mesh.replicas * (self.microbatches if self.plan["scale_grads"] else 1)
         return float(sum(loss.item() for loss in self.losses)) / parts
 
     def spans(self, groups):
-        spans = {key: [span(kernels)] for key, kernels in groups.kernels.items()}
-        for posted, kernel in zip(self.recorder.posted, groups.nccl):
-            for key in posted.tasks:
-                spans[key] = [kernel]
-        return spans
+        spans = {key: [span(kernels)] for key, kernels in groups.kernels.items() if key[0] != "filled"}
+        for stage in self.stages:
+            if stage.buckets:
+                stage.buckets.add_spans(groups, spans)
+        return spans | groups.spans_of_posted(self.recorder.posted)

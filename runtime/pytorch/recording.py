@@ -4,10 +4,11 @@
   recorder.post([("send_forward", 0, 3, 0)])          a kernel of NCCL that is all of these tasks
   interval, groups = recorder.record(step)
   groups.kernels[task]                                 [(start, end, name)] of its device, until the next mark there
+  groups.spans_of_posted(recorder.posted)              {task: [(start, end)]} of what was posted
 
 On GPUs a marker, a kernel of some hundred nanoseconds, stands before each task of a compute stream, and torch.profiler
-says when every kernel ran: the kernels between two markers of a GPU are a task, the n-th kernel of NCCL is the n-th that
-was posted. On the CPU a task lasts from its mark to the next one of its thread, what is posted until its wait ends.
+says when every kernel ran: the kernels between two markers of a GPU are a task, the n-th all-reduce of NCCL is the n-th
+that was posted, and the n-th of its other kernels the n-th batch of messages. On the CPU a task lasts from its mark to the next one of its thread, what is posted until its wait ends.
 
 Units: nanoseconds of the clock of the day (time.time_ns), which all processes of a host share.
 """
@@ -18,6 +19,7 @@ import time
 import torch
 
 MARKER = "spin_kernel"  # of torch.cuda._sleep
+ALL_REDUCE = "AllReduce"  # in the name of its kernels
 
 
 def now_ns():
@@ -33,13 +35,25 @@ class Posted:
     def waited(self):
         self.end_ns = now_ns()
 
+    def is_all_reduce(self):
+        return self.tasks[0][0] == "all_reduce"
+
 
 class Groups:
-    """Of each task, by its key, the kernels that are its own: (start, end, name), by start; of each Posted in order the
-    kernel of NCCL."""
+    """Of each task, by its key, the kernels that are its own: (start, end, name), by start; and those of NCCL."""
 
     def __init__(self):
         self.kernels, self.nccl = {}, []
+
+    def spans_of_posted(self, posted):
+        """Groups of processes have streams of their own: all-reduces and messages keep their order each."""
+        spans = {}
+        for reduces in (True, False):
+            kernels = [kernel[:2] for kernel in self.nccl if (ALL_REDUCE in kernel[2]) == reduces]
+            own = [each for each in posted if each.is_all_reduce() == reduces]
+            for each, kernel in zip(own, kernels):
+                spans |= {task: [kernel] for task in each.tasks}
+        return spans
 
 
 class Recorder:
@@ -105,7 +119,8 @@ class Recorder:
         for marks in self.marks.values():
             for key, start, end, _ in marks:
                 groups.kernels.setdefault(key, []).append((start, end or end_ns, "task"))
-        groups.nccl = [(posted.start_ns, posted.end_ns or end_ns) for posted in self.posted]
+        groups.nccl = [(posted.start_ns, posted.end_ns or end_ns, ALL_REDUCE if posted.is_all_reduce() else "")
+                       for posted in self.posted]
         return groups
 
     def groups_on_gpus(self, profiler):
@@ -129,7 +144,7 @@ class Recorder:
                     place += 1
                 if not found:
                     found.append((markers[index][1], markers[index][1], MARKER))
-        groups.nccl = [kernel[:2] for kernel in kernels if kernel[2].startswith("nccl") and "Dev" in kernel[2]]
+        groups.nccl = [kernel[:3] for kernel in kernels if kernel[2].startswith("nccl") and "Dev" in kernel[2]]
         if self.posted and len(groups.nccl) != len(self.posted):
             raise RuntimeError(f"the profiler saw {len(groups.nccl)} of {len(self.posted)} kernels of NCCL")
         return groups

@@ -2,28 +2,22 @@
 
   out = model(x); loss_of(out, target).backward()      of each micro-batch; model.no_sync() where gradients stay here
 
-Gradients are averaged over the replicas: the loss of a replica with an equal share of the batch has weight 1. A recorded
-step of DDP has a mark where the last gradient of a bucket has come (a hook of its parameter, called before the
-Reducer's): the first kernel behind it copies into the bucket, the others are the next part of the backward; behind the
-last bucket they are the copies back. Its n-th kernel of NCCL is the n-th bucket's all-reduce. On the CPU all-reduces are
-not seen: they are said to last until the backward returns.
+Gradients are averaged over the replicas: the loss of a replica with an equal share of the batch has weight 1. What a
+recorded step of DDP is cut into: buckets.py.
 
 DataParallel's kernels are told apart by their names: copies between GPUs, NCCL's Broadcast and Reduce, the rest.
 """
 
 import contextlib
-import weakref
 
 import torch
 import torch.distributed as dist
 from torch import nn
-from torch.nn.parallel import DistributedDataParallel
 
 from answering import Refused
+from buckets import Buckets, wrapped_by_ddp
 from recording import Recorder, span
 from training import Precision, data_of, loss_of, modules_of, optimizer_of
-
-FIRST_BUCKET_BYTES, BUCKET_BYTES = 1 << 20, 25 << 20  # PyTorch's own
 
 
 class Replicas:
@@ -70,32 +64,12 @@ class Replicas:
 class Ddp(Replicas):
     def __init__(self, plan, rank, device):
         super().__init__(plan, rank, device, [device])
-        if plan["first_bucket_bytes"] == FIRST_BUCKET_BYTES and plan["bucket_bytes"] == BUCKET_BYTES:
-            cap_mb = None
-        elif plan["first_bucket_bytes"] == plan["bucket_bytes"]:
-            cap_mb = plan["bucket_bytes"] / 2**20
-        else:
-            raise Refused("a first bucket of another size than the others, which are not of 25 MiB: with bucket_cap_mb "
-                          "DistributedDataParallel makes all of one size")
-        ids = [device.index] if device.type == "cuda" else None
-        self.model = DistributedDataParallel(self.layers, device_ids=ids, bucket_cap_mb=cap_mb,
-                                             gradient_as_bucket_view=plan["bucket_views"])
+        self.model = wrapped_by_ddp(self.layers, plan, device)
         self.world = dist.get_world_size()
         self.inputs, self.targets = self.data(device, [rows[rank] for rows in plan["replica_rows"]])
         self.exchanges = {task["microbatch"] for task in plan["tasks"] if task["kind"] == "bucket_copy_in"}
-        self.reduces = any(task["kind"] == "all_reduce" for task in plan["tasks"])
-        self.microbatch = None  # whose gradients are exchanged now
-        parameters = list(self.layers.parameters())
-        filled = weakref.WeakMethod(self.filled)  # hooks stay as long as their parameters: these would never go
-        for part, tensors in enumerate(plan["buckets"]):
-            parameters[tensors[-1]].register_post_accumulate_grad_hook(lambda _, part=part: filled()(part))
-
-    def filled(self, part):
-        if self.microbatch is None or not self.recorder.on:
-            return
-        self.recorder.mark(self.key("filled", self.microbatch, part))
-        if self.reduces:
-            self.recorder.post([self.key("all_reduce", self.microbatch, part)])
+        self.buckets = Buckets(plan["buckets"], self.layers, self.recorder, self.key,
+                               any(task["kind"] == "all_reduce" for task in plan["tasks"]))
 
     def train(self, microbatch, x, target):
         exchanges = microbatch in self.exchanges
@@ -109,11 +83,10 @@ class Ddp(Replicas):
             self.recorder.mark(self.key("backward", microbatch))
             with self.precision.autocast():
                 loss = loss_of(output, target, weight)
-            self.microbatch = microbatch if exchanges else None
+            self.buckets.microbatch = microbatch if exchanges else None
             self.precision.scaled(loss).backward()
             self.recorder.ended()
-        for posted in self.recorder.posted:
-            posted.end_ns or posted.waited()
+        self.buckets.exchanged()
         return loss.detach()
 
     def loss(self):
@@ -121,29 +94,9 @@ class Ddp(Replicas):
         return float(sum(loss.item() for loss in self.losses)) / self.world
 
     def spans(self, groups):
-        spans = {}
-        for key, kernels in groups.kernels.items():
-            if key[0] != "filled":
-                spans[key] = [span(kernels)]
-        for key in [key for key in groups.kernels if key[0] == "filled"]:
-            self.cut_bucket(key[2], key[3], groups.kernels[key], spans)
-        for posted, kernel in zip(self.recorder.posted, groups.nccl):
-            spans[posted.tasks[0]] = [kernel]
-        return spans
-
-    def cut_bucket(self, microbatch, part, kernels, spans):
-        copy, rest = kernels[0], kernels[1:]
-        if copy[2] == "task":  # of the CPU, where kernels are not seen
-            copy, rest = (copy[0], copy[0]), [copy]
-        spans[self.key("bucket_copy_in", microbatch, part)] = [copy[:2]]
-        nothing = [(copy[1], copy[1])]
-        if part + 1 < len(self.plan["buckets"]):
-            spans[self.key("backward", microbatch, part + 1)] = [span(rest)] if rest else nothing
-            return
-        for bucket, tensors in enumerate(self.plan["buckets"]):  # copies back, tensor after tensor
-            own, rest = rest[: len(tensors)], rest[len(tensors) :]
-            end = [(kernels[-1][1], kernels[-1][1])]
-            spans[self.key("bucket_copy_out", microbatch, bucket)] = [span(own)] if own else end
+        spans = {key: [span(kernels)] for key, kernels in groups.kernels.items() if key[0] != "filled"}
+        self.buckets.add_spans(groups, spans)
+        return spans | groups.spans_of_posted(self.recorder.posted)
 
 
 class MarkedReplica(nn.Module):

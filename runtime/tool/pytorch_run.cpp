@@ -9,6 +9,7 @@
 #include "runtime/measure/run_record.hpp"
 #include "runtime/pytorch/interpreter.hpp"
 #include "sim/io/error.hpp"
+#include "sim/plan/pytorch_pipeline_step.hpp"
 #include "sim/report/progress_bar.hpp"
 #include "sim/run/span_kinds.hpp"
 #include "sim/spec/schedule_csv.hpp"
@@ -23,6 +24,12 @@ nlohmann::ordered_json layer_json(const Layer& layer) {
   return json;
 }
 
+nlohmann::ordered_json buckets_json(const std::vector<GradientBucket>& buckets) {
+  nlohmann::ordered_json json = nlohmann::ordered_json::array();
+  for (const GradientBucket& bucket : buckets) json.push_back(bucket.tensors);
+  return json;
+}
+
 nlohmann::ordered_json stage_json(const Plan& plan, const Stage& stage) {
   const auto layer = [&](std::int32_t index) { return plan.spec.model.layers[static_cast<std::size_t>(index)]; };
   return {{"worker", only_worker(stage)},
@@ -30,7 +37,8 @@ nlohmann::ordered_json stage_json(const Plan& plan, const Stage& stage) {
           {"layer_count", stage.layer_count},
           {"in", input_numbers(layer(stage.first_layer))},
           {"out", output_numbers(layer(stage.first_layer + stage.layer_count - 1))},
-          {"parameters", parameters(plan.spec.model, stage.first_layer, stage.layer_count)}};
+          {"parameters", parameters(plan.spec.model, stage.first_layer, stage.layer_count)},
+          {"buckets", buckets_json(buckets_of_stage(plan, stage))}};
 }
 
 const char* name_of(Program program) {
@@ -46,10 +54,6 @@ const char* name_of(Program program) {
 
 void check_pipeline(const Plan& plan, bool cuda) {
   const RunSpec& spec = plan.spec;
-  if (plan.parallel.mesh.dp > 1) {
-    throw InputError("--dp", std::to_string(plan.parallel.mesh.dp) + " replicas of a pipeline with program pytorch",
-                     "1: replicas of PyTorch's pipelines are predicted only");
-  }
   if (spec.gpus > 1 && (spec.transport == Transport::nccl) != cuda)
     throw InputError("--transport", to_string(spec.transport) + (cuda ? " on GPUs" : " on CPU"),
                      cuda ? "nccl" : "gloo");
@@ -113,8 +117,7 @@ nlohmann::ordered_json pytorch_plan(const Plan& plan, const RuntimeOptions& opti
                                  {"recorded_steps", options.recorded_steps},
                                  {"wait_limit_s", options.wait_limit_s}};
   for (const Layer& layer : spec.model.layers) json["layers"].push_back(layer_json(layer));
-  json["buckets"] = nlohmann::ordered_json::array();
-  for (const GradientBucket& bucket : plan.buckets) json["buckets"].push_back(bucket.tensors);
+  json["buckets"] = buckets_json(plan.buckets);
   for (const Stage& stage : plan.stages) json["stages"].push_back(stage_json(plan, stage));
   for (const Task& task : plan.graph.tasks) {
     json["tasks"].push_back({{"worker", task.worker},
