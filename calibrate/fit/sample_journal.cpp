@@ -20,8 +20,8 @@ using nlohmann::json;
 constexpr const char* kFormat = "pdl-calibration-1";
 
 // What must be as it was when a calibration goes on.
-constexpr const char* kSameHost[] = {"card", "count", "device",         "cpu", "driver", "cuda",
-                                     "nccl", "torch", "multiprocessors"};
+constexpr const char* kSameHost[] = {"card", "count", "device",          "cpu",   "driver", "cuda",
+                                     "nccl", "torch", "multiprocessors", "python"};
 
 /// From its beginning. Throws InputError where it cannot be read, or is larger than a journal can be.
 std::string whole_file(int file, const std::string& path) {

@@ -138,6 +138,7 @@ nlohmann::json settings_of(const ProbeOptions& options, const std::optional<RunS
           {"random_shapes", options.random_shapes},
           {"plan", words_of(plan)},
           {"samples_beside", options.beside ? options.beside->samples.size() : 0},
+          {"date_of_samples_beside", options.beside ? options.beside->environment.value("date", "") : ""},
           {"python", options.python},
           {"seed", options.seed}};
 }

@@ -28,7 +28,6 @@ nlohmann::json python_versions(const std::string& python, const RuntimeOptions& 
 
 void probe_python(const ProbeOptions& options, const RuntimeOptions& runtime, const Collect& collect,
                   const Progress& progress) {
-  if (options.gpus == 1 && runtime.device == DeviceKind::cpu) return;
   int lines = 0;
   PythonProgram program(options.python, kScript);
   const nlohmann::json answer =

@@ -26,6 +26,7 @@
 #include "sim/io/error.hpp"
 #include "sim/io/installation.hpp"
 #include "sim/io/number_text.hpp"
+#include "sim/io/output_file.hpp"
 #include "sim/io/printable_text.hpp"
 #include "sim/io/words.hpp"
 #include "sim/report/document.hpp"
@@ -268,18 +269,6 @@ void check(const CLI::App& app, const CommandLine& line) {
   if (!line.products.empty() && line.products == line.out)
     throw InputError("--out", "the same file as --products", "another file");
   if (!line.from.empty() && line.from == line.out) throw InputError("--out", "the same file as --from", "another file");
-}
-
-/// A file that cannot be written should be known before the measurement, not after.
-void check_writable(const char* flag, const std::string& path) {
-  if (path.empty() || path == "-") return;
-  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
-  const std::string in = folder.empty() ? "." : folder.string();
-  if (std::filesystem::is_directory(path)) throw InputError(flag, path + ", a folder", "the name of a file");
-  if (!std::filesystem::is_directory(in))
-    throw InputError(flag, path + " in a folder that is not there", "a folder that is");
-  if (access(in.c_str(), W_OK) != 0)
-    throw InputError(flag, path + " in a folder that cannot be written", "another folder");
 }
 
 /// data/h100x4/profile.json is found by the name h100x4, so that is what it is called.

@@ -45,14 +45,13 @@ try:
     import torch.distributed as dist
     from torch import nn
     from torch.distributed.pipelining import PipelineStage, schedules
+    from torch.nn.parallel import DistributedDataParallel
+
+    from answering import environment_of, serve
+    from ranks import Ranks
 except (ImportError, OSError) as problem:
     print(problem, file=sys.stderr)
     sys.exit(4)  # as runtime/pytorch/interpreter.cpp knows it
-
-from torch.nn.parallel import DistributedDataParallel
-
-from answering import environment_of, serve
-from ranks import Ranks
 
 WIDTH, ROWS = 64, 16
 FEW, MANY = 4, 8  # micro-batches
@@ -345,7 +344,10 @@ def data_parallel_samples(gpus):
 def samples_of(rank, device, asked, barrier):
     if device.type == "cpu":
         torch.set_num_threads(1)
-    samples = pipeline_samples(rank, asked["workers"], device) + plain_samples(rank, device)
+    samples = []
+    if device.type == "cuda" or asked["workers"] > 1:  # Gloo sends nothing to itself
+        samples = pipeline_samples(rank, asked["workers"], device)
+    samples += plain_samples(rank, device)
     if device.type == "cuda" and asked["workers"] > 1:
         barrier.wait()
         if rank == 0:

@@ -154,7 +154,9 @@ std::string script_of_this_program(const std::string& name) {
   if (code == kNoPytorch) {
     throw InputError("--python", python + ", which has no PyTorch (" + said + ")", "a Python interpreter that has it");
   }
-  throw CannotRun("PyTorch by " + python + ": " + (said.empty() ? "it was killed" : said));
+  std::string why = said.empty() ? "it ended with exit code " + std::to_string(code) + " and said nothing" : said;
+  if (WIFSIGNALED(status)) why = "it was killed by signal " + std::to_string(WTERMSIG(status));
+  throw CannotRun("PyTorch by " + python + ": " + why);
 }
 
 }  // namespace

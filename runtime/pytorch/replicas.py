@@ -36,9 +36,8 @@ class Replicas:
     def data(self, device, rows):
         """`rows`: of each micro-batch, what is cut for this process; of those of the others nothing is kept."""
         first = sum(sum(of_replicas[: self.rank]) for of_replicas in self.plan["replica_rows"])
-        layers = self.plan["layers"]
-        whole = (data_of(self.plan, device, width, salt) for salt, width in
-                 enumerate((layers[0].get("in") or layers[0]["width"], layers[-1].get("out") or layers[-1]["width"])))
+        stage = self.plan["stages"][0]  # the whole model
+        whole = (data_of(self.plan, device, stage[end], salt) for salt, end in enumerate(("in", "out")))
         return [tensor[first : first + sum(rows)].clone().split(rows) for tensor in whole]
 
     def sleep(self, microbatch):

@@ -25,13 +25,12 @@ import warnings
 warnings.filterwarnings("ignore")  # such as that NumPy is not there, of which nothing here has need
 try:
     import torch
+    from answering import Failed, Refused, environment_of, serve
+    from ranks import Ranks
+    from training import MODULES
 except (ImportError, OSError) as problem:
     print(problem, file=sys.stderr)
     sys.exit(4)  # as runtime/pytorch/interpreter.cpp knows it
-
-from answering import Failed, Refused, environment_of, serve
-from ranks import Ranks
-from training import MODULES
 
 
 def program_of(plan, rank, device):

@@ -18,7 +18,7 @@ from torch import nn
 MODULES = {
     "linear_relu": lambda layer, device: [nn.Linear(layer["in"], layer["out"], device=device), nn.ReLU()],
     "gelu": lambda layer, device: [nn.GELU()],
-    "layer_norm": lambda layer, device: [nn.LayerNorm(layer["width"], device=device)],
+    "layer_norm": lambda layer, device: [nn.LayerNorm(layer["features"], device=device)],
 }
 HALVES = {"amp-bf16": torch.bfloat16, "amp-fp16": torch.float16}
 

@@ -57,8 +57,17 @@ void check_pipeline(const Plan& plan, bool cuda) {
   if (spec.gpus > 1 && (spec.transport == Transport::nccl) != cuda)
     throw InputError("--transport", to_string(spec.transport) + (cuda ? " on GPUs" : " on CPU"),
                      cuda ? "nccl" : "gloo");
-  const Schedule* schedule = named_schedule(spec);
-  if (!cuda && spec.gpus > 1 && schedule && schedule->placement == Placement::v) {
+  const std::vector<Stage>& stages = plan.stages;
+  for (const Stage& stage : stages) {
+    if (parameters(spec.model, stage.first_layer, stage.layer_count) > 0) continue;
+    const std::int32_t last = stage.first_layer + stage.layer_count - 1;
+    throw InputError("--model",
+                     "a stage of layers " + std::to_string(stage.first_layer) + " to " + std::to_string(last) +
+                         " without parameters and program pytorch",
+                     "parameters in each stage: torch.optim takes no empty list");
+  }
+  for (std::size_t s = 0; !cuda && s + 1 < stages.size(); ++s) {
+    if (spec.gpus == 1 || only_worker(stages[s]) != only_worker(stages[s + 1])) continue;
     throw InputError("--schedule", spec.schedule + " with program pytorch on CPU",
                      "one without a V: PyTorch opens its connections by a message to itself, which Gloo refuses");
   }
@@ -71,6 +80,7 @@ void check_pytorch_run(const Plan& plan, const RuntimeOptions& options) {
   if (spec.synthetic) throw InputError("--tf", "synthetic costs", "none: a measured run takes the time it takes");
   if (plan.parallel.program == Program::pipeline)
     throw InputError("--workers", to_string(spec.workers) + " with program pytorch on one GPU", "one");
+  if (!cuda && spec.dtype == Dtype::tf32) throw InputError("--dtype", "tf32 on CPU", "fp32: TF32 is a format of GPUs");
   if (plan.parallel.program == Program::pytorch_pipeline) check_pipeline(plan, cuda);
   if (plan.parallel.program == Program::data_parallel && !cuda)
     throw InputError("--strategy", "dp with program pytorch on CPU", "GPUs: PyTorch's DataParallel has none there");

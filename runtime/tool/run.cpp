@@ -206,7 +206,7 @@ int run_command(const RunFlags& flags, const std::vector<std::string>& arguments
       throw InputError("--program", "pytorch in one of " + std::to_string(spec.gpus) + " processes",
                        "one process of pdl-run, which starts PyTorch's");
     }
-    if (port) throw InputError("--port", "program pytorch", "program pdl: PyTorch's processes meet in a file");
+    if (port) throw InputError("--port", "program pytorch", "program pdl: PyTorch's processes find a port");
     if (check) throw InputError("--check", "program pytorch", "program pdl, whose training it checks");
     PythonProgram trainer(flags.python.value().value_or("python3"), "train.py");
     show(run_pytorch(plan, options, trainer, command), flags);

@@ -20,6 +20,17 @@ namespace {
 
 }  // namespace
 
+void check_writable(const std::string& flag, const std::string& path) {
+  if (path.empty() || path == "-") return;
+  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  const std::string in = folder.empty() ? "." : folder.string();
+  if (std::filesystem::is_directory(path)) throw InputError(flag, path + ", a folder", "the name of a file");
+  if (!std::filesystem::is_directory(in))
+    throw InputError(flag, path + " in a folder that is not there", "a folder that is");
+  if (access(in.c_str(), W_OK) != 0)
+    throw InputError(flag, path + " in a folder that cannot be written", "another folder");
+}
+
 void write_output(const std::string& path, const std::function<void(std::ostream&)>& write) {
   if (path == "-") {
     write(std::cout);

@@ -49,6 +49,7 @@ std::vector<const OnceFlag*> OutputFlags::given(const std::vector<const OnceFlag
 void OutputFlags::check(const std::vector<const OnceFlag*>& others) const {
   const std::vector<const OnceFlag*> flags = given(others);
   for (std::size_t a = 0; a < flags.size(); ++a) {
+    check_writable(flags[a]->flag(), *flags[a]->value());
     for (std::size_t b = a + 1; b < flags.size(); ++b) {
       const std::string place = *flags[b]->value();
       if (place_of_output(place) != place_of_output(*flags[a]->value())) continue;

@@ -29,7 +29,7 @@ class OutputFlags {
   OutputFlags(CLI::App& app, Kinds kinds);
 
   /// `others`: further outputs of the command and their flags, given or not. Throws InputError: two of all of them at
-  /// one place.
+  /// one place, or one that nothing can be written to.
   void check(const std::vector<const OnceFlag*>& others = {}) const;
 
   /// After the inputs were read, before the first output is written. Throws InputError: an output is one of the inputs.

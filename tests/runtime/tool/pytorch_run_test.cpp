@@ -19,6 +19,11 @@ std::string with_pytorch() {
 
 const std::string kSmall = "--program pytorch --device cpu --gpus 2 --dim 16 --batch 32 --warmup 1 --steps 2 --quiet ";
 
+/// Every kind of layer, those without a matrix at both ends.
+const std::string kNorms =
+    R"({"layers": [{"kind": "layer_norm", "features": 16}, {"kind": "linear_relu", "in": 16, "out": 24},
+  {"kind": "linear_relu", "in": 24, "out": 8}, {"kind": "gelu", "features": 8}]})";
+
 /// Its interpreter cannot load it.
 bool has_no_pytorch(const Process& run) {
   const bool none = run.err.find("which has no PyTorch") != std::string::npos;
@@ -86,13 +91,19 @@ TEST_CASE("replicas of PyTorch's pipelines train as one pipeline does", "[runtim
 
 TEST_CASE("PyTorch's other programs are measured too, all of them by one start of Python", "[runtime][tool]") {
   const TemporaryFolder folder;
+  folder.write("norms.json", kNorms);
   folder.write("rows.json", R"({"id": "rows", "title": "Rows", "columns": ["step_time_ms"],
-    "settings": {"program": "pytorch", "dim": 16, "depth": 4, "batch": 32},
-    "configurations": [{"strategy": "ddp", "gpus": 2, "accum": 2, "no-sync": 1, "first-bucket-mb": 25},
-                       {"strategy": "ddp", "gpus": 2, "bucket-views": 1, "dtype": "amp-bf16", "straggler": "1:2"},
-                       {"strategy": "single", "dtype": "amp-bf16", "optimizer": "adam"},
-                       {"strategy": "mp", "gpus": 2, "delay-ms": 1},
-                       {"strategy": "pp", "gpus": 2, "workers": "one", "schedule": "option-c", "microbatches": 3}]})");
+    "settings": {"program": "pytorch", "batch": 32},
+    "configurations": [{"strategy": "ddp", "gpus": 2, "accum": 2, "no-sync": 1, "first-bucket-mb": 25, "dim": 16},
+                       {"strategy": "ddp", "gpus": 2, "bucket-views": 1, "dtype": "amp-bf16", "straggler": "1:2",
+                        "dim": 16},
+                       {"strategy": "single", "dtype": "amp-bf16", "optimizer": "adam", "dim": 16},
+                       {"strategy": "mp", "gpus": 2, "delay-ms": 1, "dim": 16},
+                       {"strategy": "ddp", "gpus": 2, "model": "norms.json"},
+                       {"strategy": "mp", "gpus": 2, "model": "norms.json"},
+                       {"strategy": "pp", "schedule": "gpipe", "gpus": 2, "microbatches": 2, "model": "norms.json",
+                        "dtype": "amp-bf16"},
+                       {"strategy": "pp", "gpus": 2, "workers": "one", "schedule": "option-c", "microbatches": 3, "dim": 16}]})");
   const Process run =
       pdl_run("scenario rows.json --out runs --device cpu --warmup 1 --steps 2", folder, with_pytorch());
   if (has_no_pytorch(run) || run.out.find("which has no PyTorch") != std::string::npos) return;
@@ -104,7 +115,7 @@ TEST_CASE("PyTorch's other programs are measured too, all of them by one start o
     check_run_of_pytorch(read_run(file.path().string()));
     ++runs;
   }
-  CHECK(runs == 5);
+  CHECK(runs == 8);
 }
 
 TEST_CASE("a question that PyTorch refuses leaves it in order for the next one", "[runtime][tool]") {
@@ -124,22 +135,36 @@ TEST_CASE("a question that PyTorch refuses leaves it in order for the next one",
 
 TEST_CASE("what PyTorch's program here has not is refused before anything is started", "[runtime][tool]") {
   const TemporaryFolder folder;
+  folder.write("v.csv", "0F0,0F1,3F0,3F1,3B0,3B1,0B0,0B1\n1F0,1F1,2F0,2F1,2B0,2B1,1B0,1B1\n");
+  folder.write("gelu_last.json", R"({"layers": [{"kind": "linear_relu", "in": 16, "out": 24},
+                                                {"kind": "gelu", "features": 24}]})");
+  folder.write("killed", "#!/bin/sh\nkill -9 $$\n");
+  std::filesystem::permissions(folder / "killed", std::filesystem::perms::owner_all);
   for (const auto& [flags, said] : {
            std::pair<std::string, std::string>{"--strategy dp", "--strategy: found dp with program pytorch on CPU"},
            {"--schedule zb-v --depth 4", "one without a V"},
+           {"--schedule v.csv --depth 4 --microbatches 2", "one without a V"},
+           {"--strategy ddp --dtype tf32", "--dtype: found tf32 on CPU"},
+           {"--schedule gpipe --json no/such/run.json", "--json: found no/such/run.json in a folder that is not there"},
            {"--schedule gpipe --delay-ms 1", "with hosts that sleep"},
            {"--schedule gpipe --check", "--check: found program pytorch"},
            {"--schedule gpipe --python /no/such/python", "--python: found /no/such/python, which cannot be started"},
-           {"--schedule gpipe --python false", "PyTorch by false"},
+           {"--schedule gpipe --python false", "PyTorch by false: it ended with exit code 1 and said nothing"},
+           {"--schedule gpipe --python ./killed", "PyTorch by ./killed: it was killed by signal 9"},
            {"--schedule gpipe --python true", "--python: found true, which gave no answer"},
            {"--schedule gpipe --port 29512", "--port: found program pytorch"},
            {"--schedule gpipe --transport nccl", "--transport: found nccl on CPU, expected gloo"},
        }) {
     const Process run = pdl_run(kSmall + flags, folder, with_pytorch());
     CAPTURE(flags, run.err);
-    CHECK(run.exit_code == (flags.find("false") == std::string::npos ? 2 : 3));
+    const bool ends_later = flags.ends_with("false") || flags.ends_with("killed");
+    CHECK(run.exit_code == (ends_later ? 3 : 2));
     CHECK_THAT(run.err, ContainsSubstring(said));
   }
+  const std::string of_file = "--program pytorch --device cpu --gpus 2 --batch 4 ";
+  const Process stage = pdl_run(of_file + "--schedule gpipe --microbatches 2 --model gelu_last.json", folder);
+  CHECK(stage.exit_code == 2);
+  CHECK_THAT(stage.err, ContainsSubstring("--model: found a stage of layers 1 to 1 without parameters"));
   const Process ours = pdl_run("--device cpu --dim 16 --python python3", folder);
   CHECK(ours.exit_code == 2);
   CHECK_THAT(ours.err, ContainsSubstring("--python: found program pdl"));

@@ -188,7 +188,8 @@ TEST_CASE("words that are not known are refused with the nearest one") {
       {"--profile nosuchprofile", "--profile: found \"nosuchprofile\""},
       {"--profile none/profile.json", "none/profile.json: found no such file"},
       {"--profile x --tf 1 --tb 2", "--profile: found x beside synthetic costs"},
-      {"--json no/such/folder/a.json --tf 1 --tb 2", "no/such/folder/a.json: found a file that cannot be written"},
+      {"--json no/such/folder/a.json --tf 1 --tb 2",
+       "--json: found no/such/folder/a.json in a folder that is not there"},
   });
 }
 
