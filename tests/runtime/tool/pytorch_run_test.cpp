@@ -103,7 +103,8 @@ TEST_CASE("PyTorch's other programs are measured too, all of them by one start o
                        {"strategy": "mp", "gpus": 2, "model": "norms.json"},
                        {"strategy": "pp", "schedule": "gpipe", "gpus": 2, "microbatches": 2, "model": "norms.json",
                         "dtype": "amp-bf16"},
-                       {"strategy": "pp", "gpus": 2, "workers": "one", "schedule": "option-c", "microbatches": 3, "dim": 16}]})");
+                       {"strategy": "pp", "gpus": 2, "workers": "one", "schedule": "option-c", "microbatches": 3,
+                        "dim": 16}]})");
   const Process run =
       pdl_run("scenario rows.json --out runs --device cpu --warmup 1 --steps 2", folder, with_pytorch());
   if (has_no_pytorch(run) || run.out.find("which has no PyTorch") != std::string::npos) return;
