@@ -236,12 +236,16 @@ class Pricer {
 
   /// Autograd's backward of a layer in two halves, which were not measured: what a backward without an input gradient
   /// has less than a whole one is the input's, and the rest the weight's. Kernels that are in both come first in both
-  /// (the activation's backward, which is counted with the input).
+  /// (the activation's backward, which is counted with the input). Without parameters all of it is the input's.
   std::vector<OperationTime> half_of_backward(const Work& work, std::int32_t index) {
     MeasuredKey whole_key = layer_key(work, index);
     whole_key.operation = "backward";
     whole_key.input_gradient = true;
     whole_key.accumulate = work.accumulate;
+    if (!has_parameters(whole_key.layer)) {
+      if (work.kind == TaskKind::backward_weight) return {};
+      return {layers_.at(whole_key).front()};
+    }
     MeasuredKey weight_key = whole_key;
     weight_key.input_gradient = false;
     const OperationTime whole = layers_.at(whole_key).front();

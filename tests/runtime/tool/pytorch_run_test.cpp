@@ -66,7 +66,8 @@ TEST_CASE("pipelines of PyTorch are measured into the same file as any other run
   }
 }
 
-// The losses of two replicas are those of one pipeline that has all samples; of stages of 512 x 512 a tensor is a bucket.
+// The losses of two replicas are those of one pipeline that has all samples. Of stages of 512 x 512 a tensor is a
+// bucket.
 TEST_CASE("replicas of PyTorch's pipelines train as one pipeline does", "[runtime][tool]") {
   const std::string both = "--program pytorch --device cpu --warmup 1 --steps 2 --batch 32 --quiet --json run.json ";
   for (const std::string words :
