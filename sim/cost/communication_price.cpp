@@ -99,12 +99,22 @@ WorkPrice CommunicationPrices::scaled_gradients(const Work& work, double issue_f
   for (std::int32_t l = work.first_layer; l < work.first_layer + work.layer_count; ++l) {
     for (const ParameterTensor& tensor : parameter_tensors(plan_.spec.model.layers[static_cast<std::size_t>(l)])) {
       const std::int64_t bytes = tensor.numbers() * kBytesPerNumber;
-      OperationTime time = of_bucket("copy_in", bytes);
-      time.issue_ns = of_bucket("copy_out", bytes).issue_ns * issue_factor;
+      OperationTime time = copy(bytes);
+      time.issue_ns *= issue_factor;
       kernels.add(time);
     }
   }
   return of_kernels(kernels);
+}
+
+bool CommunicationPrices::knows_copies() const {
+  return !profile_.of(Probe::bucket).empty();
+}
+
+OperationTime CommunicationPrices::copy(std::int64_t bytes) {
+  OperationTime time = of_bucket("copy_in", bytes);
+  time.issue_ns = of_bucket("copy_out", bytes).issue_ns;
+  return time;
 }
 
 /// It has no kernels: on a stream of its own, beside the kernels of the compute stream, it holds no multiprocessor.

@@ -36,10 +36,14 @@ class CommunicationPrices {
   /// memory_contention.hpp). Throws InputError naming the profile if it lacks what is needed.
   WorkPrice of(const Work& work, double slows_collectives);
 
-  /// Gradients that are divided where they are, a kernel a tensor (p.grad.div_): it reads and writes what the Reducer's
-  /// copy into a bucket does, which is a multiplication by a number too, and is launched as the copy out of one, of
-  /// which the host time is known without a hook's. `issue_factor`: of that host time. Throws as of().
+  /// Gradients that are divided where they are, a kernel a tensor (p.grad.div_), which is a copy() in time.
+  /// `issue_factor`: of its host time. Throws as of().
   WorkPrice scaled_gradients(const Work& work, double issue_factor);
+
+  bool knows_copies() const;
+  /// A kernel that reads so many bytes and writes as many, as the copy into a bucket does, and is launched as the copy
+  /// out of one. Throws as of(): not knows_copies().
+  OperationTime copy(std::int64_t bytes);
 
  private:
   WorkPrice collective(const Work& work);

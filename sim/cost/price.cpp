@@ -257,6 +257,16 @@ class Pricer {
     return {half};
   }
 
+  /// The weight's half begins with a copy of the gradient of the layer's product: stage_backward_weight gives it to
+  /// Python's sum(), which adds it to 0 (torch/distributed/pipelining/_backward.py, PyTorch 2.11).
+  void copy_gradient(const Work& work, std::int32_t index, KernelList& kernels) {
+    const Layer& layer = plan_.spec.model.layers[static_cast<std::size_t>(index)];
+    const bool copies = work.kind == TaskKind::backward_weight && work.implementation == Implementation::autograd;
+    if (!copies || !has_parameters(layer) || !communication_.knows_copies()) return;
+    const std::int64_t number_bytes = number_bytes_[static_cast<std::size_t>(index) + 1];
+    kernels.add(in_python(communication_.copy(work.rows * output_numbers(layer) * number_bytes), 0));  // in the layer's
+  }
+
   const PythonCall& python_call(TaskKind kind) const {
     switch (kind) {
       case TaskKind::backward: return python_.backward;
@@ -283,6 +293,7 @@ class Pricer {
       const std::int32_t index = work.first_layer + (forward ? i : work.layer_count - 1 - i);
       const PricedLayer& priced = priced_layer(work, index);
       notices_.say_again(priced.said);
+      copy_gradient(work, index, kernels);
       double python_ns = python_call(work.kind).layer_ns;  // of the layer: for its first operation
       for (const PricedOperation& operation : priced.operations) {
         if (shares_ && work.kind == TaskKind::backward) kernels.slows_collectives(operation.slows_collectives);

@@ -30,6 +30,10 @@ std::int64_t bias_sum_bytes(std::int64_t rows, std::int64_t width, std::int64_t 
   return parts > 1 ? allocated_bytes(kBytesPerNumber * width * parts * across * kColumns) : 0;
 }
 
+std::int64_t partial_sums_bytes(const Replay& replay, const Work& work, const AutogradTensors& tensors) {
+  return tensors.summed_columns > 0 ? bias_sum_bytes(work.rows, tensors.summed_columns, replay.multiprocessors) : 0;
+}
+
 std::int64_t weight_bytes(const Layer& layer) {
   std::int64_t bytes = 0;
   for (const ParameterTensor& tensor : parameter_tensors(layer))
@@ -88,8 +92,7 @@ std::int64_t replay_layer_backward(const Replay& replay, const Work& work, const
   level.take(activations, made);
   for (const ParameterTensor& tensor : parameter_tensors(layer))
     level.take(gradients, allocated_bytes(tensor.numbers() * tensors.gradient_number_bytes));
-  const std::int64_t partial_sums =
-      tensors.summed_columns > 0 ? bias_sum_bytes(work.rows, tensors.summed_columns, replay.multiprocessors) : 0;
+  const std::int64_t partial_sums = partial_sums_bytes(replay, work, tensors);
   level.take(other, partial_sums);
   level.give(other, partial_sums);
   level.give(activations, arrived + (replay.keeps_cast_of_input(l, stage) ? 0 : tensor_bytes(tensors.kept)));

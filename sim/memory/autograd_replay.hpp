@@ -89,6 +89,9 @@ struct Replay {
 /// multiprocessor). 0 below 1,024 rows, then as much as two such gradients in fp32, until the blocks fill the card.
 std::int64_t bias_sum_bytes(std::int64_t rows, std::int64_t width, std::int64_t multiprocessors);
 
+/// The same of a layer's backward, 0 where it sums nothing.
+std::int64_t partial_sums_bytes(const Replay& replay, const Work& work, const AutogradTensors& tensors);
+
 /// Weights of DataParallel's replicas that go with the backward of their layer: those that it reads for the gradient of
 /// its input.
 std::int64_t weight_bytes(const Layer& layer);

@@ -133,31 +133,39 @@ void PytorchProcess::input_backward(std::size_t s, const Work& work, Level level
   } else {
     kept_ += arrived;
   }
+  if (is_last_stage(plan_.stages, s)) level.give(activations, out_bytes(stage, work.rows));
 }
 
 void PytorchProcess::weight_backward(std::size_t s, const Work& work, Level level) {
   const Stage& stage = plan_.stages[s];
-  std::int64_t added = 0;  // of the layer before: gradients that have been added to what was there
+  std::int64_t added = 0;               // of the layer before: gradients that have been added to what was there
+  std::int64_t summed = 0, before = 0;  // the gradient of its product, as sum() copies it, and what was copied
   for (std::int32_t l = stage.first_layer; l < end_of(stage); ++l) {
     const AutogradTensors tensors = replay_.tensors(work.rows, l);
+    const std::int64_t between = allocated_bytes(tensors.between_numbers * tensors.gradient_number_bytes);
+    level.give(activations, std::exchange(before, between));
+    level.take(activations, between);
+    level.give(activations, std::exchange(summed, between));
     std::int64_t made = 0, in_fp32 = 0;
     for (const ParameterTensor& tensor : parameter_tensors(layer_of(plan_, l))) {
       made += allocated_bytes(tensor.numbers() * tensors.gradient_number_bytes);
       in_fp32 += tensor_bytes(tensor.numbers());
     }
     level.take(gradients, made);
+    const std::int64_t partial_sums = partial_sums_bytes(replay_, work, tensors);
+    level.take(other, partial_sums);
+    level.give(other, partial_sums);
     if (made != in_fp32) {  // cast
       level.take(gradients, in_fp32);
       level.give(gradients, made);
     }
     level.give(gradients, std::exchange(added, work.accumulate ? in_fp32 : 0));
-    if (tensors.between_numbers > 0)
-      level.give(activations, allocated_bytes(tensors.between_numbers * tensors.gradient_number_bytes));
     if (!replay_.keeps_cast_of_input(l, stage)) level.give(activations, tensor_bytes(tensors.kept));
     if (l > stage.first_layer) level.give(activations, replay_.activation_bytes(work.rows, l));
   }
   level.give(gradients, added);
-  if (!next_is_here(s)) level.give(activations, out_bytes(stage, work.rows));
+  level.give(activations, before + summed);
+  if (!is_last_stage(plan_.stages, s) && !next_is_here(s)) level.give(activations, out_bytes(stage, work.rows));
 }
 
 void PytorchProcess::optimizer(std::size_t s, std::int64_t loss_before, Level level) {
