@@ -72,8 +72,12 @@ KERNELS = ("Which kernel the library has for every row; pipelines in TF32 as pro
 HISTORY = {
     "h100x4/runs": "The floor of error bars. Copies between stages hold no multiprocessors. Before them, after an earlier set of pipelines that "
                    "they replace: a whole backward by the length of its stage.",
-    "h200x2/runs": "Of times none: predicted with the present rules and profile, and committed before. Of error bars: tensor cores beside all-reduces. "
-                   "Whether their host is that of the profile, which was calibrated 34 minutes before, is not known.",
+    "h200x2/runs": "Of times none: predicted with the rules of then and committed before, from a profile of 34 minutes before. The present one was "
+                   "calibrated a day later, with everything in one call. Of error bars: tensor cores beside all-reduces.",
+    "h200x2/runs of PyTorch": "Predicted and committed before, with host times of Python of their own host. Afterwards: of split backwards the "
+                              "copy of a gradient before a weight's half, the ReLU's backward in an input's half, and what they hold; "
+                              "and the profile, calibrated 13 minutes before these runs on a host that may be theirs, took the place of an "
+                              "older one.",
     "h200x2/runs_on_host_1": "Error bars; the power limit of tensor cores, and the kernels' model, from probes alone.",
     "h200x2/runs_on_host_2": "The same.",
     "h200x2/runs_on_host_3": KERNELS + "Before: the error bar of clocks; the power limit, after it was seen in these runs that tensor cores are faster "
@@ -81,6 +85,10 @@ HISTORY = {
     "h200x2/runs_on_host_4": "The same.",
     "h200x2/runs_on_host_5": KERNELS + "Before: a product whose blocks work through tiles loses no whole wave to an all-reduce (from these runs, and older "
                              "probes); the error bar of collectives beside compute.",
+    "h200x2/runs_on_host_6 of PyTorch": "Of PyTorch's programs all: these were the first. They let losses and outputs go earlier than scripts do, "
+                             "so that their memory is up to two outputs less.",
+    "h200x2/runs_on_host_7 of PyTorch": "Predicted and committed before, with host times of Python of their own host, which other ones have "
+                             "replaced; afterwards the same as of the runs beside the profile. Memory as on host 6.",
     "h200x4/runs": "The floor of error bars; how much an all-reduce slows beside kernels that use the memory; the slowest host of DDP's "
                    "processes; what DataParallel's host calls; a kernel of few thread blocks beside a collective; and of "
                    "memory, what these runs showed to be missing.",
@@ -289,12 +297,12 @@ def folders_of_other_hosts(folder):
 def other_hosts(pdl_sim, folder, calibrated):
     """The section of each host that has runs and no profile of its own."""
     for number, path in enumerate(folders_of_other_hosts(folder), start=1):
-        runs = []
-        for name in files_of(path, "pdl"):
+        ours, runs = files_of(path, "pdl"), []
+        for name in ours or files_of(path, "pytorch"):
             with open(name, encoding="utf-8") as file:
                 runs.append(json.load(file))
         environment = runs[0]["environment"]
-        summary, table = validated(pdl_sim, files_of(path, "pdl"))
+        summary, table = validated(pdl_sim, ours) if ours else ("Of PyTorch's programs alone:", "")
         gpus = max(run["config"]["gpus"] for run in runs)
         title = f"Other host {number}: {gpus} x {environment['card']}, {len(runs)} runs"
         section = OTHER_HOST.format(title=title, folder=os.path.relpath(path, os.path.join(ROOT, "data")), calibrated=calibrated,
@@ -486,7 +494,7 @@ def row_of(run, machine):
 @functools.cache
 def validated_runs(pdl_sim, folder):
     paths = files_of(folder, "pdl")
-    return json.loads(said(pdl_sim, "validate", *paths, "--noise", str(DRAWS), "--json", "-"))["runs"]
+    return json.loads(said(pdl_sim, "validate", *paths, "--noise", str(DRAWS), "--json", "-"))["runs"] if paths else []
 
 
 def row_of_pytorch(run, machine):
@@ -572,16 +580,20 @@ def shapes_table(pdl_sim):
 def history_table():
     lines = []
     for machine, folder in folders_of_runs():
-        dates = []
-        for path in files_of(folder, "pdl"):
-            dates.append(environment_of(path)["date"])
-        key = os.path.relpath(folder, os.path.join(ROOT, "data"))
-        first, last = (date[:16].replace("T", " ") for date in (min(dates), max(dates)))
-        if key not in HISTORY:
-            raise SystemExit(f"accuracy_document.py: HISTORY: found no data/{key}, expected which rules are younger")
-        until = last[11:] if first[:10] == last[:10] else last
-        lines.append(f"| {machine} ({len(dates)}) | {first} to {until} | {HISTORY[key]} |")
+        for program, words in (("pdl", ""), ("pytorch", " of PyTorch")):
+            dates = [environment_of(path)["date"] for path in files_of(folder, program)]
+            key = os.path.relpath(folder, os.path.join(ROOT, "data")) + words
+            if dates:
+                lines.append(history_line(machine + words.replace(" of", ","), key, dates))
     return HISTORY_HEAD + "\n".join(lines) + "\n" + HISTORY_TAIL
+
+
+def history_line(machine, key, dates):
+    first, last = (date[:16].replace("T", " ") for date in (min(dates), max(dates)))
+    if key not in HISTORY:
+        raise SystemExit(f"accuracy_document.py: HISTORY: found no data/{key}, expected which rules are younger")
+    until = last[11:] if first[:10] == last[:10] else last
+    return f"| {machine} ({len(dates)}) | {first} to {until} | {HISTORY[key]} |"
 
 
 @functools.cache
@@ -621,8 +633,9 @@ def readme_table(pdl_sim):
         for run in validated_runs_of_pytorch(pdl_sim, os.path.join(folder, "runs")):
             pytorch.setdefault(row_of_pytorch(run, machine), []).append(run["error_percent"])
         for other in folders_of_other_hosts(os.path.basename(folder)):
-            hosts += 1
-            elsewhere += validated_runs(pdl_sim, other)
+            found = validated_runs(pdl_sim, other)
+            hosts += bool(found)
+            elsewhere += found
     names = sorted(rows, key=lambda name: ("host-bound" in name, "one thread" in name))
     lines = [error_line(name, pytorch[name]) for name in sorted(pytorch, key=lambda name: "host-bound" in name)]
     lines += [error_line(name, rows[name]) for name in names]

@@ -235,8 +235,8 @@ class Pricer {
   }
 
   /// Autograd's backward of a layer in two halves, which were not measured: what a backward without an input gradient
-  /// has less than a whole one is the input's, and the rest the weight's. Kernels that are in both come first in both
-  /// (the activation's backward, which is counted with the input). Without parameters all of it is the input's.
+  /// has less than a whole one is the input's, and the rest the weight's. The activation's backward, which is in both,
+  /// is the input's. Kernels that are in both come first in both. Without parameters all of it is the input's.
   std::vector<OperationTime> half_of_backward(const Work& work, std::int32_t index) {
     MeasuredKey whole_key = layer_key(work, index);
     whole_key.operation = "backward";
@@ -250,11 +250,21 @@ class Pricer {
     weight_key.input_gradient = false;
     const OperationTime whole = layers_.at(whole_key).front();
     OperationTime half = layers_.at(weight_key).front();
+    half.device_ns = std::max(0.0, half.device_ns - activation_backward_ns(work, index));
     if (work.kind == TaskKind::backward_weight) return {half};
     half.kernels = whole.kernels;
     half.device_ns = std::max(0.0, whole.device_ns - half.device_ns);
     half.issue_ns = std::max(0.0, whole.issue_ns - half.issue_ns);
     return {half};
+  }
+
+  /// It reads a gradient and a result and writes a gradient, where a copy reads one and writes one; 0 where a layer has
+  /// none, or copies were not measured.
+  double activation_backward_ns(const Work& work, std::int32_t index) {
+    const Layer& layer = plan_.spec.model.layers[static_cast<std::size_t>(index)];
+    const std::int64_t number_bytes = number_bytes_[static_cast<std::size_t>(index) + 1];
+    if (!communication_.knows_copies() || matrix_parameters(layer) == 0) return 0;
+    return 1.5 * communication_.copy(work.rows * output_numbers(layer) * number_bytes).device_ns;
   }
 
   /// The weight's half begins with a copy of the gradient of the layer's product: stage_backward_weight gives it to

@@ -145,6 +145,13 @@ TEST_CASE("the halves of autograd's backward are what a backward without an inpu
   }
 }
 
+TEST_CASE("where copies are known, W copies the gradient first, and the activation's backward is I's") {
+  const Plan plan = zb_v();
+  const PricedWork priced = price_by_profile(plan, with_amp());  // any copy takes 6 us, a ReLU's backward half more
+  CHECK(cost_of(plan, priced, TaskKind::backward_input).device_ns == 2 * (32'000 + 9'000));
+  CHECK(cost_of(plan, priced, TaskKind::backward_weight).device_ns == 2 * (32'000 - 9'000 + 6'000));
+}
+
 TEST_CASE("host times of Python: a call with its action and its layers, a message, optimizers") {
   const Plan plan = zb_v();
   const PricedWork priced = price_by_profile(plan, with_python());

@@ -67,6 +67,57 @@ TEST_CASE("a split backward keeps the gradients of its products, and those of it
   CHECK(freed_at_end == 4 * kA);  // of stage 1, whose gradients are sent; those of stage 2 stay in the same process
 }
 
+namespace {
+
+/// Of a category in the first weight half of stage 1: how far above its beginning it is at most, and at the end.
+std::pair<std::int64_t, std::int64_t> of_weight_half(const GpuMemory& memory, const Plan& plan,
+                                                     MemoryCategory category) {
+  std::int64_t now = 0, most = 0;
+  std::int32_t microbatch = -1;
+  for (const MemoryChange& change : memory.changes) {
+    const Task& task = plan.graph.tasks[change.task];
+    if (task.kind != TaskKind::backward_weight || task.stage != 1 || change.category != category) continue;
+    if (microbatch >= 0 && task.microbatch != microbatch) break;
+    microbatch = task.microbatch;
+    now += change.bytes;
+    most = std::max(most, now);
+  }
+  return {most, now};
+}
+
+}  // namespace
+
+// Two layers a stage:   copy of the first's gradient | the first's goes | copy of the second's, the first's copy goes, the
+// first's result goes | both of the second go.
+TEST_CASE("a weight half copies the gradient of each product, and lets go what the input half has kept") {
+  const Plan plan = make_plan(spec(flags("zb-v", 8)));
+  const GpuMemory memory = replay_memory(plan, {})[1];
+  const auto [most, end] = of_weight_half(memory, plan, MemoryCategory::activations);
+  CHECK(most == kA);
+  CHECK(end == -3 * kA);  // two gradients of products, and the result of the first layer
+}
+
+TEST_CASE("a weight half sums biases by parts, as a whole backward does") {
+  const Plan plan =
+      make_plan(spec("--program pytorch --gpus 2 --dim 2048 --microbatches 4 --batch 16384 --depth 8 --schedule zb-v"));
+  const GpuMemory memory = replay_memory(plan, {.multiprocessors = 132})[1];
+  CHECK(of_weight_half(memory, plan, MemoryCategory::other).first == std::int64_t{64} << 20);  // twice 4096 x 2048
+}
+
+TEST_CASE("the last stage's result goes with its loss, in the input half") {
+  const Plan plan = make_plan(spec(flags("zb-v", 8)));
+  const GpuMemory memory = replay_memory(plan, {})[0];
+  std::int64_t input = 0, weight = 0;
+  for (const MemoryChange& change : memory.changes) {
+    const Task& task = plan.graph.tasks[change.task];
+    if (task.stage != 3 || task.microbatch != 0 || change.category != MemoryCategory::activations) continue;
+    if (task.kind == TaskKind::backward_input) input += change.bytes;
+    if (task.kind == TaskKind::backward_weight) weight += change.bytes;
+  }
+  CHECK(input == 2 * kA + kA - kA);  // gradients of two products and of the input come, the result goes
+  CHECK(weight == -3 * kA);
+}
+
 TEST_CASE("AMP: halves of activations and messages, casts of parameters to the end of the round, the output in fp32") {
   // One layer a stage, gpipe. GPU 0: parameters, the batch in fp32 (4 A), a gradient's buffer for each micro-batch
   // (4 A / 2), casts of weight and bias, the half copy of each input and each result (4 A); in the first backward a
