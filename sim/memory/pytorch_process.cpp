@@ -121,7 +121,7 @@ void PytorchProcess::input_backward(std::size_t s, const Work& work, Level level
     const std::int64_t made =
         allocated_bytes(work.rows * input_numbers(layer_of(plan_, l)) * tensors.gradient_number_bytes);
     level.take(activations, made);
-    if (tensors.between_numbers == 0) level.give(activations, arrived);
+    if (tensors.between_numbers == 0 && !has_parameters(layer_of(plan_, l))) level.give(activations, arrived);
     arrived = replay_.activation_bytes(work.rows, l);
     if (arrived != made) {  // cast to the type of what went into the layer
       level.take(activations, arrived);
@@ -142,10 +142,14 @@ void PytorchProcess::weight_backward(std::size_t s, const Work& work, Level leve
   std::int64_t summed = 0, before = 0;  // the gradient of its product, as sum() copies it, and what was copied
   for (std::int32_t l = stage.first_layer; l < end_of(stage); ++l) {
     const AutogradTensors tensors = replay_.tensors(work.rows, l);
-    const std::int64_t between = allocated_bytes(tensors.between_numbers * tensors.gradient_number_bytes);
-    level.give(activations, std::exchange(before, between));
-    level.take(activations, between);
-    level.give(activations, std::exchange(summed, between));
+    if (has_parameters(layer_of(plan_, l))) {
+      const std::int64_t between = allocated_bytes(tensors.between_numbers * tensors.gradient_number_bytes);
+      const std::int64_t copied = between > 0 ? between : replay_.activation_bytes(work.rows, l + 1);
+      const bool arrived_in_buffer = l + 1 == end_of(stage) && !is_last_stage(plan_.stages, s);
+      level.give(activations, std::exchange(before, between == 0 && arrived_in_buffer ? 0 : copied));
+      level.take(activations, copied);
+      level.give(activations, std::exchange(summed, copied));
+    }
     std::int64_t made = 0, in_fp32 = 0;
     for (const ParameterTensor& tensor : parameter_tensors(layer_of(plan_, l))) {
       made += allocated_bytes(tensor.numbers() * tensors.gradient_number_bytes);

@@ -5,10 +5,12 @@
 //               the step before, and stays
 //   backward    the stage's result is there until its end
 //   send        a gradient goes; of Schedule1F1B, which has it in a variable, when the next one is sent
-//   I           keeps the gradient of each layer's product for W, and everything that the forward kept; the gradient
-//               of the input stays in the input's .grad until the next step (stage_backward_input of _backward.py)
-//   W           layer by layer from the first one: the gradients, then what the layer has kept goes; those of the
-//               layer before are there until the next ones are (stage_backward_weight has them in a variable)
+//   I           keeps the gradient of each layer's product (of a layer without one, of its result) for W, and everything
+//               that the forward kept; the gradient of the input stays in the input's .grad until the next step
+//               (stage_backward_input of _backward.py). The last stage's result goes with the loss
+//   W           layer by layer from the first one: a copy of that gradient (Python's sum() adds it to 0), the gradients of
+//               the parameters, then what the layer has kept goes; those of the layer before are there until the next
+//               ones are (stage_backward_weight has them in variables)
 //   autocast    its casts of parameters, which the first forward of a stage in a round makes, last to the end of the
 //               round; the loss of a half output is of a copy in fp32, which is there from the forward on
 //   DDP         buckets last for the whole training; a backward that is cut at buckets is one backward

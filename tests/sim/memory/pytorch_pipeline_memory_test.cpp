@@ -2,6 +2,7 @@
 // What 216 GPUs have allocated is held against this by docs/accuracy.md.
 #include "sim/memory/memory.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/data_folder.hpp"
 #include "tests/support/specs.hpp"
 
 using namespace pdl;
@@ -87,14 +88,35 @@ std::pair<std::int64_t, std::int64_t> of_weight_half(const GpuMemory& memory, co
 
 }  // namespace
 
-// Two layers a stage:   copy of the first's gradient | the first's goes | copy of the second's, the first's copy goes, the
-// first's result goes | both of the second go.
+// Two layers a stage: a copy of the first's gradient; the gradient goes, a copy of the second's comes, the first copy
+// and the first layer's result go; both of the second go.
 TEST_CASE("a weight half copies the gradient of each product, and lets go what the input half has kept") {
   const Plan plan = make_plan(spec(flags("zb-v", 8)));
   const GpuMemory memory = replay_memory(plan, {})[1];
   const auto [most, end] = of_weight_half(memory, plan, MemoryCategory::activations);
   CHECK(most == kA);
   CHECK(end == -3 * kA);  // two gradients of products, and the result of the first layer
+}
+
+// Of a stage layer_norm, linear, layer_norm, whose last gradient arrives in a buffer.
+TEST_CASE("a weight half copies the gradients of layer norms too, which the input half has kept") {
+  const TemporaryFolder folder;
+  std::string layers;
+  for (int stage = 0; stage < 4; ++stage) {
+    for (const char* layer :
+         {R"({"kind": "layer_norm", "features": 64},)", R"({"kind": "linear_relu", "in": 64, "out": 64},)",
+          R"({"kind": "layer_norm", "features": 64},)"})
+      layers += layer;
+  }
+  layers.pop_back();
+  folder.write("norms.json", R"({"layers": [)" + layers + "]}");
+  const Plan plan =
+      make_plan(spec("--program pytorch --gpus 2 --microbatches 4 --batch 512 --schedule interleaved-zb --model " +
+                     (folder / "norms.json")));
+  const auto [most, end] = of_weight_half(replay_memory(plan, {})[1], plan, MemoryCategory::activations);
+  CHECK(most == kA);
+  // The gradients of the first norm and of the product, the results of all three, two statistics of each norm.
+  CHECK(end == -2 * kA - 3 * kA - 2 * 2 * 512);
 }
 
 TEST_CASE("a weight half sums biases by parts, as a whole backward does") {
