@@ -2,8 +2,8 @@
 // What 216 GPUs have allocated is held against this by docs/accuracy.md.
 #include "sim/memory/memory.hpp"
 #include "tests/support/catch.hpp"
-#include "tests/support/data_folder.hpp"
 #include "tests/support/specs.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 using namespace pdl;
 
