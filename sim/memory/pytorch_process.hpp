@@ -5,8 +5,8 @@
 //               the step before, and stays
 //   backward    the stage's result is there until its end
 //   send        a gradient goes; of Schedule1F1B, which has it in a variable, when the next one is sent
-//   I           keeps the gradient of each layer's product (of a layer without one, of its result) for W, and everything
-//               that the forward kept; the gradient of the input stays in the input's .grad until the next step
+//   I           keeps the gradient of each layer's product (of a layer without one, of its result) for W, and all that
+//               the forward kept; the gradient of the input stays in the input's .grad until the next step
 //               (stage_backward_input of _backward.py). The last stage's result goes with the loss
 //   W           layer by layer from the first one: a copy of that gradient (Python's sum() adds it to 0), the
 //               gradients of the parameters, then what the layer has kept goes; those of the layer before are there

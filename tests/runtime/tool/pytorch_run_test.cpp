@@ -66,28 +66,24 @@ TEST_CASE("pipelines of PyTorch are measured into the same file as any other run
   }
 }
 
-// The losses of two replicas are those of one pipeline that has all samples. Of stages of 512 x 512 a tensor is a
-// bucket.
+// Their losses are those of one pipeline that has all samples. Of stages of 512 x 512 a tensor is a bucket.
 TEST_CASE("replicas of PyTorch's pipelines train as one pipeline does", "[runtime][tool]") {
-  const std::string both = "--program pytorch --device cpu --warmup 1 --steps 2 --batch 32 --quiet --json run.json ";
-  for (const std::string words :
-       {"--schedule gpipe --depth 4 --dim 16 --microbatches 4 --scale-grads 1",
-        "--schedule interleaved --depth 4 --dim 512 --microbatches 2 --accum 2 --dtype amp-bf16"}) {
-    const TemporaryFolder one, two;
-    const Process of_one = pdl_run(both + "--gpus 2 " + words, one, with_pytorch());
-    if (has_no_pytorch(of_one)) return;
-    const Process of_two = pdl_run(both + "--gpus 4 --dp 2 " + words, two, with_pytorch());
-    CAPTURE(words, of_one.err, of_two.err);
-    REQUIRE(of_one.exit_code == 0);
-    REQUIRE(of_two.exit_code == 0);
-    const RunResult replicas = read_run(two / "run.json");
-    check_run_of_pytorch(replicas);
-    const auto expected = read_run(one / "run.json").extra["losses"].get<std::vector<double>>();
-    const auto losses = replicas.extra["losses"].get<std::vector<double>>();
-    REQUIRE(losses.size() == expected.size());
-    for (std::size_t step = 0; step < losses.size(); ++step)
-      CHECK(losses[step] == Approx(expected[step]).epsilon(1e-4));
-  }
+  const std::string both =
+      "--program pytorch --device cpu --warmup 1 --steps 2 --batch 32 --quiet --json run.json "
+      "--schedule interleaved --depth 4 --dim 512 --microbatches 2 --accum 2 --dtype amp-bf16 ";
+  const TemporaryFolder one, two;
+  const Process of_one = pdl_run(both + "--gpus 2", one, with_pytorch());
+  if (has_no_pytorch(of_one)) return;
+  const Process of_two = pdl_run(both + "--gpus 4 --dp 2", two, with_pytorch());
+  CAPTURE(of_one.err, of_two.err);
+  REQUIRE(of_one.exit_code == 0);
+  REQUIRE(of_two.exit_code == 0);
+  const RunResult replicas = read_run(two / "run.json");
+  check_run_of_pytorch(replicas);
+  const auto expected = read_run(one / "run.json").extra["losses"].get<std::vector<double>>();
+  const auto losses = replicas.extra["losses"].get<std::vector<double>>();
+  REQUIRE(losses.size() == expected.size());
+  for (std::size_t step = 0; step < losses.size(); ++step) CHECK(losses[step] == Approx(expected[step]).epsilon(1e-4));
 }
 
 TEST_CASE("PyTorch's other programs are measured too, all of them by one start of Python", "[runtime][tool]") {
