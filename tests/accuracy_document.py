@@ -73,7 +73,7 @@ HISTORY = {
     "h100x4/runs": "The floor of error bars. Copies between stages hold no multiprocessors. Before them, after an earlier set of pipelines that "
                    "they replace: a whole backward by the length of its stage.",
     "h200x2/runs": "Of times none: predicted with the rules of then and committed before, from a profile of 34 minutes before. The present one was "
-                   "calibrated a day later, with everything in one call. Of error bars: tensor cores beside all-reduces.",
+                   "calibrated eleven hours later, with everything in one call. Of error bars: tensor cores beside all-reduces.",
     "h200x2/runs of PyTorch": "Predicted and committed before, with host times of Python of their own host. Afterwards: of split backwards the "
                               "copy of a gradient before a weight's half, the ReLU's backward in an input's half, and what they hold; "
                               "and the profile, calibrated 13 minutes before these runs on a host that may be theirs, took the place of an "
@@ -146,18 +146,16 @@ NOTES = """
   a tenth by the prediction, and more in the run.
 * Shapes that are not square: the kernel is taken from a few shapes around, which is right for about two in three.
 * The first work after a pause: on the host of `data/h200x2` predictions have .2 ms more at the start of a step than runs, 2 % of short ones.
-* PyTorch's own programs (142 runs, 2 x H200): 115 were measured on one host (seed 20), 27 on another (seed 21), on which Python's host times of the
-  profile were measured too, two minutes before. Only those 27 were predicted before they were run; in them are no GPU-bound
-  pipelines in fp32 and no DataParallel: the time on the GPUs was over. After them were written: what a schedule takes beside its actions (the profile
-  has no such time yet), the optimizer of each replica, autocast in DataParallel and in pipelines, and the memory rules below.
-* PyTorch's pipelines that are bound by their host: up to 52 % too short. A probe that runs Interleaved1F1B and InterleavedZeroBubble without
-  pauses takes 75 to 130 us for a message and 100 us a layer for a backward; in these runs it was two to three times as much. Why is not known.
-* Python's thread on other hosts of the same kind: the same probe on four of them gave 97 to 312 us for a small backward, and 34 to 65 us for a layer's
+* PyTorch's own programs, TF32 in DDP: 6 % too short, as `pdl-run`'s (above); fp16 by one thread: up to 6 %.
+* PyTorch's programs that are bound by their host: 6 to 14 % too short on average by class, up to 29 %; on two other hosts up to 49 %. Steps of the
+  probe follow each other, those of `pdl-run` wait for a barrier, and a loss is read and a line written between two. Whether that is why is
+  not known: pipelines that a script ran without it (`pytorch_pipelining.json`, 1024 x 16) are 15 % shorter than predicted.
+* Python's thread on other hosts of the same kind: the same probe on seven of them gave 97 to 547 us for a small backward, and 34 to 65 us for a layer's
   forward. Rows that are bound by the host cannot be expected to be right elsewhere.
-* Peak memory of PyTorch's programs: the runs dropped the losses of the step before at its begin, and DDP's output before the backward, which a script
-  seldom does, and predictions do not: one or two outputs too high, up to 6 %, exactly that in every run that was looked at. DDP of seed 20 was
-  measured from the start of the run, with the old buckets of the second step: such peaks are in the files as those of the warm-up. Small models of
-  seed 20 have 32 MiB more, a workspace that a program before them had left. DataParallel under AMP: up to 8 % too high; zb-v: up to 9 % too low.
+* Peak memory of PyTorch's programs on other hosts 6 and 7: those runs dropped the losses of the step before at its begin, and DDP's output before
+  the backward, which a script seldom does, and predictions do not: one or two outputs too high, up to 6 %. DDP on host 6 was measured from the
+  start of the run, with the old buckets of the second step. Small models of host 6 have 32 MiB more, a workspace that a program before
+  them had left.
 * Noise (`--noise`): measured medians lie between p10 and p90 less often than in 80 % of the runs where predictions are off to one side:
   host-bound steps of DDP and DataParallel, of which the rows below say why.
 * 8192 x 8 in 16 micro-batches, two chunks a GPU (dualpipe-v, zb-v, interleaved-zb; 3.8 to 4.7 % too short): the GPUs draw

@@ -150,9 +150,10 @@ std::vector<std::string> flat_times(const CostProfile& profile) {
   std::map<MeasuredKey, std::vector<Effort>> groups;
   for (const MeasuredCurve& measured : profile.curves) {
     // Gradients set to none take no time however many they are; a pause is no work; what is sustained was judged as
-    // a layer.
+    // a layer; a layer beside messages is the same whatever their size.
     const Probe probe = measured.key.probe;
     if (probe == Probe::zero_grad || probe == Probe::pause || probe == Probe::sustained) continue;
+    if (probe == Probe::overlap && measured.key.name.starts_with("compute")) continue;
     add_efforts(measured, groups[comparable(measured.key)]);
   }
   std::vector<std::string> texts;

@@ -27,12 +27,13 @@ struct PythonCall {
 struct PythonHost {
   bool known = false;  // the profile has them
   PythonCall forward, backward, backward_input, backward_weight;
-  PythonCall optimizer;                   // of all stages that one optimizer has
-  double zero_grad_ns = 0;                // of a process, before anything else
-  double scaler_ns = 0;                   // amp-fp16: GradScaler's part of it, its wait for the GPU included
-  double loss_ns = 0;                     // of a pipeline's last stage; elsewhere it is in the backward
-  double step_ns = 0;                     // of a pipeline's step, beside its actions: cutting the batch, the last waits
-  double message_ns = 0;                  // one batch_isend_irecv, and the schedule's action around it
+  PythonCall optimizer;     // of all stages that one optimizer has
+  double zero_grad_ns = 0;  // of a process, before anything else
+  double scaler_ns = 0;     // amp-fp16: GradScaler's part of it, its wait for the GPU included
+  double loss_ns = 0;       // of a pipeline's last stage; elsewhere it is in the backward
+  double step_ns = 0;       // of a pipeline's step, beside its actions: cutting the batch, the last waits
+  double message_ns = 0;    // one batch_isend_irecv, and the schedule's action around it
+  // Of replicas of a pipeline ddp_forward is in each forward: its part that prepares the Reducer is too much there.
   double hook_ns = 0, all_reduce_ns = 0;  // DDP, in its backward: of a tensor, of a bucket
   /// DataParallel: what the main thread does before the replicas' forwards, which are Python too.
   double replicate_ns = 0;

@@ -9,8 +9,8 @@
 //               the forward kept; the gradient of the input stays in the input's .grad until the next step
 //               (stage_backward_input of _backward.py). The last stage's result goes with the loss
 //   W           layer by layer from the first one: a copy of that gradient (Python's sum() adds it to 0), the
-//               gradients of the parameters, then what the layer has kept goes; those of the layer before are there
-//               until the next ones are (stage_backward_weight has them in variables)
+//               gradients of the parameters, then what the layer has kept goes, results of ReLUs at the end; those of
+//               the layer before are there until the next ones are (stage_backward_weight has them in variables)
 //   autocast    its casts of parameters, which the first forward of a stage in a round makes, last to the end of the
 //               round; the loss of a half output is of a copy in fp32, which is there from the forward on
 //   DDP         buckets last for the whole training; a backward that is cut at buckets is one backward

@@ -491,6 +491,27 @@ TEST_CASE("flat transfers and optimizers are flagged beyond the sizes that a lat
   CHECK(warns(fit_profile(large.samples), "not synchronised?"));
 }
 
+TEST_CASE("a layer beside messages is as long whatever their size, a message is not", "[fit]") {
+  MeasuredKey key;
+  key.probe = Probe::overlap;
+  key.operation = "send_receive";
+  key.transport = "nccl";
+  key.ranks = 2;
+  key.dtype = Dtype::fp32;
+  key.layer = linear_relu(4096, 4096);
+  key.rows = 512;
+  for (const char* name : {"compute", "compute_alone", "communication"}) {
+    SampleBuilder b = on_h100();
+    key.name = name;
+    for (const std::int64_t mib : {1, 16, 256}) {
+      key.size = mib << 20;
+      b.add(key, {364, 364, 365});
+    }
+    CAPTURE(name);
+    CHECK(warns(fit_profile(b.samples), "not synchronised?") == (key.name == "communication"));
+  }
+}
+
 TEST_CASE("an operation shorter than its own kernels: flagged", "[fit]") {
   SampleBuilder b = on_h100();
   Sample& sample = b.layer(1024, 64, {10, 10});
