@@ -355,8 +355,9 @@ measured step times, and the measured time of the plan that is predicted to be f
 | model | plans | mean (%) | median (%) | maximum (%) | rank correlation | best named / best |
 |:---|---:|---:|---:|---:|---:|---:|
 """
-NO_PYTHON_HOST = """This profile has no host times of Python, and takes those of LibTorch from C++: plans that are host-bound in Python
-(narrow layers, split backwards, many micro-batches) take longer than is predicted."""
+PYTHON_OF_ANOTHER = """This profile has host times of Python of another machine ({machine}): plans that are bound by Python (narrow layers,
+split backwards, many micro-batches) are as far off as its hosts are faster or slower.
+"""
 
 
 def ranks(values):
@@ -407,8 +408,10 @@ def pytorch_tables(pdl_sim, folder):
         lines.append(f"| {model} | {len(plans)} | {statistics.mean(errors):.2f} | {statistics.median(errors):.2f} | "
                      f"{max(errors):.1f} | {correlation:.3f} | {named:.3f} |")
     with open(os.path.join(ROOT, "data", folder, "profile.json"), encoding="utf-8") as file:
-        knows_python = '"python_forward"' in file.read()
-    text = PYTORCH_HEAD.format(files="; ".join(files), host="" if knows_python else NO_PYTHON_HOST) + "\n".join(lines)
+        environment = json.load(file)["environment"]
+    others = [added for added in environment.get("added", []) if "python" in added and added["count"] != environment["count"]]
+    host = "".join(PYTHON_OF_ANOTHER.format(machine=f"{added['count']} x {added['card']}") for added in others[-1:])
+    text = PYTORCH_HEAD.format(files="; ".join(files), host=host) + "\n".join(lines)
     if memory:
         text += f"\n\nPeak memory, of {len(memory)} GPUs, is off by {mean_and_maximum(memory)}."
     head = "\n\n| plan | PyTorch (ms) | predicted (ms) | error (%) |\n|:---|---:|---:|---:|\n"
@@ -477,7 +480,7 @@ def row_of(run, machine):
         content = json.load(file)
     config = content["config"]
     if run["host_bound"]:
-        return "host-bound, all programs and machines"
+        return "host-bound, all programs of pdl-run and machines"
     if not is_probed(run, content):
         return f"shapes that no probe had, {'fp32' if config['dtype'] == 'fp32' else 'tensor cores'}, {machine}"
     if config["strategy"] == "single" or config["gpus"] == 1:
@@ -630,6 +633,7 @@ def readme_table(pdl_sim):
             memory += run["memory_error_percent"]
         for run in validated_runs_of_pytorch(pdl_sim, os.path.join(folder, "runs")):
             pytorch.setdefault(row_of_pytorch(run, machine), []).append(run["error_percent"])
+            memory += run["memory_error_percent"]
         for other in folders_of_other_hosts(os.path.basename(folder)):
             found = validated_runs(pdl_sim, other)
             hosts += bool(found)
@@ -642,7 +646,7 @@ def readme_table(pdl_sim):
     return ERRORS_HEAD + "\n".join(lines) + f"""
 
 Peak memory, of {len(memory)} GPUs in these runs, is off by {mean_and_maximum(memory)}. All of this is on the machines whose profiles
-predict it. On {hosts} other hosts with the same GPUs ({len(elsewhere)} runs) the step time is off by {mean_and_maximum(by_gpus)},
+predict it. On {hosts} other hosts with the same GPUs ({len(elsewhere)} runs of `pdl-run`'s programs) the step time is off by {mean_and_maximum(by_gpus)},
 and that of host-bound steps by {mean_and_maximum(by_host)}.
 
 """

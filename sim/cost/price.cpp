@@ -57,6 +57,10 @@ constexpr double kTensorCoresBesideCollectives = 0.06;
 /// profile has no host times of Python, its slow host is so much slower, so that what may be host-bound is said to be.
 constexpr double kPythonBesideCpp = 3.5;
 
+/// The same of host times of Python that were measured on another machine. Seven hosts with two H200 each gave 34 to
+/// 65 us for a layer's forward (2026-11-30), the profile of data/h200x2 has 41.
+constexpr double kPythonOfAnotherHost = 1.5;
+
 std::string name_of(Implementation implementation) {
   return implementation == Implementation::pipeline ? "pipeline" : "autograd";
 }
@@ -90,7 +94,7 @@ class Pricer {
         number_bytes_(activation_number_bytes(plan.spec.model, plan.spec.dtype)),
         layers_(families, dtype_, of_layer_, host_quantile),
         host_(profile_, name_of(implementation_of(plan.parallel.program)), host_quantile, notices_),
-        python_(issues_from_python() ? python_host(plan, host_) : PythonHost()),
+        python_(issues_from_python() ? python_of_host(speed) : PythonHost()),
         slower_in_python_(issues_from_python() && speed == HostSpeed::slow ? kPythonBesideCpp : 1),
         calls_(calls_of_program()),
         communication_(plan, profile_, calls_, host_quantile, notices_),
@@ -105,6 +109,7 @@ class Pricer {
           " has no host times of Python: those of LibTorch called from C++ are taken, so a step that is bound by its "
           "launches takes longer in PyTorch than is said here");
     }
+    if (python_.known) say_whose_python();
   }
 
   PricedWork price() {
@@ -143,6 +148,19 @@ class Pricer {
   /// PyTorch on GPUs: Python's thread launches what they run.
   bool issues_from_python() const {
     return plan_.spec.program == ProgramOf::pytorch && profile_.host_description.device == "cuda";
+  }
+
+  PythonHost python_of_host(HostSpeed speed) {
+    const PythonHost python = python_host(plan_, host_);
+    const bool may_be_slower = speed == HostSpeed::slow && !machine_of_python(profile_).empty();
+    return may_be_slower ? slower(python, kPythonOfAnotherHost) : python;
+  }
+
+  void say_whose_python() {
+    const std::string machine = machine_of_python(profile_);
+    if (machine.empty()) return;
+    notices_.say("the host times of Python in profile " + profile_.name + " are those of another machine, " + machine +
+                 ": a step that is bound by its launches may take half as long again, or a third less");
   }
 
   bool is_pipeline_of_pytorch() const { return plan_.parallel.program == Program::pytorch_pipeline; }

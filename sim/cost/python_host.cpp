@@ -79,6 +79,31 @@ class Reader {
 
 }  // namespace
 
+std::string machine_of_python(const CostProfile& profile) {
+  const nlohmann::json& own = profile.environment;
+  std::string machine;
+  for (const nlohmann::json& added : own.value("added", nlohmann::json::array())) {
+    if (!added.is_object() || !added.contains("python")) continue;
+    const nlohmann::json card = added.value("card", own.value("card", nlohmann::json())),
+                         count = added.value("count", own.value("count", nlohmann::json()));
+    const bool is_own = card == own.value("card", nlohmann::json()) && count == own.value("count", nlohmann::json());
+    machine = is_own ? "" : count.dump() + " x " + (card.is_string() ? card.get<std::string>() : card.dump());
+  }
+  return machine;
+}
+
+PythonHost slower(PythonHost python, double factor) {
+  for (PythonCall* call :
+       {&python.forward, &python.backward, &python.backward_input, &python.backward_weight, &python.optimizer}) {
+    call->call_ns *= factor;
+    call->layer_ns *= factor;
+  }
+  for (double* ns : {&python.zero_grad_ns, &python.scaler_ns, &python.loss_ns, &python.step_ns, &python.message_ns,
+                     &python.hook_ns, &python.all_reduce_ns, &python.replicate_ns})
+    *ns *= factor;
+  return python;
+}
+
 PythonHost python_host(const Plan& plan, HostTimes& host) {
   Reader reader(plan, host);
   PythonHost python = plan.parallel.program == Program::pytorch_pipeline ? reader.pipeline() : reader.plain();

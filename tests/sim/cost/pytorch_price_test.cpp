@@ -1,5 +1,6 @@
 // Pipelines of PyTorch: halves of autograd's backwards, host times of Python, messages that are kernels.
 #include "sim/cost/price.hpp"
+#include "sim/cost/python_host.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/specs.hpp"
 #include "tests/support/tiny_profile.hpp"
@@ -206,6 +207,29 @@ TEST_CASE("a profile without host times of Python says so, and its slow host is 
   // pdl-run's own pipelines are priced as before, and nothing is said.
   const Plan ours = make_plan(spec("--gpus 2 --depth 8 --dim 64 --batch 128 --microbatches 4 --schedule 1f1b"));
   CHECK_FALSE(warns_of_python(price_by_profile(ours, profile)));
+}
+
+TEST_CASE("host times of Python of another machine: it is said, and a slow host may be half as slow again") {
+  const Plan plan = zb_v();
+  CostProfile profile = with_python();
+  profile.environment = {{"card", "NVIDIA H200"}, {"count", 4}};
+  const auto says_another = [](const PricedWork& priced) {
+    return std::any_of(priced.warnings.begin(), priced.warnings.end(), [](const std::string& warning) {
+      return warning.find("are those of another machine, 2 x NVIDIA H200") != std::string::npos;
+    });
+  };
+  const PricedWork own = price_by_profile(plan, profile, HostSpeed::slow);
+  CHECK_FALSE(says_another(own));
+  profile.environment["added"] = {{{"count", 4}, {"python", "3.12"}}};  // added later, on the same machine
+  CHECK(machine_of_python(profile).empty());
+  profile.environment["added"].push_back({{"count", 2}, {"python", "3.12"}});
+  const PricedWork usual = price_by_profile(plan, profile), slow = price_by_profile(plan, profile, HostSpeed::slow);
+  CHECK(says_another(usual));
+  for (const TaskKind kind :
+       {TaskKind::forward, TaskKind::backward_weight, TaskKind::send_forward, TaskKind::optimizer})
+    CHECK(cost_of(plan, slow, kind).issue_ns == Approx(1.5 * static_cast<double>(cost_of(plan, own, kind).issue_ns)));
+  CHECK(slow.step_overhead_ns - 7'000 == Approx(1.5 * static_cast<double>(own.step_overhead_ns - 7'000)));
+  CHECK(cost_of(plan, usual, TaskKind::forward).issue_ns == 127'000);
 }
 
 TEST_CASE("a message between two GPUs is a kernel of 16 blocks") {
