@@ -4,6 +4,25 @@
 
 namespace pdl {
 
+namespace {
+
+/// Of entries of other forms nothing is known.
+std::string other_machine_of_python(const nlohmann::json& own) {
+  const auto added = own.find("added");
+  if (added == own.end()) return "";
+  std::string machine;
+  for (const nlohmann::json& entry : *added) {
+    if (!entry.is_object() || !entry.contains("python")) continue;
+    const auto of_entry = [&](const char* key) { return entry.value(key, own.value(key, nlohmann::json())); };
+    const nlohmann::json card = of_entry("card"), count = of_entry("count");
+    const bool is_own = card == own.value("card", nlohmann::json()) && count == own.value("count", nlohmann::json());
+    machine = is_own ? "" : count.dump() + " x " + (card.is_string() ? card.get<std::string>() : card.dump());
+  }
+  return machine;
+}
+
+}  // namespace
+
 Environment read_environment(const JsonPlace& environment) {
   environment.object();
   Environment known;
@@ -26,6 +45,7 @@ Environment read_environment(const JsonPlace& environment) {
       if (const std::optional<Dtype> dtype = find_dtype(word)) known.peak_flops_per_s[*dtype] = peak;
     }
   }
+  known.other_machine_of_python = other_machine_of_python(environment.json());
   return known;
 }
 

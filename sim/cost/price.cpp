@@ -152,12 +152,12 @@ class Pricer {
 
   PythonHost python_of_host(HostSpeed speed) {
     const PythonHost python = python_host(plan_, host_);
-    const bool may_be_slower = speed == HostSpeed::slow && !machine_of_python(profile_).empty();
+    const bool may_be_slower = speed == HostSpeed::slow && !profile_.host_description.other_machine_of_python.empty();
     return may_be_slower ? slower(python, kPythonOfAnotherHost) : python;
   }
 
   void say_whose_python() {
-    const std::string machine = machine_of_python(profile_);
+    const std::string& machine = profile_.host_description.other_machine_of_python;
     if (machine.empty()) return;
     notices_.say("the host times of Python in profile " + profile_.name + " are those of another machine, " + machine +
                  ": a step that is bound by its launches may take half as long again, or a third less");
@@ -276,13 +276,19 @@ class Pricer {
     return {half};
   }
 
+  /// Of a layer's result, or of its gradient, which is as large. Nothing: copies were not measured.
+  std::optional<OperationTime> copy_of_result(const Work& work, std::int32_t index) {
+    if (!communication_.knows_copies()) return std::nullopt;
+    const Layer& layer = plan_.spec.model.layers[static_cast<std::size_t>(index)];
+    return communication_.copy(work.rows * output_numbers(layer) * number_bytes_[static_cast<std::size_t>(index) + 1]);
+  }
+
   /// It reads a gradient and a result and writes a gradient, where a copy reads one and writes one; 0 where a layer has
   /// none, or copies were not measured.
   double activation_backward_ns(const Work& work, std::int32_t index) {
-    const Layer& layer = plan_.spec.model.layers[static_cast<std::size_t>(index)];
-    const std::int64_t number_bytes = number_bytes_[static_cast<std::size_t>(index) + 1];
-    if (!communication_.knows_copies() || matrix_parameters(layer) == 0) return 0;
-    return 1.5 * communication_.copy(work.rows * output_numbers(layer) * number_bytes).device_ns;
+    if (matrix_parameters(plan_.spec.model.layers[static_cast<std::size_t>(index)]) == 0) return 0;
+    const std::optional<OperationTime> copy = copy_of_result(work, index);
+    return copy ? 1.5 * copy->device_ns : 0;
   }
 
   /// The weight's half begins with a copy of the gradient of the layer's product: stage_backward_weight gives it to
@@ -290,9 +296,9 @@ class Pricer {
   void copy_gradient(const Work& work, std::int32_t index, KernelList& kernels) {
     const Layer& layer = plan_.spec.model.layers[static_cast<std::size_t>(index)];
     const bool copies = work.kind == TaskKind::backward_weight && work.implementation == Implementation::autograd;
-    if (!copies || !has_parameters(layer) || !communication_.knows_copies()) return;
-    const std::int64_t number_bytes = number_bytes_[static_cast<std::size_t>(index) + 1];
-    kernels.add(in_python(communication_.copy(work.rows * output_numbers(layer) * number_bytes), 0));  // in the layer's
+    if (!copies || !has_parameters(layer)) return;
+    if (const auto copy = copy_of_result(work, index))
+      kernels.add(in_python(*copy, 0));  // its host time is the layer's
   }
 
   const PythonCall& python_call(TaskKind kind) const {

@@ -79,19 +79,6 @@ class Reader {
 
 }  // namespace
 
-std::string machine_of_python(const CostProfile& profile) {
-  const nlohmann::json& own = profile.environment;
-  std::string machine;
-  for (const nlohmann::json& added : own.value("added", nlohmann::json::array())) {
-    if (!added.is_object() || !added.contains("python")) continue;
-    const nlohmann::json card = added.value("card", own.value("card", nlohmann::json())),
-                         count = added.value("count", own.value("count", nlohmann::json()));
-    const bool is_own = card == own.value("card", nlohmann::json()) && count == own.value("count", nlohmann::json());
-    machine = is_own ? "" : count.dump() + " x " + (card.is_string() ? card.get<std::string>() : card.dump());
-  }
-  return machine;
-}
-
 PythonHost slower(PythonHost python, double factor) {
   for (PythonCall* call :
        {&python.forward, &python.backward, &python.backward_input, &python.backward_weight, &python.optimizer}) {

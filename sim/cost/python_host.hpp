@@ -13,9 +13,7 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 
-#include "sim/cost/cost_profile.hpp"
 #include "sim/cost/host_times.hpp"
 #include "sim/plan/plan.hpp"
 
@@ -43,10 +41,6 @@ struct PythonHost {
 
 /// Of the plan's program.
 PythonHost python_host(const Plan& plan, HostTimes& host);
-
-/// "2 x NVIDIA H200", where that is the machine whose host times of Python were added to this profile, and not its own;
-/// empty: they are its own, or there are none. From `added` of the environment (docs/formats-profile.md).
-std::string machine_of_python(const CostProfile& profile);
 
 /// All of it takes so many times as long.
 PythonHost slower(PythonHost python, double factor);

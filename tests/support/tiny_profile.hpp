@@ -44,7 +44,7 @@ inline CostProfile tiny_profile() {
                          {"count", 4},
                          {"date", "2026-01-02"},
                          {"memory_capacity_bytes", 1 << 30}};
-  profile.host_description = {"cuda", "Tiny GPU", 4, "2026-01-02", 0, 1 << 30, {}};
+  profile.host_description = {"cuda", "Tiny GPU", 4, "2026-01-02", 0, 1 << 30, {}, ""};
   const auto add = [&](MeasuredKey key, Curve curve) { profile.curves.push_back({key, std::move(curve)}); };
   for (const char* implementation : {"pipeline", "autograd"}) {
     MeasuredKey layer;

@@ -1,6 +1,6 @@
 // Pipelines of PyTorch: halves of autograd's backwards, host times of Python, messages that are kernels.
 #include "sim/cost/price.hpp"
-#include "sim/cost/python_host.hpp"
+#include "sim/io/json_place.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/specs.hpp"
 #include "tests/support/tiny_profile.hpp"
@@ -212,7 +212,9 @@ TEST_CASE("a profile without host times of Python says so, and its slow host is 
 TEST_CASE("host times of Python of another machine: it is said, and a slow host may be half as slow again") {
   const Plan plan = zb_v();
   CostProfile profile = with_python();
-  profile.environment = {{"card", "NVIDIA H200"}, {"count", 4}};
+  nlohmann::json environment = {{"device", "cuda"}, {"card", "NVIDIA H200"}, {"count", 4}};
+  const auto read = [&] { profile.host_description = read_environment(JsonPlace(environment, "environment")); };
+  read();
   const auto says_another = [](const PricedWork& priced) {
     return std::any_of(priced.warnings.begin(), priced.warnings.end(), [](const std::string& warning) {
       return warning.find("are those of another machine, 2 x NVIDIA H200") != std::string::npos;
@@ -220,9 +222,11 @@ TEST_CASE("host times of Python of another machine: it is said, and a slow host 
   };
   const PricedWork own = price_by_profile(plan, profile, HostSpeed::slow);
   CHECK_FALSE(says_another(own));
-  profile.environment["added"] = {{{"count", 4}, {"python", "3.12"}}};  // added later, on the same machine
-  CHECK(machine_of_python(profile).empty());
-  profile.environment["added"].push_back({{"count", 2}, {"python", "3.12"}});
+  environment["added"] = {{{"count", 4}, {"python", "3.12"}}};  // added later, on the same machine
+  read();
+  CHECK(profile.host_description.other_machine_of_python.empty());
+  environment["added"].push_back({{"count", 2}, {"python", "3.12"}});
+  read();
   const PricedWork usual = price_by_profile(plan, profile), slow = price_by_profile(plan, profile, HostSpeed::slow);
   CHECK(says_another(usual));
   for (const TaskKind kind :
