@@ -140,7 +140,7 @@ void PytorchProcess::weight_backward(std::size_t s, const Work& work, Level leve
   const Stage& stage = plan_.stages[s];
   std::int64_t added = 0;               // of the layer before: gradients that have been added to what was there
   std::int64_t summed = 0, before = 0;  // the gradient of its product, as sum() copies it, and what was copied
-  std::int64_t results = 0, at_once = 0;
+  std::int64_t results = 0;             // of ReLUs
   for (std::int32_t l = stage.first_layer; l < end_of(stage); ++l) {
     const AutogradTensors tensors = replay_.tensors(work.rows, l);
     if (has_parameters(layer_of(plan_, l))) {
@@ -167,10 +167,13 @@ void PytorchProcess::weight_backward(std::size_t s, const Work& work, Level leve
     level.give(gradients, std::exchange(added, work.accumulate ? in_fp32 : 0));
     if (!replay_.keeps_cast_of_input(l, stage)) level.give(activations, tensor_bytes(tensors.kept));
     if (l == stage.first_layer) continue;
+    const std::int64_t input = replay_.activation_bytes(work.rows, l);
     // The last node of the graph holds those before it: what a layer has kept of its own result stays as long.
-    std::int64_t& goes = replay_.keeps_result(l - 1) ? results : at_once;
-    goes += replay_.activation_bytes(work.rows, l);
-    level.give(activations, std::exchange(at_once, 0));
+    if (replay_.keeps_result(l - 1)) {
+      results += input;
+    } else {
+      level.give(activations, input);
+    }
   }
   level.give(gradients, added);
   level.give(activations, before + summed + results);

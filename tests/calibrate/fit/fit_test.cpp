@@ -31,6 +31,19 @@ bool warns(const CostProfile& profile, const std::string& part) {
                      [&](const std::string& warning) { return warning.find(part) != std::string::npos; });
 }
 
+/// Of a layer of 4096 with 512 rows beside such exchanges; without name and size.
+MeasuredKey overlap_key(const std::string& operation, std::int64_t ranks) {
+  MeasuredKey key;
+  key.probe = Probe::overlap;
+  key.operation = operation;
+  key.transport = "nccl";
+  key.ranks = ranks;
+  key.dtype = Dtype::fp32;
+  key.layer = linear_relu(4096, 4096);
+  key.rows = 512;
+  return key;
+}
+
 /// A whole calibration of a made-up machine with `noise`: layers at 1 TFLOP/s and 5 us, links of 10 us and 40 GB/s.
 SampleBuilder machine(double noise, std::uint32_t seed) {
   std::mt19937 random(seed);
@@ -423,20 +436,13 @@ TEST_CASE("big messages: positive, increasing, in proportion where bandwidth rul
 
 TEST_CASE("buckets, unscale, AMP layers and overlaps go through samples and profile", "[fit]") {
   SampleBuilder b = on_h100();
-  MeasuredKey bucket, unscale, overlap;
+  MeasuredKey bucket, unscale, overlap = overlap_key("all_reduce", 4);
   bucket.probe = Probe::bucket;
   bucket.operation = "copy_in";
   unscale.probe = Probe::optimizer;
   unscale.implementation = "autograd";
   unscale.optimizer = "unscale";
-  overlap.probe = Probe::overlap;
   overlap.name = "communication";
-  overlap.operation = "all_reduce";
-  overlap.transport = "nccl";
-  overlap.ranks = 4;
-  overlap.dtype = Dtype::fp32;
-  overlap.layer = linear_relu(4096, 4096);
-  overlap.rows = 512;
   bucket.size = unscale.size = overlap.size = 1 << 20;
   MeasuredKey slower = overlap;
   slower.size = 1 << 24;
@@ -492,14 +498,7 @@ TEST_CASE("flat transfers and optimizers are flagged beyond the sizes that a lat
 }
 
 TEST_CASE("a layer beside messages is as long whatever their size, a message is not", "[fit]") {
-  MeasuredKey key;
-  key.probe = Probe::overlap;
-  key.operation = "send_receive";
-  key.transport = "nccl";
-  key.ranks = 2;
-  key.dtype = Dtype::fp32;
-  key.layer = linear_relu(4096, 4096);
-  key.rows = 512;
+  MeasuredKey key = overlap_key("send_receive", 2);
   for (const char* name : {"compute", "compute_alone", "communication"}) {
     SampleBuilder b = on_h100();
     key.name = name;
