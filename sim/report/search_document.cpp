@@ -119,8 +119,12 @@ std::string held_text(const ConfigurationSearch& search) {
 
 std::string what_is_trained_text(const ConfigurationSearch& search) {
   std::string text = "What is trained stays: the model, the batch, accumulation and the optimizer";
-  if (is_given(search, "dtype")) return text + "; the number format varies only as given.";
-  return text + ", and the number format (another one is other training: --dtype any, or a list, searches it).";
+  text += is_given(search, "dtype")
+              ? "; the number format varies only as given."
+              : ", and the number format (another one is other training: --dtype any, or a list, searches it).";
+  if (!search.synthetic && !is_given(search, "program"))
+    text += " The program is pdl-run's (--program pytorch: what a Python script does; --program any: both).";
+  return text;
 }
 
 std::string counts_text(const ConfigurationSearch& search) {
@@ -296,19 +300,13 @@ Table refused_table(const ConfigurationSearch& search) {
   return table;
 }
 
-/// Of PyTorch's programs it has the pipelines.
-bool pdl_run_has(const std::vector<SettingValue>& words) {
-  const RunSpec spec = parse_run_spec(words);
-  return spec.program == ProgramOf::pdl || is_pytorch_pipeline(spec);
-}
-
 /// The best one as the programs take it. What a search for an order finds goes from one to the other by a file.
 std::string commands_text(const ConfigurationSearch& search, const std::string& flags) {
   const SearchRow& first = search.rows[search.best.front()];
   const SettingValue* schedule = find_setting(first.words, "schedule");
   const bool searched = schedule && schedule->value == kAutoSchedule;
   std::string text = command_line("pdl-sim", first.words) + flags + (searched ? " --schedule-csv order.csv" : "");
-  if (search.synthetic || !pdl_run_has(first.words)) return text + "\n";
+  if (search.synthetic) return text + "\n";
   std::vector<SettingValue> words = first.words;
   for (SettingValue& word : words) {
     if (searched && word.name == "schedule") word.value = "order.csv";

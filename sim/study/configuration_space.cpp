@@ -144,7 +144,7 @@ TriedValues recomputation_tried(const ChosenWords& chosen) {
   const bool whole_backwards = schedule && !schedule->splits_backward && schedule->placement == Placement::loop;
   const bool of_one_gpu = chosen.is("strategy", "single") && !needs_one_thread(chosen);
   if ((!whole_backwards && !of_one_gpu) || is_refused(chosen) || chosen.is("workers", "one") ||
-      needs_one_thread(chosen))
+      needs_one_thread(chosen) || chosen.is("program", "pytorch"))
     return kLeftOut;
   const std::int64_t chunks = chosen.whole("chunks", schedule ? schedule->default_chunks : 1);
   const bool neighbours_on_one_gpu = is_pipeline(chosen) && chosen.workers() == 1 && chunks > 1;
@@ -183,6 +183,7 @@ TriedValues no_sync_tried(const ChosenWords& chosen) {
 
 constexpr std::array kDimensions = {
     SearchDimension{"gpus", "", nullptr},
+    SearchDimension{"program", "", nullptr},
     SearchDimension{"strategy", "all that the number of GPUs allows", strategies},
     SearchDimension{"dtype", "", nullptr},
     SearchDimension{"dp", "the GPUs / those of a pipeline", nullptr},
@@ -213,7 +214,8 @@ const SearchDimension* find_dimension(const std::string& name) {
 std::vector<SettingValue> spelled_out(std::span<const SettingValue> given) {
   std::vector<SettingValue> words(given.begin(), given.end());
   for (SettingValue& word : words) {
-    if (word.name == "dtype" && word.value == kAnyDtype) word.value = "fp32,tf32,amp-fp16,amp-bf16";
+    if (word.name == "dtype" && word.value == kAny) word.value = "fp32,tf32,amp-fp16,amp-bf16";
+    if (word.name == "program" && word.value == kAny) word.value = "pdl,pytorch";
   }
   return words;
 }
@@ -408,9 +410,9 @@ std::vector<RunSpec> kinds_of_configurations(const ConfigurationSpace& space) {
     const RunSpec spec = parse_run_spec(configuration.words);
     const Mesh mesh = resolve(spec).mesh;
     const Schedule* schedule = named_schedule(spec);
-    const std::string kind = to_string(spec.strategy) + to_string(spec.workers) + to_string(spec.transport) +
-                             to_string(spec.dtype) + (mesh.pp > 1 ? " stages" : "") + (mesh.dp > 1 ? " replicas" : "") +
-                             (schedule && schedule->splits_backward ? " split" : "");
+    const std::string kind = to_string(spec.program) + to_string(spec.strategy) + to_string(spec.workers) +
+                             to_string(spec.transport) + to_string(spec.dtype) + (mesh.pp > 1 ? " stages" : "") +
+                             (mesh.dp > 1 ? " replicas" : "") + (schedule && schedule->splits_backward ? " split" : "");
     kinds.try_emplace(kind, spec);
   }
   std::vector<RunSpec> specs;

@@ -14,7 +14,7 @@
 // Its values depend on those of the dimensions before it, so that hardly a configuration is refused; those that are
 // keep their reason. A list or range of a dimension is the user's own choice of values; every other setting has one.
 // What is trained is never chosen: model, batch, rounds of accumulation, optimizer, and the number format unless it is
-// asked for (dtype any, or a list).
+// asked for (dtype any, or a list). Nor is whose program runs it, unless asked (program any, or a list).
 //
 // With textbook costs, which are those of a stage and a micro-batch, only what leaves their number as it is varies.
 // Not here: what a configuration costs (configuration_search.hpp).
@@ -61,8 +61,8 @@ struct SearchDimension {
 /// In the order in which they are chosen.
 std::span<const SearchDimension> search_dimensions();
 
-/// "any" of dtype.
-inline constexpr const char* kAnyDtype = "any";
+/// All values of dtype, or of program.
+inline constexpr const char* kAny = "any";
 
 struct Configuration {
   std::vector<SettingValue> words;  // as a command line has them, in the order of all_settings()

@@ -101,8 +101,9 @@ void add_plan(CLI::App& app) {
       "plan", "the fastest strategy, mesh, schedule and micro-batches for the GPUs, and why the others lost");
   command->footer(
       "What is given is fixed; a list (1f1b,gpipe) or range (2:8, 4:64:x2) is searched; the rest is searched through\n"
-      "values that are printed. Model, batch, accumulation, optimizer and number format are never changed, but for\n"
-      "--dtype any or a list.\n"
+      "values that are printed. Model, batch, accumulation, optimizer, number format and program are never changed, "
+      "but\n"
+      "for --dtype any, --program any, or lists of them.\n"
       "Example: pdl-sim plan --gpus 4 --memory 20GiB --depth 16 --dim 4096 --batch 4096");
   auto flags = std::make_shared<PlanFlags>(*command);
   command->callback([flags] { plan_as_asked(*flags); });

@@ -98,7 +98,8 @@ TEST_CASE("the best are those of an exhaustive search: data parallel programs, r
   for (const char* text :
        {"gpus 4 depth 4 dim 2048 batch 256 strategy ddp,dp,mp",
         "gpus 6 depth 4 dim 1024 batch 96 strategy ddp,dp accum 2", "gpus 8 depth 4 dim 4096 batch 64 dp 2,4",
-        "gpus 4 depth 3 dim 512 batch 64 dtype any strategy ddp,dp,mp", "gpus 4 depth 2 dim 256 batch 16"}) {
+        "gpus 4 depth 3 dim 512 batch 64 dtype any strategy ddp,dp,mp", "gpus 4 depth 2 dim 256 batch 16",
+        "gpus 2 depth 4 dim 4096 batch 256 program any"}) {
     for (const std::size_t best : {1, 10}) {
       SearchOptions options;
       options.best = best;

@@ -91,6 +91,15 @@ TEST_CASE("what is trained is never chosen") {
   CHECK(values("gpus 2 depth 4 strategy ddp", "no-sync") == "-");
 }
 
+TEST_CASE("whose program runs it is chosen where it is asked for") {
+  CHECK(values("gpus 2 depth 4", "program") == "-");
+  CHECK(values("gpus 2 depth 4 program any", "program") == "pdl pytorch");
+  CHECK(values("gpus 2 depth 4 program pytorch,pdl", "program") == "pdl pytorch");
+  // Each program has its own words beside it: PyTorch's pipelines send messages, and have no thread for all GPUs.
+  CHECK(configurations("gpus 2 depth 4 program any").size() ==
+        configurations("gpus 2 depth 4").size() + configurations("gpus 2 depth 4 program pytorch").size());
+}
+
 TEST_CASE("a mesh with more GPUs in a row than layers is one refusal, not one for each schedule") {
   const std::vector<std::string> all = configurations("gpus 8 depth 4");
   const auto refused =
