@@ -8,12 +8,6 @@
 #include "sim/spec/schedule.hpp"
 
 namespace pdl {
-namespace {
-
-// Of a worker's streams: compute, the transfers, collectives, links.
-constexpr std::uint32_t kCollectivePlace = 1 + kTransferRoles * kLanes;
-
-}  // namespace
 
 std::int32_t other_stage(TaskKind transfer, std::int32_t stage) {
   return stage + (carries_activations(transfer) == is_send(transfer) ? 1 : -1);
@@ -43,13 +37,6 @@ std::uint32_t stream_of(std::int32_t worker, StreamRole role, std::int32_t chunk
 std::uint32_t link_of(std::int32_t from_worker, std::int32_t to_worker, std::int32_t ring_first, std::int32_t workers) {
   const bool to_next = (from_worker - ring_first + 1) % workers == to_worker - ring_first;
   return static_cast<std::uint32_t>(from_worker) * kStreamsPerWorker + kCollectivePlace + (to_next ? 1 : 2);
-}
-
-StreamRole role_of_stream(std::uint32_t stream) {
-  const std::uint32_t place = stream % kStreamsPerWorker;
-  if (place > kCollectivePlace) return StreamRole::link;
-  if (place == kCollectivePlace) return StreamRole::collective;
-  return place == 0 ? StreamRole::compute : static_cast<StreamRole>((place - 1) % kTransferRoles + 1);
 }
 
 std::uint32_t lane_of_stream(std::uint32_t stream) {
