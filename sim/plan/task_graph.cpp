@@ -90,6 +90,7 @@ std::uint32_t TaskGraphBuilder::add_worker_group(const WorkerGroup& group) {
 
 TaskId TaskGraphBuilder::add_task(const Task& task) {
   tasks_.push_back(task);
+  edges_.of_task_.push_back(kNone);
   return static_cast<TaskId>(tasks_.size() - 1);
 }
 
@@ -99,7 +100,6 @@ void TaskGraphBuilder::reserve(std::size_t tasks) {
 }
 
 void TaskGraphBuilder::add_edge(TaskId before, TaskId after) {
-  if (edges_.of_task_.size() <= before) edges_.of_task_.resize(tasks_.size(), kNone);
   std::uint32_t& first = edges_.of_task_[before];
   if (first == kNone) {
     first = after;
@@ -109,7 +109,6 @@ void TaskGraphBuilder::add_edge(TaskId before, TaskId after) {
 }
 
 TaskGraph TaskGraphBuilder::build(std::uint32_t workers, std::uint32_t hosts) && {
-  edges_.of_task_.resize(tasks_.size(), kNone);
   std::stable_sort(further_edges_.begin(), further_edges_.end(),
                    [](const auto& a, const auto& b) { return a.first < b.first; });
   for (std::size_t begin = 0, end = 0; begin < further_edges_.size(); begin = end) {

@@ -259,6 +259,7 @@ class TaskGraphBuilder {
   std::uint32_t add_worker_group(const WorkerGroup& group);
   TaskId add_task(const Task& task);
   std::uint32_t add_group() { return groups_++; }
+  /// Both have been added.
   void add_edge(TaskId before, TaskId after);
   void reserve(std::size_t tasks);
   TaskGraph build(std::uint32_t workers, std::uint32_t hosts) &&;
