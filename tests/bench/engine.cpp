@@ -9,12 +9,11 @@
 // it (edges, and the next one on its stream), how many it waits for, how long it takes. Free tasks are in a queue, the
 // oldest first, as the algorithm is mostly written, or on a stack, the newest first, which the caches like better. It
 // gives the same times, which is checked, and knows no names, no costs, no memory, no tables. A program has to ask the
-// system for the memory that the sweep writes: the queue is timed with that, in large pages as pdl's, and both are timed
-// in memory that they have from the round before. All are run in turn in one process, which gives large arrays back to
-// the system at once; medians of the processor's time.
+// system for the memory that the sweep writes: the queue is timed with that, in large pages as those of pdl, and both
+// are timed in memory that they have from the round before. All are run in turn, what takes memory from the system in
+// a process of its own each time; medians of the processor's time.
 //
 // Bytes a task: the largest resident memory of a process that does only this, divided by the tasks.
-#include <malloc.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -59,19 +58,31 @@ std::size_t simulate_whole(const std::string& flags, const CostProfile* profile)
   return to_terminal(run_document(run, {.with_gantt = true}, nullptr), {}).size();
 }
 
-/// The largest resident memory of a process of its own, in bytes.
-double resident_bytes(const std::function<void()>& work) {
+struct OfProcess {
+  double seconds = 0;         // of the work
+  double resident_bytes = 0;  // at most, the program itself included
+};
+
+/// Of work in a process of its own, which takes its memory anew.
+OfProcess in_process(const std::function<void()>& work) {
+  int ends[2];
+  if (pipe(ends) != 0) throw std::runtime_error("pipe failed");
   const pid_t child = fork();
   if (child < 0) throw std::runtime_error("fork failed");
   if (child == 0) {
-    work();
-    _exit(0);
+    const double taken = seconds(work);
+    _exit(write(ends[1], &taken, sizeof taken) == sizeof taken ? 0 : 1);
   }
+  close(ends[1]);
+  OfProcess of;
+  const bool is_told = read(ends[0], &of.seconds, sizeof of.seconds) == sizeof of.seconds;
+  close(ends[0]);
   int status = 0;
   rusage used{};
   wait4(child, &status, 0, &used);
-  if (status != 0) throw std::runtime_error("the process whose memory is measured has failed");
-  return 1024.0 * static_cast<double>(used.ru_maxrss);
+  if (status != 0 || !is_told) throw std::runtime_error("the process that is measured has failed");
+  of.resident_bytes = 1024.0 * static_cast<double>(used.ru_maxrss);
+  return of;
 }
 
 struct SweepArrays {
@@ -144,7 +155,7 @@ int rounds_of(double tasks) {
 
 void show_fixed_row(double about) {
   const std::string flags = pipeline_of(about);
-  const double bytes = resident_bytes([&] { simulate_whole(flags, nullptr); });
+  const double bytes = in_process([&] { simulate_whole(flags, nullptr); }).resident_bytes;
   const Plan plan = make_plan(spec(flags));
   const std::vector<TaskCost> costs = price_plan(plan, nullptr).costs;
   const auto tasks = static_cast<double>(plan.graph.tasks.size());
@@ -152,11 +163,11 @@ void show_fixed_row(double about) {
   SweepResult result(plan.graph.tasks.size());
   std::vector<double> whole, engine, fresh, newest, oldest;
   for (int i = 0; i < rounds_of(about); ++i) {
-    whole.push_back(seconds([&] { simulate_whole(flags, nullptr); }));
-    fresh.push_back(seconds([&] {
-      SweepResult taken(plan.graph.tasks.size());
-      sweep(arrays, false, taken);
-    }));
+    whole.push_back(in_process([&] { simulate_whole(flags, nullptr); }).seconds);
+    fresh.push_back(in_process([&] {
+                      SweepResult taken(plan.graph.tasks.size());
+                      sweep(arrays, false, taken);
+                    }).seconds);
     oldest.push_back(seconds([&] { sweep(arrays, false, result); }));
     newest.push_back(seconds([&] { sweep(arrays, true, result); }));
     std::vector<TaskTimes> times;
@@ -196,7 +207,7 @@ void show_shared(double most, const std::string& profile_name) {
       "|---:|---:|---:|---:|---:|\n");
   for (double about = 1e3; about <= most; about *= 10) {
     const std::string flags = replicas_of(about);
-    const double bytes = resident_bytes([&] { simulate_whole(flags, &profile); });
+    const double bytes = in_process([&] { simulate_whole(flags, &profile); }).resident_bytes;
     const Plan plan = make_plan(spec(flags));
     LayerFamilies families(profile);
     const PricedWork priced = price_plan(plan, &families);
@@ -270,7 +281,6 @@ double number_after(const std::vector<std::string>& words, const std::string& fl
 int main(int count, char** values) {
   const std::vector<std::string> words(values + 1, values + count);
   const std::string what = words.empty() ? "" : words.front();
-  mallopt(M_MMAP_THRESHOLD, 128 << 10);  // its first value, which else grows with what is freed
   try {
     if (what == "fixed") return show_fixed(number_after(words, "--most", 1e7)), 0;
     if (what == "shared") return show_shared(number_after(words, "--most", 1e6), "h200x4"), 0;
