@@ -158,8 +158,8 @@ class Pass {
     if (task.next_on_stream != kNone) release(task.next_on_stream, end);
   }
 
-  /// The tasks of a GPU come about in the order of their numbers, but between two of them the pass is at other GPUs, more
-  /// than the processor can see a pattern in: it is told.
+  /// The tasks of a GPU come about in the order of their numbers, but between two of them the pass is at other GPUs,
+  /// more than the processor can see a pattern in: it is told.
   void fetch_ahead(TaskId id) const {
     constexpr std::size_t kAhead = 16;
     if (id + kAhead < graph_.tasks.size()) __builtin_prefetch(places_ + id + kAhead, 1);
