@@ -5,6 +5,7 @@
 #include "sim/engine/fixed_rates.hpp"
 #include "sim/engine/order.hpp"
 #include "sim/engine/shared_rates.hpp"
+#include "sim/io/large_array.hpp"
 
 namespace pdl {
 namespace {
@@ -35,6 +36,7 @@ std::vector<TaskTimes> run_graph(const TaskGraph& graph, std::span<const TaskCos
   std::vector<Span> spans;
   run_at_fixed_rates(graph, costs, issue_ns, spans, nullptr);
   std::vector<TaskTimes> times;
+  reserve_large(times, spans.size());
   for (const Span& span : spans) times.push_back({span.start_ns, span.end_ns});
   return times;
 }

@@ -111,7 +111,7 @@ class Buffers {
 
   void take(std::int32_t stage, std::int32_t microbatch) {
     State& of = state(stage);
-    of.readers.resize(plan_.microbatch_rows.size(), 0);
+    if (of.readers.empty()) of.readers.resize(plan_.microbatch_rows.size(), 0);
     const bool read_above = local_boundary_[static_cast<std::size_t>(stage) + 1];
     of.readers[static_cast<std::size_t>(microbatch)] = read_above ? 2 : 1;
     of.most_held = std::max(of.most_held, ++of.held);

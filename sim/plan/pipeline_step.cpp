@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "sim/io/large_array.hpp"
 #include "sim/plan/gradient_exchange.hpp"
 #include "sim/plan/stage_tasks.hpp"
 
@@ -15,6 +16,18 @@ struct Route {
   std::int32_t target = -1;
 };
 
+/// Of an operation: what brings its input (a transfer, or the stage before on the same worker), and the task that needs
+/// it.
+struct Input {
+  TaskId fed_by = kNone;
+  TaskId needed_by = kNone;
+};
+
+/// Of a stage and a micro-batch.
+struct Cell {
+  Input forward, backward;
+};
+
 class PipelineStep {
  public:
   PipelineStep(const Plan& plan, const StepOrder& order)
@@ -26,15 +39,15 @@ class PipelineStep {
 
   TaskGraph build(std::int32_t workers) && {
     const std::size_t cells = static_cast<std::size_t>(stages_) * static_cast<std::size_t>(microbatches_);
-    for (std::vector<TaskId>* by_cell : {&feeds_forward_, &feeds_backward_, &needs_forward_, &needs_backward_})
-      by_cell->assign(cells, kNone);
+    reserve_large(cells_, cells);
+    cells_.resize(cells);
     builder_.reserve((spec_.p2p == PointToPoint::rendezvous ? 6 : 4) * cells);
     const std::vector<std::vector<std::int32_t>> stages_of = stages_by_worker(plan_.stages, order_.workers());
     for (std::int32_t worker = 0; worker < workers; ++worker) {
       add_worker(worker, stages_of[static_cast<std::size_t>(worker)]);
     }
-    join(feeds_forward_, needs_forward_);
-    join(feeds_backward_, needs_backward_);
+    join(&Cell::forward);
+    join(&Cell::backward);
     const auto all = static_cast<std::uint32_t>(order_.workers());  // also where only some of them have tasks
     return std::move(builder_).build(all, all);
   }
@@ -93,7 +106,7 @@ class PipelineStep {
     if (messages_are_given() && previous_ != kNone) builder_.add_edge(previous_, task);
     const bool is_fed =
         route.source >= 0 && received == kNone && !(crosses(stage, route.source) && messages_are_given());
-    if (is_fed) (route.forward ? needs_forward_ : needs_backward_)[cell(stage, microbatch)] = task;
+    if (is_fed) input_of(route, stage, microbatch).needed_by = task;
     previous_ = task;
     if (route.target >= 0) add_result(route, operation, task, host);
   }
@@ -110,7 +123,7 @@ class PipelineStep {
 
   /// What the stage of the target needs: the task itself on the same worker, else the message.
   void add_result(const Route& route, const Operation& operation, TaskId task, std::uint32_t host) {
-    TaskId& feed = (route.forward ? feeds_forward_ : feeds_backward_)[cell(route.target, operation.microbatch)];
+    TaskId& feed = input_of(route, route.target, operation.microbatch).fed_by;
     if (!crosses(operation.stage, route.target)) {
       feed = task;
     } else if (!messages_are_given()) {
@@ -171,9 +184,15 @@ class PipelineStep {
     return stage % static_cast<std::int32_t>(of_replica * spec_.chunks) / of_replica;
   }
 
-  void join(const std::vector<TaskId>& feeds, const std::vector<TaskId>& needs) {
-    for (std::size_t i = 0; i < feeds.size(); ++i) {
-      if (feeds[i] != kNone && needs[i] != kNone) builder_.add_edge(feeds[i], needs[i]);
+  Input& input_of(const Route& route, std::int32_t stage, std::int32_t microbatch) {
+    Cell& of = cells_[cell(stage, microbatch)];
+    return route.forward ? of.forward : of.backward;
+  }
+
+  void join(Input Cell::* direction) {
+    for (const Cell& cell : cells_) {
+      const Input& input = cell.*direction;
+      if (input.fed_by != kNone && input.needed_by != kNone) builder_.add_edge(input.fed_by, input.needed_by);
     }
   }
 
@@ -186,9 +205,8 @@ class PipelineStep {
   StageTasks tasks_{plan_, builder_};
   GradientExchange exchange_{plan_, tasks_, builder_};
   TaskId previous_ = kNone;  // of the worker whose operations are being added: its last operation or given message
-  // By stage and micro-batch: what brings the input (a transfer, or the stage before on the same worker), the task that
-  // needs it, the pair's group.
-  std::vector<TaskId> feeds_forward_, feeds_backward_, needs_forward_, needs_backward_;
+  // By stage and micro-batch: what the operations need, the pair's group.
+  std::vector<Cell> cells_;
   std::vector<std::uint32_t> groups_forward_, groups_backward_;
 };
 

@@ -8,12 +8,6 @@
 #include "sim/spec/schedule.hpp"
 
 namespace pdl {
-namespace {
-
-// Of a worker's streams: compute, the transfers, collectives, links.
-constexpr std::uint32_t kCollectivePlace = 1 + kTransferRoles * kLanes;
-
-}  // namespace
 
 std::int32_t other_stage(TaskKind transfer, std::int32_t stage) {
   return stage + (carries_activations(transfer) == is_send(transfer) ? 1 : -1);
@@ -43,13 +37,6 @@ std::uint32_t stream_of(std::int32_t worker, StreamRole role, std::int32_t chunk
 std::uint32_t link_of(std::int32_t from_worker, std::int32_t to_worker, std::int32_t ring_first, std::int32_t workers) {
   const bool to_next = (from_worker - ring_first + 1) % workers == to_worker - ring_first;
   return static_cast<std::uint32_t>(from_worker) * kStreamsPerWorker + kCollectivePlace + (to_next ? 1 : 2);
-}
-
-StreamRole role_of_stream(std::uint32_t stream) {
-  const std::uint32_t place = stream % kStreamsPerWorker;
-  if (place > kCollectivePlace) return StreamRole::link;
-  if (place == kCollectivePlace) return StreamRole::collective;
-  return place == 0 ? StreamRole::compute : static_cast<StreamRole>((place - 1) % kTransferRoles + 1);
 }
 
 std::uint32_t lane_of_stream(std::uint32_t stream) {
@@ -103,6 +90,7 @@ std::uint32_t TaskGraphBuilder::add_worker_group(const WorkerGroup& group) {
 
 TaskId TaskGraphBuilder::add_task(const Task& task) {
   tasks_.push_back(task);
+  edges_.of_task_.push_back(kNone);
   return static_cast<TaskId>(tasks_.size() - 1);
 }
 
@@ -112,7 +100,6 @@ void TaskGraphBuilder::reserve(std::size_t tasks) {
 }
 
 void TaskGraphBuilder::add_edge(TaskId before, TaskId after) {
-  if (edges_.of_task_.size() <= before) edges_.of_task_.resize(tasks_.size(), kNone);
   std::uint32_t& first = edges_.of_task_[before];
   if (first == kNone) {
     first = after;
@@ -122,7 +109,6 @@ void TaskGraphBuilder::add_edge(TaskId before, TaskId after) {
 }
 
 TaskGraph TaskGraphBuilder::build(std::uint32_t workers, std::uint32_t hosts) && {
-  edges_.of_task_.resize(tasks_.size(), kNone);
   std::stable_sort(further_edges_.begin(), further_edges_.end(),
                    [](const auto& a, const auto& b) { return a.first < b.first; });
   for (std::size_t begin = 0, end = 0; begin < further_edges_.size(); begin = end) {

@@ -140,13 +140,19 @@ std::string to_string(StreamRole role);
 inline constexpr std::uint32_t kLanes = 2;
 inline constexpr std::uint32_t kTransferRoles = 4;
 inline constexpr std::uint32_t kNeighbours = 2;
+inline constexpr std::uint32_t kCollectivePlace = 1 + kTransferRoles * kLanes;  // behind compute and transfers
 inline constexpr std::uint32_t kStreamsPerWorker = 2 + kTransferRoles * kLanes + kNeighbours;
 /// Not of links.
 std::uint32_t stream_of(std::int32_t worker, StreamRole role, std::int32_t chunk);
 /// From a worker to the next one or the one before it, of a ring of `workers` of which `ring_first` is the first. Where
 /// there are two, the next one is the one before, too: one link.
 std::uint32_t link_of(std::int32_t from_worker, std::int32_t to_worker, std::int32_t ring_first, std::int32_t workers);
-StreamRole role_of_stream(std::uint32_t stream);
+inline StreamRole role_of_stream(std::uint32_t stream) {
+  const std::uint32_t place = stream % kStreamsPerWorker;
+  if (place > kCollectivePlace) return StreamRole::link;
+  if (place == kCollectivePlace) return StreamRole::collective;
+  return place == 0 ? StreamRole::compute : static_cast<StreamRole>((place - 1) % kTransferRoles + 1);
+}
 std::uint32_t lane_of_stream(std::uint32_t stream);  // of a transfer role
 
 /// Which program executes a layer, because its kernels differ.
@@ -253,6 +259,7 @@ class TaskGraphBuilder {
   std::uint32_t add_worker_group(const WorkerGroup& group);
   TaskId add_task(const Task& task);
   std::uint32_t add_group() { return groups_++; }
+  /// Both have been added.
   void add_edge(TaskId before, TaskId after);
   void reserve(std::size_t tasks);
   TaskGraph build(std::uint32_t workers, std::uint32_t hosts) &&;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "sim/io/large_array.hpp"
+
 namespace pdl {
 
 RunResult begin_result(const Plan& plan) {
@@ -13,6 +15,7 @@ RunResult begin_result(const Plan& plan) {
   result.microbatch_rows = plan.microbatch_rows;
   result.live = plan.live;
   result.warnings = plan.warnings;
+  reserve_large(result.transfer_bytes, plan.graph.tasks.size());  // the system gives what is written
   std::vector<bool> counted(plan.graph.groups, false);
   for (const Task& task : plan.graph.tasks) {
     if (!is_communication(task.kind)) continue;

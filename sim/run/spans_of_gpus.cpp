@@ -48,13 +48,19 @@ SpansOfGpus::SpansOfGpus(const Timeline& timeline, std::size_t gpus) : spans_(ti
   bool in_order = true;
   TaskKinds all;
   std::int32_t last = 0;
+  std::size_t of_last = 0;
   for (const Span& span : spans_) {
-    in_order = in_order && last <= span.worker;
-    last = span.worker;
+    if (span.worker != last) {
+      begins_.at(static_cast<std::size_t>(last) + 1) += of_last;
+      in_order = in_order && last < span.worker;
+      last = span.worker;
+      of_last = 0;
+    }
+    ++of_last;
     all.add(span.kind);
     if (span.end_ns > span.start_ns) kinds_.add(span.kind);
-    ++begins_.at(static_cast<std::size_t>(span.worker) + 1);
   }
+  begins_.at(static_cast<std::size_t>(last) + 1) += of_last;
   std::partial_sum(begins_.begin(), begins_.end(), begins_.begin());
   if (!in_order) sort_by_gpu(gpus);
   if (all.contains_any_of(kReceives | kCollectives)) starts_ns_ = starts_of_running_ns(spans_);

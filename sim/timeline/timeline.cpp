@@ -5,19 +5,6 @@
 
 namespace pdl {
 
-Span span_of(const Task& task, const TaskTimes& times) {
-  Span span;
-  span.kind = task.kind;
-  span.stream = task.stream == kNone ? StreamRole::none : role_of_stream(task.stream);
-  span.part = task.part;
-  span.worker = task.worker;
-  span.stage = task.stage;
-  span.microbatch = task.microbatch;
-  span.start_ns = times.start_ns;
-  span.end_ns = times.end_ns;
-  return span;
-}
-
 Timeline make_timeline(const TaskGraph& graph, std::int32_t stages, std::span<const TaskTimes> times) {
   Timeline timeline;
   timeline.workers = static_cast<std::int32_t>(graph.workers);

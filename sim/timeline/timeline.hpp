@@ -46,7 +46,18 @@ std::int64_t longest_worker_ns(const Timeline& timeline);
 /// How long a step takes: Timeline::step_ns, or where steps overlap, longest_worker_ns.
 std::int64_t step_ns(const Timeline& timeline, bool steps_overlap);
 
-Span span_of(const Task& task, const TaskTimes& times);
+inline Span span_of(const Task& task, const TaskTimes& times) {
+  Span span;
+  span.kind = task.kind;
+  span.stream = task.stream == kNone ? StreamRole::none : role_of_stream(task.stream);
+  span.part = task.part;
+  span.worker = task.worker;
+  span.stage = task.stage;
+  span.microbatch = task.microbatch;
+  span.start_ns = times.start_ns;
+  span.end_ns = times.end_ns;
+  return span;
+}
 
 Timeline make_timeline(const TaskGraph& graph, std::int32_t stages, std::span<const TaskTimes> times);
 

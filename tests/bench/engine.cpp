@@ -8,8 +8,10 @@
 // The bare sweep is Kahn's algorithm over arrays that are there before the clock starts: of every task what comes after
 // it (edges, and the next one on its stream), how many it waits for, how long it takes. Free tasks are in a queue, the
 // oldest first, as the algorithm is mostly written, or on a stack, the newest first, which the caches like better. It
-// gives the same times, which is checked, and knows no names, no costs, no memory, no tables. All are run in turn in
-// one process; medians of the processor's time.
+// gives the same times, which is checked, and knows no names, no costs, no memory, no tables. A program has to ask the
+// system for the memory that the sweep writes: the queue is timed with that, in large pages as those of pdl, and both
+// are timed in memory that they have from the round before. All are run in turn, what takes memory from the system in
+// a process of its own each time; medians of the processor's time.
 //
 // Bytes a task: the largest resident memory of a process that does only this, divided by the tasks.
 #include <sys/resource.h>
@@ -28,6 +30,7 @@
 #include <vector>
 
 #include "sim/engine/order.hpp"
+#include "sim/io/large_array.hpp"
 #include "sim/predict/predict.hpp"
 #include "sim/predict/step_of_plan.hpp"
 #include "sim/report/run_document.hpp"
@@ -55,19 +58,31 @@ std::size_t simulate_whole(const std::string& flags, const CostProfile* profile)
   return to_terminal(run_document(run, {.with_gantt = true}, nullptr), {}).size();
 }
 
-/// The largest resident memory of a process of its own, in bytes.
-double resident_bytes(const std::function<void()>& work) {
+struct OfProcess {
+  double seconds = 0;         // of the work
+  double resident_bytes = 0;  // at most, the program itself included
+};
+
+/// Of work in a process of its own, which takes its memory anew.
+OfProcess in_process(const std::function<void()>& work) {
+  int ends[2];
+  if (pipe(ends) != 0) throw std::runtime_error("pipe failed");
   const pid_t child = fork();
   if (child < 0) throw std::runtime_error("fork failed");
   if (child == 0) {
-    work();
-    _exit(0);
+    const double taken = seconds(work);
+    _exit(write(ends[1], &taken, sizeof taken) == sizeof taken ? 0 : 1);
   }
+  close(ends[1]);
+  OfProcess of;
+  const bool is_told = read(ends[0], &of.seconds, sizeof of.seconds) == sizeof of.seconds;
+  close(ends[0]);
   int status = 0;
   rusage used{};
   wait4(child, &status, 0, &used);
-  if (status != 0) throw std::runtime_error("the process whose memory is measured has failed");
-  return 1024.0 * static_cast<double>(used.ru_maxrss);
+  if (status != 0 || !is_told) throw std::runtime_error("the process that is measured has failed");
+  of.resident_bytes = 1024.0 * static_cast<double>(used.ru_maxrss);
+  return of;
 }
 
 struct SweepArrays {
@@ -75,7 +90,15 @@ struct SweepArrays {
   std::vector<TaskId> after;
   std::vector<std::uint32_t> waits_for;
   std::vector<std::int64_t> device_ns;
-  // What a sweep writes.
+};
+
+/// What a sweep writes.
+struct SweepResult {
+  explicit SweepResult(std::size_t tasks) {
+    reserve_large(waiting, tasks);
+    reserve_large(times, tasks);
+    reserve_large(free, tasks);
+  }
   std::vector<std::uint32_t> waiting;
   std::vector<TaskTimes> times;
   std::vector<TaskId> free;
@@ -94,29 +117,27 @@ SweepArrays prebuilt(const TaskGraph& graph, const std::vector<TaskCost>& costs)
   }
   arrays.first_after.push_back(static_cast<std::uint32_t>(arrays.after.size()));
   for (const TaskId after : arrays.after) ++arrays.waits_for[after];
-  arrays.waiting.resize(tasks);
-  arrays.times.resize(tasks);
-  arrays.free.resize(tasks);
   return arrays;
 }
 
 /// Of graphs without groups, whose hosts take no time.
-void sweep(SweepArrays& arrays, bool newest_first) {
-  const std::size_t tasks = arrays.times.size();
+void sweep(const SweepArrays& arrays, bool newest_first, SweepResult& result) {
+  const std::size_t tasks = arrays.device_ns.size();
+  result.waiting = arrays.waits_for;
+  result.times.assign(tasks, {});
+  result.free.resize(tasks);
   std::size_t begin = 0, end = 0;
   for (TaskId task = 0; task < tasks; ++task) {
-    arrays.waiting[task] = arrays.waits_for[task];
-    arrays.times[task] = {};
-    if (arrays.waiting[task] == 0) arrays.free[end++] = task;
+    if (result.waiting[task] == 0) result.free[end++] = task;
   }
   while (begin < end) {
-    const TaskId task = newest_first ? arrays.free[--end] : arrays.free[begin++];
-    TaskTimes& time = arrays.times[task];
+    const TaskId task = newest_first ? result.free[--end] : result.free[begin++];
+    TaskTimes& time = result.times[task];
     time.end_ns = time.start_ns + arrays.device_ns[task];
     for (std::uint32_t a = arrays.first_after[task]; a < arrays.first_after[task + 1]; ++a) {
       const TaskId after = arrays.after[a];
-      arrays.times[after].start_ns = std::max(arrays.times[after].start_ns, time.end_ns);
-      if (--arrays.waiting[after] == 0) arrays.free[end++] = after;
+      result.times[after].start_ns = std::max(result.times[after].start_ns, time.end_ns);
+      if (--result.waiting[after] == 0) result.free[end++] = after;
     }
   }
 }
@@ -134,33 +155,39 @@ int rounds_of(double tasks) {
 
 void show_fixed_row(double about) {
   const std::string flags = pipeline_of(about);
-  const double bytes = resident_bytes([&] { simulate_whole(flags, nullptr); });
+  const double bytes = in_process([&] { simulate_whole(flags, nullptr); }).resident_bytes;
   const Plan plan = make_plan(spec(flags));
   const std::vector<TaskCost> costs = price_plan(plan, nullptr).costs;
   const auto tasks = static_cast<double>(plan.graph.tasks.size());
-  SweepArrays arrays = prebuilt(plan.graph, costs);
-  std::vector<double> whole, engine, newest, oldest;
+  const SweepArrays arrays = prebuilt(plan.graph, costs);
+  SweepResult result(plan.graph.tasks.size());
+  std::vector<double> whole, engine, fresh, newest, oldest;
   for (int i = 0; i < rounds_of(about); ++i) {
-    whole.push_back(seconds([&] { simulate_whole(flags, nullptr); }));
-    oldest.push_back(seconds([&] { sweep(arrays, false); }));
-    newest.push_back(seconds([&] { sweep(arrays, true); }));
+    whole.push_back(in_process([&] { simulate_whole(flags, nullptr); }).seconds);
+    fresh.push_back(in_process([&] {
+                      SweepResult taken(plan.graph.tasks.size());
+                      sweep(arrays, false, taken);
+                    }).seconds);
+    oldest.push_back(seconds([&] { sweep(arrays, false, result); }));
+    newest.push_back(seconds([&] { sweep(arrays, true, result); }));
     std::vector<TaskTimes> times;
     engine.push_back(seconds([&] { times = run_graph(plan.graph, costs); }));
-    if (times != arrays.times) throw std::runtime_error("the engine and the sweep disagree");
+    if (times != result.times) throw std::runtime_error("the engine and the sweep disagree");
   }
   const auto rate = [&](const std::vector<double>& times) { return tasks / median(times) / 1e6; };
-  std::printf("| %.0f | %.4f | %.1f | %.0f | %.1f | %.1f | %.2f | %.1f | %.2f |\n", tasks, median(whole), rate(whole),
-              bytes / tasks, rate(engine), rate(oldest), median(whole) / median(oldest), rate(newest),
-              median(whole) / median(newest));
+  const auto ratio = [&](const std::vector<double>& times) { return median(whole) / median(times); };
+  std::printf("| %.0f | %.4f | %.1f | %.0f | %.1f | %.1f | **%.2f** | %.1f | %.2f | %.1f | %.2f |\n", tasks,
+              median(whole), rate(whole), bytes / tasks, rate(engine), rate(fresh), ratio(fresh), rate(oldest),
+              ratio(oldest), rate(newest), ratio(newest));
   std::fflush(stdout);
 }
 
 void show_fixed(double most) {
   std::printf(
-      "| tasks | whole, s | million tasks/s | bytes a task | engine alone, million tasks/s | sweep with a queue, "
-      "million "
-      "tasks/s | whole / sweep | sweep with a stack, million tasks/s | whole / sweep |\n"
-      "|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n");
+      "| tasks | whole, s | million tasks/s | bytes a task | engine alone, million tasks/s | sweep in memory from the "
+      "system, million tasks/s | whole / sweep | sweep with a queue, million tasks/s | whole / sweep | sweep with a "
+      "stack, million tasks/s | whole / sweep |\n"
+      "|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n");
   for (double tasks = 1e3; tasks <= most; tasks *= 10) {
     show_fixed_row(tasks);
     if (tasks == 1e6 && most >= 4.2e6) show_fixed_row(4.0 * 1024 * 1024);
@@ -180,7 +207,7 @@ void show_shared(double most, const std::string& profile_name) {
       "|---:|---:|---:|---:|---:|\n");
   for (double about = 1e3; about <= most; about *= 10) {
     const std::string flags = replicas_of(about);
-    const double bytes = resident_bytes([&] { simulate_whole(flags, &profile); });
+    const double bytes = in_process([&] { simulate_whole(flags, &profile); }).resident_bytes;
     const Plan plan = make_plan(spec(flags));
     LayerFamilies families(profile);
     const PricedWork priced = price_plan(plan, &families);
