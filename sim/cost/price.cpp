@@ -394,12 +394,12 @@ class Pricer {
       PricedOperation& operation = priced.operations.emplace_back();
       operation.time = time;
       if (shares_ && time.kernels) {
-        operation.own_kernels = std::make_shared<const std::vector<Kernel>>(kernels_by_tiles(*time.kernels, time.of));
+        operation.own_kernels = std::make_shared<const std::vector<Kernel>>(kernels_by_tiles(*time.kernels, *time.of));
         operation.time.kernels = operation.own_kernels.get();
       }
       if (work.casts_are_there) leave_out_casts(work, index, operation);
       if (judges_) operation.error = &error_of_size(time);
-      if (judges_ && time.of.dtype != Dtype::fp32 && !on_host_) operation.clocks = &error_of_clocks();
+      if (judges_ && time.of->dtype != Dtype::fp32 && !on_host_) operation.clocks = &error_of_clocks();
       if (slows_all_reduces_ && work.kind == TaskKind::backward) {
         operation.slows_collectives =
             contention_.of_layer(layer_key(work, index), time.device_ns, plan_.parallel.mesh.dp);
@@ -454,7 +454,7 @@ class Pricer {
 
   /// Whatever the gradients of a layer are added to, its times would be wrong together.
   PriceError& error_of_size(const OperationTime& time) {
-    MeasuredKey key = time.of;
+    MeasuredKey key = *time.of;
     key.accumulate = false;
     key.input_gradient = true;
     key.layers = 0;
