@@ -28,6 +28,14 @@ class KernelList {
     kernels_.reserve(kMostly);
   }
 
+  /// As a new one, in the memory that it has.
+  void clear() {
+    device_.clear();
+    issue_.clear();
+    kernels_.clear();
+    slows_collectives_ = 0;
+  }
+
   void add(const OperationTime& operation) {
     double recorded_ns = 0;
     double launches = 0;
@@ -79,6 +87,12 @@ class KernelList {
       exact_ns += ns;
       parts_ns.push_back(std::llround(std::min(exact_ns, kLongestStep_ns)) - given_ns);
       given_ns += parts_ns.back();
+    }
+
+    void clear() {
+      exact_ns = 0;
+      given_ns = 0;
+      parts_ns.clear();
     }
   };
 

@@ -135,9 +135,11 @@ class Pricer {
       }
     }
     check_total(priced.costs);
-    if (const std::string notice = hosts_notice(plan_, profile_); !notice.empty()) notices_.say(notice);
-    say_missing_and_fit_warnings();
-    if (judges_) give_warnings(priced);
+    if (judges_) {
+      if (const std::string notice = hosts_notice(plan_, profile_); !notice.empty()) notices_.say(notice);
+      say_missing_and_fit_warnings();
+      give_warnings(priced);
+    }
     for (auto& [key, error] : errors_) priced.errors.push_back(std::move(error));
     priced.step_overhead_ns = std::llround(calls_.step_overhead_ns);
     priced.power_limit = power_limit_;
@@ -312,7 +314,8 @@ class Pricer {
 
   TaskCost compute(const Work& work) {
     static const std::vector<Kernel> kNone;
-    KernelList kernels;
+    KernelList& kernels = of_layers_;
+    kernels.clear();
     const bool forward = work.kind == TaskKind::forward || work.kind == TaskKind::recompute;
     const bool begins_model = forward && work.first_layer == 0;  // model(x), whatever GPUs its layers are on
     const bool is_call = is_pipeline_of_pytorch() ? !work.same_call : begins_model || work.loss;
@@ -546,8 +549,8 @@ class Pricer {
   }
 
   TaskCost of_kernels(const KernelList& kernels) {
-    kernels_ = kernels.kernels();
-    if (kernels_.empty()) return {};
+    if (kernels.kernels().empty()) return {};
+    if (shares_) kernels_ = kernels.kernels();
     return on_host_ ? kernels.cost_on_host() : kernels.cost(std::llround(calls_.launch_latency_ns));
   }
 
@@ -577,22 +580,14 @@ class Pricer {
     if (count == 0) return {};
     const MeasuredCurve* found = nullptr;
     const MeasuredCurve* zero_grad = nullptr;
-    std::set<std::string> known;
     for (const MeasuredCurve& measured : profile_.of(Probe::zero_grad)) {
       if (measured.key.implementation == implementation) zero_grad = &measured;
     }
     for (const MeasuredCurve& measured : profile_.of(Probe::optimizer)) {
-      if (measured.key.optimizer == "unscale") continue;
-      known.insert(measured.key.optimizer);
       if (measured.key.optimizer == wanted && (!found || measured.key.implementation == implementation))
         found = &measured;
     }
-    if (!found) {
-      throw InputError("--optimizer", wanted,
-                       known.empty() ? "a profile with an optimizer: profile " + profile_.name + " has none"
-                                     : "what profile " + profile_.name +
-                                           " has: " + list_words(std::vector<std::string>(known.begin(), known.end())));
-    }
+    if (!found) refuse_optimizer(wanted);
     if (found->key.implementation != implementation) {
       notices_.say_substitute("optimizer", profile_.name, "optimizer " + implementation + " " + wanted,
                               describe(found->key));
@@ -604,6 +599,17 @@ class Pricer {
     if (zero_grad) kernels.add(in_python(at_size(*zero_grad, count), 0));
     kernels.add(in_python(at_size(*found, count), optimizer_in_python_ns(work)));
     return waits ? after_scaler(kernels, count) : of_kernels(kernels);
+  }
+
+  [[noreturn]] void refuse_optimizer(const std::string& wanted) const {
+    std::set<std::string> known;
+    for (const MeasuredCurve& measured : profile_.of(Probe::optimizer)) {
+      if (measured.key.optimizer != "unscale") known.insert(measured.key.optimizer);
+    }
+    throw InputError("--optimizer", wanted,
+                     known.empty() ? "a profile with an optimizer: profile " + profile_.name + " has none"
+                                   : "what profile " + profile_.name +
+                                         " has: " + list_words(std::vector<std::string>(known.begin(), known.end())));
   }
 
   const MeasuredCurve& unscale() const {
@@ -687,7 +693,8 @@ class Pricer {
   bool slows_all_reduces_;           // they share with collectives
   bool on_host_;                     // a CPU's
   MemoryContention contention_;      // where multiprocessors are shared
-  std::vector<KernelCost> kernels_;  // of the work that was priced last
+  KernelList of_layers_;             // of the compute work that was priced last, with what goes with them
+  std::vector<KernelCost> kernels_;  // of the work that was priced last, where multiprocessors are shared
   std::size_t work_ = 0;             // that is priced now
   double of_layers_ns_ = 0;          // of it
   LimitedLayers limited_;            // of it

@@ -107,6 +107,12 @@ double out_of_step(const KernelTiling& tiling, const ProductShape& shape) {
   return std::clamp((std::max(empty(shape.m, tiling.tile_m), empty(shape.n, tiling.tile_n)) - 0.1) / 0.7, 0.0, 1.0);
 }
 
+/// The data type first, which takes least to compare.
+bool are_of_kind(const ProductChoices& choices, const ProductKind& kind) {
+  return choices.kind.dtype == kind.dtype && choices.kind.operation == kind.operation &&
+         choices.kind.implementation == kind.implementation;
+}
+
 }  // namespace
 
 ProductShape product_shape(const ProductKind& kind, const ProductSize& size) {
@@ -206,7 +212,7 @@ std::optional<std::size_t> ProductTimes::choices_of(const ProductKind& kind, std
   constexpr std::int64_t kAligned = 8;
   std::optional<std::size_t> found;
   for (std::size_t c = 0; c < model_.choices.size(); ++c) {
-    if (model_.choices[c].kind != kind) continue;
+    if (!are_of_kind(model_.choices[c], kind)) continue;
     if (!found || model_.choices[c].of_odd_rows() == (rows % kAligned != 0)) found = c;
   }
   return found;
@@ -221,14 +227,22 @@ std::vector<std::size_t> ProductTimes::near_shapes(std::size_t of, const Product
   if (exact != shapes.end() && *exact == std::pair(size.in, size.out))
     return {static_cast<std::size_t>(exact - shapes.begin())};
   const double log_in = std::log(static_cast<double>(size.in)), log_out = std::log(static_cast<double>(size.out));
-  std::vector<std::pair<double, std::size_t>> distances;
-  distances.reserve(shapes.size());
-  for (std::size_t i = 0; i < shapes.size(); ++i)
-    distances.emplace_back(std::abs(log_shapes_[of][i][0] - log_in) + std::abs(log_shapes_[of][i][1] - log_out), i);
-  const std::size_t count = std::min(kShapesAround, distances.size());
-  std::partial_sort(distances.begin(), distances.begin() + static_cast<std::ptrdiff_t>(count), distances.end());
+  // They stand by `in`: from there on either side, until that alone is farther than the shapes that were found.
+  std::vector<std::pair<double, std::size_t>> nearest;  // distance, shape; ascending
+  nearest.reserve(kShapesAround + 1);
+  const auto may_be_near = [&](std::size_t i) {
+    const double of_in = std::abs(log_shapes_[of][i][0] - log_in);
+    if (nearest.size() == kShapesAround && of_in > nearest.back().first) return false;
+    const std::pair shape(of_in + std::abs(log_shapes_[of][i][1] - log_out), i);
+    nearest.insert(std::upper_bound(nearest.begin(), nearest.end(), shape), shape);
+    if (nearest.size() > kShapesAround) nearest.pop_back();
+    return true;
+  };
+  const auto middle = static_cast<std::size_t>(exact - shapes.begin());
+  for (std::size_t i = middle; i < shapes.size() && may_be_near(i); ++i) continue;
+  for (std::size_t i = middle; i-- > 0 && may_be_near(i);) continue;
   std::vector<std::size_t> near;
-  for (std::size_t i = 0; i < count; ++i) near.push_back(distances[i].second);
+  for (const auto& [distance, shape] : nearest) near.push_back(shape);
   return near;
 }
 

@@ -106,6 +106,7 @@ RepeatedRuns::RepeatedRuns(const TaskGraph& graph) : workers_(graph.workers) {
     }
   }
   if (steps_.size() != graph.tasks.size()) throw_deadlock(graph);
+  for (const Task& task : graph.tasks) spans_.push_back(span_of(task, {}));
   order_issues(graph);
 }
 
