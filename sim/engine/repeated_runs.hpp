@@ -28,8 +28,8 @@ class RepeatedRuns {
   const std::vector<Span>& spans() const { return spans_; }
 
   /// The same graph: it may have been moved, and its works may have other sizes. `costs`: by work. `spans`: those of
-  /// its tasks. `second` may be null. Returns the last end of a task. Throws CannotRun if hosts take time and wait for
-  /// each other.
+  /// its tasks; empty: only the last end is asked. `second` may be null. Returns the last end of a task. Throws
+  /// CannotRun if hosts take time and wait for each other.
   std::int64_t run(const TaskGraph& graph, std::span<const TaskCost> costs, std::span<Span> spans,
                    LengthOfRun* second = nullptr) const;
 
