@@ -10,8 +10,8 @@
 #include <cstdint>
 #include <set>
 #include <string>
-#include <vector>
 #include <utility>
+#include <vector>
 
 #include "sim/cost/cost_profile.hpp"
 #include "sim/cost/notices.hpp"
