@@ -23,7 +23,7 @@ constexpr double kLongestStep_ns = 4e18;  // 126 years: the engine adds up 64-bi
 class KernelList {
  public:
   KernelList() {
-    constexpr std::size_t kMostly = 64;  // kernels of a stage
+    constexpr std::size_t kMostly = 8;  // kernels of a layer, an optimizer
     for (std::vector<std::int64_t>* parts : {&device_.parts_ns, &issue_.parts_ns}) parts->reserve(kMostly);
     kernels_.reserve(kMostly);
   }
