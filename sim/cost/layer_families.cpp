@@ -135,15 +135,12 @@ std::string other_implementation(const std::string& implementation) {
 std::vector<Kernel> adapted_kernels(const std::vector<Kernel>& nearest, const ModelledOperation& modelled,
                                     double nearest_beside_ns) {
   std::vector<Kernel> kernels;
+  kernels.reserve(nearest.size());
   std::size_t products = 0;
   for (const Kernel& kernel : nearest) {
-    Kernel adapted = kernel;
-    if (is_product_kernel(kernel.name) && products < modelled.products.size()) {
-      adapted = modelled.products[products++];
-    } else if (nearest_beside_ns > 0) {
-      adapted.time_ns *= modelled.beside_ns / nearest_beside_ns;
-    }
-    kernels.push_back(adapted);
+    const bool is_product = is_product_kernel(kernel.name) && products < modelled.products.size();
+    kernels.push_back(is_product ? modelled.products[products++] : kernel);
+    if (!is_product && nearest_beside_ns > 0) kernels.back().time_ns *= modelled.beside_ns / nearest_beside_ns;
   }
   return products == modelled.products.size() ? kernels : nearest;
 }
@@ -186,8 +183,9 @@ const CurvePoint* measured_point(const MeasuredCurve& shape, std::int64_t rows) 
   return found == points.end() ? nullptr : &*found;
 }
 
-/// Prices that are kept; beyond that many they are forgotten together, so that a sweep of any length needs no more.
-constexpr std::size_t kMostKept = 20'000;
+/// Prices that are kept; beyond that many they are forgotten together, so that a sweep of any length needs no more. Of
+/// some 400 widths: of more of them most rows have sizes of their own, and what is kept for nothing costs time too.
+constexpr std::size_t kMostKept = 4'000;
 
 /// What an error bar grows by with each doubling beyond what was measured, a guess: kernels' model, a straight line
 /// between widths, kinds whose time follows their bytes.

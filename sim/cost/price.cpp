@@ -355,27 +355,27 @@ class Pricer {
   };
 
   /// A layer in a work. Equal layers stand one after another, and stages are often alike.
-  struct PricedLayer {
+  struct LayerInWork {
+    bool first = false;  // of its kind in the work
+    bool first_of_work = false;
     Work work;  // without its place: which layers, which stage
     Layer layer;
-    std::int64_t number_bytes = 0;  // of what goes into it
-    bool first = false;             // of its kind in the work
-    bool first_of_work = false;
+    std::int64_t number_bytes = 0;           // of what goes into it
     const LayerKind* begins_with = nullptr;  // the work
+    bool operator==(const LayerInWork&) const = default;
+  };
+
+  struct PricedLayer {
+    LayerInWork of;
     std::vector<PricedOperation> operations;
     LimitedLayers limited;  // of it; nothing of row-wise layers, which wait for the memory, whose clock stays
     Notices said;
-
-    bool is_like(const PricedLayer& other) const {
-      return work == other.work && layer == other.layer && number_bytes == other.number_bytes && first == other.first &&
-             first_of_work == other.first_of_work && begins_with == other.begins_with;
-    }
   };
 
   /// Valid until the next one is asked for.
   const PricedLayer& priced_layer(const Work& work, std::int32_t index) {
     constexpr std::size_t kMostKept = 64;  // so that looking through them takes no longer than pricing
-    PricedLayer wanted;
+    LayerInWork wanted;
     wanted.work = work;
     wanted.work.first_layer = wanted.work.layer_count = 0;
     wanted.work.loss = false;
@@ -385,11 +385,12 @@ class Pricer {
     wanted.first_of_work = index == work.first_layer;
     wanted.begins_with = plan_.spec.model.layers[static_cast<std::size_t>(work.first_layer)].kind;
     const auto known = std::find_if(priced_layers_.rbegin(), priced_layers_.rend(),
-                                    [&](const PricedLayer& priced) { return priced.is_like(wanted); });
+                                    [&](const PricedLayer& priced) { return priced.of == wanted; });
     if (known != priced_layers_.rend()) return *known;
-    price_operations(work, index, wanted);
+    PricedLayer priced{wanted, {}, {}, {}};
+    price_operations(work, index, priced);
     if (priced_layers_.size() == kMostKept) priced_layers_.clear();
-    return priced_layers_.emplace_back(std::move(wanted));
+    return priced_layers_.emplace_back(std::move(priced));
   }
 
   void price_operations(const Work& work, std::int32_t index, PricedLayer& priced) {
@@ -408,7 +409,7 @@ class Pricer {
             contention_.of_layer(layer_key(work, index), time.device_ns, plan_.parallel.mesh.dp);
       }
     }
-    if (power_limit_.flops_per_s() && priced.layer.kind->scaling != LayerScaling::row_wise) {
+    if (power_limit_.flops_per_s() && priced.of.layer.kind->scaling != LayerScaling::row_wise) {
       priced.limited.flops = layer_flops(layer_key(work, index));
       for (const PricedOperation& operation : priced.operations) priced.limited.device_ns += operation.time.device_ns;
     }
