@@ -381,26 +381,30 @@ std::shared_ptr<const LayerPrice> LayerFamilies::known_price(const MeasuredKey& 
 
 std::shared_ptr<const LayerPrice> LayerFamilies::at(MeasuredKey layer) {
   as_measured(layer);
+  const Substitute* stands_for_it = nullptr;
   {
     const std::shared_lock lock(mutex_);
     if (auto known = known_price(layer)) return known;
+    const auto found = substitutes_.find(layer);
+    if (found != substitutes_.end()) stands_for_it = &found->second;
+  }
+  if (!stands_for_it) {
+    const std::unique_lock lock(mutex_);
+    stands_for_it = &substitute(layer);
   }
   auto price = std::make_shared<LayerPrice>();
-  const Substitute& stands_for_it = [&]() -> const Substitute& {
-    const std::unique_lock lock(mutex_);
-    return substitute(layer);
-  }();
-  price->said = stands_for_it.said;
-  for (const auto& [part, family] : stands_for_it.parts) {
+  price->said = stands_for_it->said;
+  for (const auto& [part, family] : stands_for_it->parts) {
     MeasuredKey of_size = part;
     of_size.layer = layer.layer;
     of_size.size = layer.size;
     price->parts.push_back(of_family(*family, of_size, *price));
     price->parts.back().of = std::move(of_size);
   }
+  decltype(known_) forgotten;  // with no lock held
   const std::unique_lock lock(mutex_);
-  if (known_.size() >= kMostKept) known_.clear();
-  return known_.try_emplace({&stands_for_it, layer.layer.sizes, layer.size}, std::move(price)).first->second;
+  if (known_.size() >= kMostKept) known_.swap(forgotten);
+  return known_.try_emplace({stands_for_it, layer.layer.sizes, layer.size}, std::move(price)).first->second;
 }
 
 double LayerFamilies::roofline_ns(const Family& family, const MeasuredKey& layer, const MeasuredKey& measured,
