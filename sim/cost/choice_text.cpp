@@ -1,6 +1,7 @@
 #include "sim/cost/choice_text.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "sim/io/letters.hpp"
 
@@ -39,6 +40,7 @@ std::string choice_text(const KernelIndices& indices, const KernelIndices& befor
 std::optional<KernelIndices> read_choice_text(std::string_view text, std::size_t count, std::size_t limit,
                                               const KernelIndices& before) {
   KernelIndices indices;
+  indices.reserve(count);
   for (std::size_t at = 0; at < text.size();) {
     const bool as_before = text[at] == '=';
     std::optional<std::size_t> index;
@@ -58,7 +60,7 @@ std::optional<KernelIndices> read_choice_text(std::string_view text, std::size_t
     if (indices.size() + times > count || (as_before && before.size() != count)) return std::nullopt;
     for (std::size_t i = 0; i < times; ++i) indices.push_back(as_before ? before[indices.size()] : index);
   }
-  return indices.size() == count ? std::optional(indices) : std::nullopt;
+  return indices.size() == count ? std::optional(std::move(indices)) : std::nullopt;
 }
 
 }  // namespace pdl

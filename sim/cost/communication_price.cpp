@@ -127,7 +127,8 @@ WorkPrice CommunicationPrices::transfer(const Work& work) {
   const bool issues = sends || plan_.spec.transport != Transport::copy;
   const bool calls = issues && !(work.same_call && calls_.batches_messages);
   const double issue_ns = (calls ? calls_.transfer_issue_ns : 0) + (sends && has_receives_ ? 0 : calls_.wait_issue_ns);
-  KernelList kernels;
+  KernelList& kernels = of_transfer_;
+  kernels.clear();
   if (plan_.parallel.program == Program::pytorch_pipeline && !on_host_) {
     kernels.add_collective(transfers_.at(work.from_worker, work.to_worker, work.bytes), issue_ns,
                            blocks_of_message(plan_.parallel.mesh.pp));
@@ -135,7 +136,7 @@ WorkPrice CommunicationPrices::transfer(const Work& work) {
   }
   kernels.add({transfers_.at(work.from_worker, work.to_worker, work.bytes), issue_ns, &kOne});
   const bool by_sending_host = plan_.spec.transport == Transport::copy && sends;
-  return {by_sending_host ? of_kernels(kernels).cost : kernels.cost(std::llround(calls_.launch_latency_ns))};
+  return {by_sending_host && on_host_ ? kernels.cost_on_host() : kernels.cost(std::llround(calls_.launch_latency_ns))};
 }
 
 }  // namespace pdl

@@ -59,6 +59,7 @@ class CommunicationPrices {
   Notices& notices_;
   TransferTimes transfers_;
   CollectiveTimes collectives_;
+  KernelList of_transfer_;  // that was priced last
   bool has_receives_;
   bool on_host_;
 };

@@ -23,9 +23,17 @@ constexpr double kLongestStep_ns = 4e18;  // 126 years: the engine adds up 64-bi
 class KernelList {
  public:
   KernelList() {
-    constexpr std::size_t kMostly = 64;  // kernels of a stage
+    constexpr std::size_t kMostly = 8;  // kernels of a layer, an optimizer
     for (std::vector<std::int64_t>* parts : {&device_.parts_ns, &issue_.parts_ns}) parts->reserve(kMostly);
     kernels_.reserve(kMostly);
+  }
+
+  /// As a new one, in the memory that it has.
+  void clear() {
+    device_.clear();
+    issue_.clear();
+    kernels_.clear();
+    slows_collectives_ = 0;
   }
 
   void add(const OperationTime& operation) {
@@ -79,6 +87,12 @@ class KernelList {
       exact_ns += ns;
       parts_ns.push_back(std::llround(std::min(exact_ns, kLongestStep_ns)) - given_ns);
       given_ns += parts_ns.back();
+    }
+
+    void clear() {
+      exact_ns = 0;
+      given_ns = 0;
+      parts_ns.clear();
     }
   };
 

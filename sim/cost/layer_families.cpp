@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <mutex>
 
 #include <boost/container_hash/hash.hpp>
 
@@ -69,10 +70,9 @@ MeasuredKey with(MeasuredKey layer, const char* operation, bool accumulate, bool
 
 /// Without what makes no difference: TF32 where nothing is multiplied by tensor cores, gradients that are added to
 /// where there are no parameters.
-MeasuredKey as_measured(MeasuredKey layer) {
+void as_measured(MeasuredKey& layer) {
   if (is_row_wise(layer) && layer.dtype == Dtype::tf32) layer.dtype = Dtype::fp32;
-  if (!has_parameters(layer.layer)) layer.accumulate = false;
-  return layer;
+  if (layer.accumulate && !has_parameters(layer.layer)) layer.accumulate = false;
 }
 
 /// What may stand in for a layer's operation, best first; the parts of one entry are done one after another.
@@ -135,15 +135,12 @@ std::string other_implementation(const std::string& implementation) {
 std::vector<Kernel> adapted_kernels(const std::vector<Kernel>& nearest, const ModelledOperation& modelled,
                                     double nearest_beside_ns) {
   std::vector<Kernel> kernels;
+  kernels.reserve(nearest.size());
   std::size_t products = 0;
   for (const Kernel& kernel : nearest) {
-    Kernel adapted = kernel;
-    if (is_product_kernel(kernel.name) && products < modelled.products.size()) {
-      adapted = modelled.products[products++];
-    } else if (nearest_beside_ns > 0) {
-      adapted.time_ns *= modelled.beside_ns / nearest_beside_ns;
-    }
-    kernels.push_back(adapted);
+    const bool is_product = is_product_kernel(kernel.name) && products < modelled.products.size();
+    kernels.push_back(is_product ? modelled.products[products++] : kernel);
+    if (!is_product && nearest_beside_ns > 0) kernels.back().time_ns *= modelled.beside_ns / nearest_beside_ns;
   }
   return products == modelled.products.size() ? kernels : nearest;
 }
@@ -186,8 +183,9 @@ const CurvePoint* measured_point(const MeasuredCurve& shape, std::int64_t rows) 
   return found == points.end() ? nullptr : &*found;
 }
 
-/// Prices that are kept; beyond that many they are forgotten together, so that a sweep of any length needs no more.
-constexpr std::size_t kMostKept = 20'000;
+/// Prices that are kept; beyond that many they are forgotten together, so that a sweep of any length needs no more. Of
+/// some 400 widths: of more of them most rows have sizes of their own, and what is kept for nothing costs time too.
+constexpr std::size_t kMostKept = 4'000;
 
 /// What an error bar grows by with each doubling beyond what was measured, a guess: kernels' model, a straight line
 /// between widths, kinds whose time follows their bytes.
@@ -220,7 +218,7 @@ void say_what_is_far(const MeasuredKey& layer, const LayerPart& part, double oth
 
 }  // namespace
 
-std::size_t LayerFamilies::HashOfLayer::operator()(const MeasuredKey& layer) const {
+std::size_t LayerFamilies::HashOfOperation::operator()(const MeasuredKey& layer) const {
   std::size_t hash = 0;
   boost::hash_combine(hash, layer.implementation);
   boost::hash_combine(hash, layer.operation);
@@ -228,9 +226,21 @@ std::size_t LayerFamilies::HashOfLayer::operator()(const MeasuredKey& layer) con
   boost::hash_combine(hash, layer.input_gradient);
   boost::hash_combine(hash, layer.dtype ? static_cast<int>(*layer.dtype) : -1);
   boost::hash_combine(hash, layer.layer.kind);
-  for (const std::int64_t size : layer.layer.sizes) boost::hash_combine(hash, size);
   boost::hash_combine(hash, layer.layers);
-  boost::hash_combine(hash, layer.size);
+  return hash;
+}
+
+bool LayerFamilies::SameOperation::operator()(const MeasuredKey& a, const MeasuredKey& b) const {
+  return a.implementation == b.implementation && a.operation == b.operation && a.accumulate == b.accumulate &&
+         a.input_gradient == b.input_gradient && a.dtype == b.dtype && a.layer.kind == b.layer.kind &&
+         a.layers == b.layers;
+}
+
+std::size_t LayerFamilies::HashOfSize::operator()(const OfSize& size) const {
+  std::size_t hash = 0;
+  boost::hash_combine(hash, size.operation);
+  for (const std::int64_t of_layer : size.sizes) boost::hash_combine(hash, of_layer);
+  boost::hash_combine(hash, size.rows);
   return hash;
 }
 
@@ -273,12 +283,11 @@ const LayerModel* LayerFamilies::model_of(const OfDtype& of) const {
 }
 
 const LayerFamilies::Family* LayerFamilies::family(const MeasuredKey& layer) {
-  const MeasuredKey key = family_key(layer);
-  const auto known = families_.find(key);
+  const auto known = families_.find(layer);
   if (known != families_.end()) return known->second.shapes.empty() ? nullptr : &known->second;
-  Family& family = families_[key];
+  Family& family = families_[family_key(layer)];
   for (const MeasuredCurve& measured : profile_.of(Probe::layer)) {
-    if (family_key(measured.key) != key) continue;
+    if (!SameOperation()(measured.key, layer)) continue;
     family.shapes.push_back(&measured);
     for (const CurvePoint& point : measured.curve.points) {
       if (family.smallest_ns == 0 || point.time_ns < family.smallest_ns) family.smallest_ns = point.time_ns;
@@ -288,7 +297,7 @@ const LayerFamilies::Family* LayerFamilies::family(const MeasuredKey& layer) {
   std::sort(family.shapes.begin(), family.shapes.end(), [](const MeasuredCurve* a, const MeasuredCurve* b) {
     return std::pair(width(a->key), a->key) < std::pair(width(b->key), b->key);
   });
-  family.of_dtype = &of_dtype(key.dtype.value_or(Dtype::fp32));
+  family.of_dtype = &of_dtype(layer.dtype.value_or(Dtype::fp32));
   if (is_row_wise(layer)) family.by_numbers = merged(family.shapes);
   return &family;
 }
@@ -316,10 +325,9 @@ const LayerFamilies::Shares& LayerFamilies::shares_of(const Family& family) cons
 }
 
 const LayerFamilies::Substitute& LayerFamilies::substitute(const MeasuredKey& layer) {
-  const MeasuredKey key = family_key(layer);
-  const auto known = substitutes_.find(key);
+  const auto known = substitutes_.find(layer);
   if (known != substitutes_.end()) return known->second;
-  return substitutes_.emplace(key, find_substitute(layer)).first->second;
+  return substitutes_.emplace(family_key(layer), find_substitute(layer)).first->second;
 }
 
 LayerFamilies::Substitute LayerFamilies::find_substitute(const MeasuredKey& layer) {
@@ -348,39 +356,55 @@ LayerFamilies::Substitute LayerFamilies::find_substitute(const MeasuredKey& laye
 }
 
 bool LayerFamilies::has(const MeasuredKey& layer) {
-  const std::lock_guard lock(families_mutex_);
+  {
+    const std::shared_lock lock(mutex_);
+    const auto known = families_.find(layer);
+    if (known != families_.end()) return !known->second.shapes.empty();
+  }
+  const std::unique_lock lock(mutex_);
   return family(layer) != nullptr;
 }
 
 PowerLimit LayerFamilies::power_limit(Dtype dtype) {
-  const std::lock_guard lock(families_mutex_);
+  const std::unique_lock lock(mutex_);
   const auto known = power_limits_.find(dtype);
   return known != power_limits_.end() ? known->second
                                       : power_limits_.emplace(dtype, PowerLimit(profile_, dtype)).first->second;
 }
 
-std::shared_ptr<const LayerPrice> LayerFamilies::at(const MeasuredKey& asked) {
-  const MeasuredKey layer = as_measured(asked);
+std::shared_ptr<const LayerPrice> LayerFamilies::known_price(const MeasuredKey& layer) const {
+  const auto operation = substitutes_.find(layer);
+  if (operation == substitutes_.end()) return nullptr;
+  const auto known = known_.find({&operation->second, layer.layer.sizes, layer.size});
+  return known == known_.end() ? nullptr : known->second;
+}
+
+std::shared_ptr<const LayerPrice> LayerFamilies::at(MeasuredKey layer) {
+  as_measured(layer);
+  const Substitute* stands_for_it = nullptr;
   {
-    const std::shared_lock lock(known_mutex_);
-    const auto known = known_.find(layer);
-    if (known != known_.end()) return known->second;
+    const std::shared_lock lock(mutex_);
+    if (auto known = known_price(layer)) return known;
+    const auto found = substitutes_.find(layer);
+    if (found != substitutes_.end()) stands_for_it = &found->second;
+  }
+  if (!stands_for_it) {
+    const std::unique_lock lock(mutex_);
+    stands_for_it = &substitute(layer);
   }
   auto price = std::make_shared<LayerPrice>();
-  const Substitute& stands_for_it = [&]() -> const Substitute& {
-    const std::lock_guard lock(families_mutex_);
-    return substitute(layer);
-  }();
-  price->said = stands_for_it.said;
-  for (const auto& [part, family] : stands_for_it.parts) {
+  price->said = stands_for_it->said;
+  for (const auto& [part, family] : stands_for_it->parts) {
     MeasuredKey of_size = part;
     of_size.layer = layer.layer;
     of_size.size = layer.size;
     price->parts.push_back(of_family(*family, of_size, *price));
+    price->parts.back().of = std::move(of_size);
   }
-  const std::unique_lock lock(known_mutex_);
-  if (known_.size() >= kMostKept) known_.clear();
-  return known_.try_emplace(layer, std::move(price)).first->second;
+  decltype(known_) forgotten;  // with no lock held
+  const std::unique_lock lock(mutex_);
+  if (known_.size() >= kMostKept) known_.swap(forgotten);
+  return known_.try_emplace({stands_for_it, layer.layer.sizes, layer.size}, std::move(price)).first->second;
 }
 
 double LayerFamilies::roofline_ns(const Family& family, const MeasuredKey& layer, const MeasuredKey& measured,
@@ -537,7 +561,6 @@ LayerPart LayerFamilies::of_family(const Family& family, const MeasuredKey& laye
     part.half_width = half_width(layer, part, kAnOctaveOfALine);
     part.probed = false;
   }
-  part.of = layer;
   return part;
 }
 

@@ -9,10 +9,11 @@
 #pragma once
 
 #include <array>
-#include <deque>
+#include <cstddef>
+#include <cstdint>
+#include <list>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <shared_mutex>
@@ -45,8 +46,8 @@ struct LayerPart {
 /// The operation, or the two that make it up where only those were measured; none for what takes no time of its own.
 struct LayerPrice {
   std::vector<LayerPart> parts;
-  std::deque<std::vector<Kernel>> modelled_kernels;  // of parts whose kernels are not the profile's
-  Notices said;                                      // what these times rest on
+  std::list<std::vector<Kernel>> modelled_kernels;  // of parts whose kernels are not the profile's
+  Notices said;                                     // what these times rest on
 };
 
 class LayerFamilies {
@@ -60,7 +61,7 @@ class LayerFamilies {
   void check_dtype(Dtype dtype);
 
   /// Throws InputError if nothing like it was measured; if no layer of its kind was, it says so.
-  std::shared_ptr<const LayerPrice> at(const MeasuredKey& layer);
+  std::shared_ptr<const LayerPrice> at(MeasuredKey layer);
 
   /// True if this operation was measured, of whatever shape.
   bool has(const MeasuredKey& layer);
@@ -104,15 +105,33 @@ class LayerFamilies {
     Notices said;
   };
 
-  struct HashOfLayer {
+  /// Of operations of layers, whatever their shape and rows.
+  struct HashOfOperation {
     std::size_t operator()(const MeasuredKey& layer) const;
   };
+  struct SameOperation {
+    bool operator()(const MeasuredKey& a, const MeasuredKey& b) const;
+  };
+  template <typename Value>
+  using ByOperation = std::unordered_map<MeasuredKey, Value, HashOfOperation, SameOperation>;
 
-  // These are called with families_mutex_ held.
+  /// An operation of one shape, on so many rows.
+  struct OfSize {
+    const Substitute* operation = nullptr;
+    std::array<std::int64_t, kMostLayerSizes> sizes{};
+    std::int64_t rows = 0;
+    bool operator==(const OfSize&) const = default;
+  };
+  struct HashOfSize {
+    std::size_t operator()(const OfSize& size) const;
+  };
+
+  // These are called with mutex_ held, shared where they are const.
   const OfDtype& of_dtype(Dtype dtype);
   const Family* family(const MeasuredKey& layer);
   const Substitute& substitute(const MeasuredKey& layer);
   Substitute find_substitute(const MeasuredKey& layer);
+  std::shared_ptr<const LayerPrice> known_price(const MeasuredKey& layer) const;
 
   // These read what does not change any more, or is made once.
   /// Of products; nullptr if the profile has none. Made when a size is asked for that was not measured.
@@ -130,13 +149,12 @@ class LayerFamilies {
                      double measured_ns) const;
 
   const CostProfile& profile_;
-  std::mutex families_mutex_;
+  mutable std::shared_mutex mutex_;  // of all below
   std::map<Dtype, OfDtype> dtypes_;
-  std::map<MeasuredKey, Family> families_;
-  std::map<MeasuredKey, Substitute> substitutes_;
+  ByOperation<Family> families_;
+  ByOperation<Substitute> substitutes_;
   std::map<Dtype, PowerLimit> power_limits_;
-  std::shared_mutex known_mutex_;
-  std::unordered_map<MeasuredKey, std::shared_ptr<const LayerPrice>, HashOfLayer> known_;
+  std::unordered_map<OfSize, std::shared_ptr<const LayerPrice>, HashOfSize> known_;
 };
 
 }  // namespace pdl

@@ -1,6 +1,7 @@
 #include "sim/cost/layer_time.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "sim/io/error.hpp"
 
@@ -51,15 +52,15 @@ LayerTimes::LayerTimes(const CostProfile& profile, Dtype dtype, Notices& notices
   families_->check_dtype(dtype);
 }
 
-const std::vector<OperationTime>& LayerTimes::at(const MeasuredKey& layer) {
-  std::shared_ptr<const LayerPrice> price = families_->at(layer);
+const std::vector<OperationTime>& LayerTimes::at(MeasuredKey layer) {
+  std::shared_ptr<const LayerPrice> price = families_->at(std::move(layer));
   if (!price->said.empty()) notices_.say_again(price->said);
   const auto [place, is_new] = known_.try_emplace(price.get());
   Known& known = place->second;
   if (!is_new) return known.times;
   for (const LayerPart& part : price->parts) {
     known.times.push_back({part.device_ns, read_issue_ns(*part.issue, part.issue_size, host_quantile_), part.kernels,
-                           part.half_width, part.probed, part.of, part.asked});
+                           part.half_width, part.probed, &part.of, part.asked});
   }
   known.price = std::move(price);
   return known.times;

@@ -40,7 +40,7 @@ struct OperationTime {
   const std::vector<Kernel>* kernels = nullptr;  // owned by the profile or by what LayerTimes keeps
   double half_width = 0;                         // relative: 90 % of truths lie so near to device_ns
   bool probed = true;                            // measured at this very size
-  MeasuredKey of = {};                           // what it is the time of
+  const MeasuredKey* of = nullptr;               // what it is the time of: of layers, as LayerPart has it
   bool asked = true;                             // as LayerPart has it
 };
 
@@ -62,7 +62,7 @@ class LayerTimes {
 
   /// One operation, or the two that make it up where only those were measured; none for what takes no time of its own.
   /// Valid as long as this. Throws InputError if nothing like it was measured; if no layer of its kind was, it says so.
-  const std::vector<OperationTime>& at(const MeasuredKey& layer);
+  const std::vector<OperationTime>& at(MeasuredKey layer);
 
   /// True if this operation was measured, of whatever shape.
   bool has(const MeasuredKey& layer) { return families_->has(layer); }

@@ -14,7 +14,7 @@ void Notices::end_works() {
 }
 
 Notices::Said& Notices::entry(const Key& key) {
-  const auto [place, is_new] = index_.emplace(key, said_.size());
+  const auto [place, is_new] = index_.try_emplace(key, said_.size());
   if (is_new) said_.emplace_back();
   Said& said = said_[place->second];
   if (in_work_ && (said.notice.works.empty() || said.notice.works.back() != work_)) said.notice.works.push_back(work_);

@@ -135,9 +135,11 @@ class Pricer {
       }
     }
     check_total(priced.costs);
-    if (const std::string notice = hosts_notice(plan_, profile_); !notice.empty()) notices_.say(notice);
-    say_missing_and_fit_warnings();
-    if (judges_) give_warnings(priced);
+    if (judges_) {
+      if (const std::string notice = hosts_notice(plan_, profile_); !notice.empty()) notices_.say(notice);
+      say_missing_and_fit_warnings();
+      give_warnings(priced);
+    }
     for (auto& [key, error] : errors_) priced.errors.push_back(std::move(error));
     priced.step_overhead_ns = std::llround(calls_.step_overhead_ns);
     priced.power_limit = power_limit_;
@@ -312,7 +314,8 @@ class Pricer {
 
   TaskCost compute(const Work& work) {
     static const std::vector<Kernel> kNone;
-    KernelList kernels;
+    KernelList& kernels = of_layers_;
+    kernels.clear();
     const bool forward = work.kind == TaskKind::forward || work.kind == TaskKind::recompute;
     const bool begins_model = forward && work.first_layer == 0;  // model(x), whatever GPUs its layers are on
     const bool is_call = is_pipeline_of_pytorch() ? !work.same_call : begins_model || work.loss;
@@ -352,27 +355,27 @@ class Pricer {
   };
 
   /// A layer in a work. Equal layers stand one after another, and stages are often alike.
-  struct PricedLayer {
+  struct LayerInWork {
+    bool first = false;  // of its kind in the work
+    bool first_of_work = false;
     Work work;  // without its place: which layers, which stage
     Layer layer;
-    std::int64_t number_bytes = 0;  // of what goes into it
-    bool first = false;             // of its kind in the work
-    bool first_of_work = false;
+    std::int64_t number_bytes = 0;           // of what goes into it
     const LayerKind* begins_with = nullptr;  // the work
+    bool operator==(const LayerInWork&) const = default;
+  };
+
+  struct PricedLayer {
+    LayerInWork of;
     std::vector<PricedOperation> operations;
     LimitedLayers limited;  // of it; nothing of row-wise layers, which wait for the memory, whose clock stays
     Notices said;
-
-    bool is_like(const PricedLayer& other) const {
-      return work == other.work && layer == other.layer && number_bytes == other.number_bytes && first == other.first &&
-             first_of_work == other.first_of_work && begins_with == other.begins_with;
-    }
   };
 
   /// Valid until the next one is asked for.
   const PricedLayer& priced_layer(const Work& work, std::int32_t index) {
     constexpr std::size_t kMostKept = 64;  // so that looking through them takes no longer than pricing
-    PricedLayer wanted;
+    LayerInWork wanted;
     wanted.work = work;
     wanted.work.first_layer = wanted.work.layer_count = 0;
     wanted.work.loss = false;
@@ -382,11 +385,12 @@ class Pricer {
     wanted.first_of_work = index == work.first_layer;
     wanted.begins_with = plan_.spec.model.layers[static_cast<std::size_t>(work.first_layer)].kind;
     const auto known = std::find_if(priced_layers_.rbegin(), priced_layers_.rend(),
-                                    [&](const PricedLayer& priced) { return priced.is_like(wanted); });
+                                    [&](const PricedLayer& priced) { return priced.of == wanted; });
     if (known != priced_layers_.rend()) return *known;
-    price_operations(work, index, wanted);
+    PricedLayer priced{wanted, {}, {}, {}};
+    price_operations(work, index, priced);
     if (priced_layers_.size() == kMostKept) priced_layers_.clear();
-    return priced_layers_.emplace_back(std::move(wanted));
+    return priced_layers_.emplace_back(std::move(priced));
   }
 
   void price_operations(const Work& work, std::int32_t index, PricedLayer& priced) {
@@ -394,18 +398,18 @@ class Pricer {
       PricedOperation& operation = priced.operations.emplace_back();
       operation.time = time;
       if (shares_ && time.kernels) {
-        operation.own_kernels = std::make_shared<const std::vector<Kernel>>(kernels_by_tiles(*time.kernels, time.of));
+        operation.own_kernels = std::make_shared<const std::vector<Kernel>>(kernels_by_tiles(*time.kernels, *time.of));
         operation.time.kernels = operation.own_kernels.get();
       }
       if (work.casts_are_there) leave_out_casts(work, index, operation);
       if (judges_) operation.error = &error_of_size(time);
-      if (judges_ && time.of.dtype != Dtype::fp32 && !on_host_) operation.clocks = &error_of_clocks();
+      if (judges_ && time.of->dtype != Dtype::fp32 && !on_host_) operation.clocks = &error_of_clocks();
       if (slows_all_reduces_ && work.kind == TaskKind::backward) {
         operation.slows_collectives =
             contention_.of_layer(layer_key(work, index), time.device_ns, plan_.parallel.mesh.dp);
       }
     }
-    if (power_limit_.flops_per_s() && priced.layer.kind->scaling != LayerScaling::row_wise) {
+    if (power_limit_.flops_per_s() && priced.of.layer.kind->scaling != LayerScaling::row_wise) {
       priced.limited.flops = layer_flops(layer_key(work, index));
       for (const PricedOperation& operation : priced.operations) priced.limited.device_ns += operation.time.device_ns;
     }
@@ -454,7 +458,7 @@ class Pricer {
 
   /// Whatever the gradients of a layer are added to, its times would be wrong together.
   PriceError& error_of_size(const OperationTime& time) {
-    MeasuredKey key = time.of;
+    MeasuredKey key = *time.of;
     key.accumulate = false;
     key.input_gradient = true;
     key.layers = 0;
@@ -546,8 +550,8 @@ class Pricer {
   }
 
   TaskCost of_kernels(const KernelList& kernels) {
-    kernels_ = kernels.kernels();
-    if (kernels_.empty()) return {};
+    if (kernels.kernels().empty()) return {};
+    if (shares_) kernels_ = kernels.kernels();
     return on_host_ ? kernels.cost_on_host() : kernels.cost(std::llround(calls_.launch_latency_ns));
   }
 
@@ -577,22 +581,14 @@ class Pricer {
     if (count == 0) return {};
     const MeasuredCurve* found = nullptr;
     const MeasuredCurve* zero_grad = nullptr;
-    std::set<std::string> known;
     for (const MeasuredCurve& measured : profile_.of(Probe::zero_grad)) {
       if (measured.key.implementation == implementation) zero_grad = &measured;
     }
     for (const MeasuredCurve& measured : profile_.of(Probe::optimizer)) {
-      if (measured.key.optimizer == "unscale") continue;
-      known.insert(measured.key.optimizer);
       if (measured.key.optimizer == wanted && (!found || measured.key.implementation == implementation))
         found = &measured;
     }
-    if (!found) {
-      throw InputError("--optimizer", wanted,
-                       known.empty() ? "a profile with an optimizer: profile " + profile_.name + " has none"
-                                     : "what profile " + profile_.name +
-                                           " has: " + list_words(std::vector<std::string>(known.begin(), known.end())));
-    }
+    if (!found) refuse_optimizer(wanted);
     if (found->key.implementation != implementation) {
       notices_.say_substitute("optimizer", profile_.name, "optimizer " + implementation + " " + wanted,
                               describe(found->key));
@@ -604,6 +600,17 @@ class Pricer {
     if (zero_grad) kernels.add(in_python(at_size(*zero_grad, count), 0));
     kernels.add(in_python(at_size(*found, count), optimizer_in_python_ns(work)));
     return waits ? after_scaler(kernels, count) : of_kernels(kernels);
+  }
+
+  [[noreturn]] void refuse_optimizer(const std::string& wanted) const {
+    std::set<std::string> known;
+    for (const MeasuredCurve& measured : profile_.of(Probe::optimizer)) {
+      if (measured.key.optimizer != "unscale") known.insert(measured.key.optimizer);
+    }
+    throw InputError("--optimizer", wanted,
+                     known.empty() ? "a profile with an optimizer: profile " + profile_.name + " has none"
+                                   : "what profile " + profile_.name +
+                                         " has: " + list_words(std::vector<std::string>(known.begin(), known.end())));
   }
 
   const MeasuredCurve& unscale() const {
@@ -687,7 +694,8 @@ class Pricer {
   bool slows_all_reduces_;           // they share with collectives
   bool on_host_;                     // a CPU's
   MemoryContention contention_;      // where multiprocessors are shared
-  std::vector<KernelCost> kernels_;  // of the work that was priced last
+  KernelList of_layers_;             // of the compute work that was priced last, with what goes with them
+  std::vector<KernelCost> kernels_;  // of the work that was priced last, where multiprocessors are shared
   std::size_t work_ = 0;             // that is priced now
   double of_layers_ns_ = 0;          // of it
   LimitedLayers limited_;            // of it

@@ -134,13 +134,14 @@ ProductChoices read_choices(const JsonPlace& place, const std::vector<KernelChoi
     choices.shapes.emplace_back(shape.at(std::size_t{0}).whole(1, kLargest),
                                 shape.at(std::size_t{1}).whole(1, kLargest));
     const JsonPlace letters = shape.at(std::size_t{2});
-    const auto indices = read_choice_text(letters.text(), choices.rows.size(), known.size(), before);
+    auto indices = read_choice_text(letters.text(), choices.rows.size(), known.size(), before);
     if (!indices || std::find(indices->begin(), indices->end(), std::nullopt) != indices->end())
       letters.refuse("letters of " + std::to_string(choices.rows.size()) + " of the " + std::to_string(known.size()) +
                      " splits");
     std::vector<KernelChoice>& of_shape = choices.of_shape.emplace_back();
+    of_shape.reserve(indices->size());
     for (const std::optional<std::size_t>& index : *indices) of_shape.push_back(known[*index]);
-    before = *indices;
+    before = std::move(*indices);
   }
   if (!ascending(choices.shapes)) shapes.refuse("shapes in ascending order, each once");
   return choices;

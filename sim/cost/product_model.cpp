@@ -75,10 +75,6 @@ constexpr double kNearWidth = 0.08;
 /// No product of fewer rows is timed (calibrate/probe/product_probe.cpp).
 constexpr double kFewestTimed = 16;
 
-/// Where none is: of 1,550 products on an H200 that are not square (2026-11-29) the fastest kernel of 6 shapes is 4 to
-/// 8 % off, that of the nearest one 8 to 21 %, mostly too slow.
-constexpr std::size_t kShapesAround = 6;
-
 /// Stream-K's tiles that are nearly as many as the blocks: a wave or two more than they fill (cuBLAS 13.1 on H200: 126
 /// tiles of 128 x 128 on 132 blocks take 2 waves, 250 to 264 nearly 4; 144 to 190 take 1.6 to 2).
 constexpr double kNearlyWhole = 0.15;
@@ -105,6 +101,12 @@ double out_of_step(const KernelTiling& tiling, const ProductShape& shape) {
     return static_cast<double>(padded(numbers, tile) - numbers) / static_cast<double>(tile);
   };
   return std::clamp((std::max(empty(shape.m, tiling.tile_m), empty(shape.n, tiling.tile_n)) - 0.1) / 0.7, 0.0, 1.0);
+}
+
+/// The data type first, which takes least to compare.
+bool are_of_kind(const ProductChoices& choices, const ProductKind& kind) {
+  return choices.kind.dtype == kind.dtype && choices.kind.operation == kind.operation &&
+         choices.kind.implementation == kind.implementation;
 }
 
 }  // namespace
@@ -206,7 +208,7 @@ std::optional<std::size_t> ProductTimes::choices_of(const ProductKind& kind, std
   constexpr std::int64_t kAligned = 8;
   std::optional<std::size_t> found;
   for (std::size_t c = 0; c < model_.choices.size(); ++c) {
-    if (model_.choices[c].kind != kind) continue;
+    if (!are_of_kind(model_.choices[c], kind)) continue;
     if (!found || model_.choices[c].of_odd_rows() == (rows % kAligned != 0)) found = c;
   }
   return found;
@@ -215,20 +217,27 @@ std::optional<std::size_t> ProductTimes::choices_of(const ProductKind& kind, std
 /// Of the lattice, the nearest first: by the sum of both distances, the first of equals. One, where it has this very
 /// shape; else several, of whose kernels the library finds a fast one: that of a width which just fills its waves is
 /// slow a little beyond it.
-std::vector<std::size_t> ProductTimes::near_shapes(std::size_t of, const ProductSize& size) const {
+ProductTimes::NearShapes ProductTimes::near_shapes(std::size_t of, const ProductSize& size) const {
   const std::vector<std::pair<std::int64_t, std::int64_t>>& shapes = model_.choices[of].shapes;
   const auto exact = std::lower_bound(shapes.begin(), shapes.end(), std::pair(size.in, size.out));
   if (exact != shapes.end() && *exact == std::pair(size.in, size.out))
-    return {static_cast<std::size_t>(exact - shapes.begin())};
+    return NearShapes(1, static_cast<std::size_t>(exact - shapes.begin()));
   const double log_in = std::log(static_cast<double>(size.in)), log_out = std::log(static_cast<double>(size.out));
-  std::vector<std::pair<double, std::size_t>> distances;
-  distances.reserve(shapes.size());
-  for (std::size_t i = 0; i < shapes.size(); ++i)
-    distances.emplace_back(std::abs(log_shapes_[of][i][0] - log_in) + std::abs(log_shapes_[of][i][1] - log_out), i);
-  const std::size_t count = std::min(kShapesAround, distances.size());
-  std::partial_sort(distances.begin(), distances.begin() + static_cast<std::ptrdiff_t>(count), distances.end());
-  std::vector<std::size_t> near;
-  for (std::size_t i = 0; i < count; ++i) near.push_back(distances[i].second);
+  // They stand by `in`: from there on either side, until that alone is farther than the shapes that were found.
+  boost::container::static_vector<std::pair<double, std::size_t>, kShapesAround + 1> nearest;  // distance; ascending
+  const auto may_be_near = [&](std::size_t i) {
+    const double of_in = std::abs(log_shapes_[of][i][0] - log_in);
+    if (nearest.size() == kShapesAround && of_in > nearest.back().first) return false;
+    const std::pair shape(of_in + std::abs(log_shapes_[of][i][1] - log_out), i);
+    nearest.insert(std::upper_bound(nearest.begin(), nearest.end(), shape), shape);
+    if (nearest.size() > kShapesAround) nearest.pop_back();
+    return true;
+  };
+  const auto middle = static_cast<std::size_t>(exact - shapes.begin());
+  for (std::size_t i = middle; i < shapes.size() && may_be_near(i); ++i) continue;
+  for (std::size_t i = middle; i-- > 0 && may_be_near(i);) continue;
+  NearShapes near;
+  for (const auto& [distance, shape] : nearest) near.push_back(shape);
   return near;
 }
 
@@ -236,7 +245,7 @@ std::optional<ProductTime> ProductTimes::at(const ProductKind& kind, const Produ
   const std::optional<std::size_t> of = choices_of(kind, size.rows);
   if (!of) return std::nullopt;
   const ProductChoices& choices = model_.choices[*of];
-  const std::vector<std::size_t> near = near_shapes(*of, size);
+  const NearShapes near = near_shapes(*of, size);
   const ProductShape shape = product_shape(kind, size);
   double ns = INFINITY;
   KernelChoice choice;

@@ -30,6 +30,8 @@
 #include <string>
 #include <vector>
 
+#include <boost/container/static_vector.hpp>
+
 #include "sim/model/dtype.hpp"
 
 namespace pdl {
@@ -164,8 +166,13 @@ class ProductTimes {
   std::optional<ProductTime> at(const ProductKind& kind, const ProductSize& size) const;
 
  private:
+  /// Where none of the lattice is of the very shape: of 1,550 products on an H200 that are not square (2026-11-29) the
+  /// fastest kernel of 6 shapes is 4 to 8 % off, that of the nearest one 8 to 21 %, mostly too slow.
+  static constexpr std::size_t kShapesAround = 6;
+  using NearShapes = boost::container::static_vector<std::size_t, kShapesAround>;
+
   std::optional<std::size_t> choices_of(const ProductKind& kind, std::int64_t rows) const;
-  std::vector<std::size_t> near_shapes(std::size_t choices, const ProductSize& size) const;
+  NearShapes near_shapes(std::size_t choices, const ProductSize& size) const;
 
   const ProductModel& model_;
   std::vector<std::vector<std::array<double, 2>>> log_shapes_;  // by choices, then by shape: log(in), log(out)

@@ -1,6 +1,7 @@
 #include "sim/cost/transfer_time.hpp"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "sim/cost/curve.hpp"
@@ -9,16 +10,18 @@
 
 namespace pdl {
 
-double TransferTimes::at(std::int32_t from, std::int32_t to, std::int64_t bytes) {
-  std::vector<const MeasuredCurve*> pairs;
-  bool both_ways = true;  // nothing else was measured
+TransferTimes::TransferTimes(const CostProfile& profile, std::string transport, Notices& notices)
+    : profile_(profile), transport_(std::move(transport)), notices_(notices) {
   for (const MeasuredCurve& measured : profile_.of(Probe::transfer)) {
-    if (measured.key.transport != transport_ || (measured.key.bidirectional && !both_ways)) continue;
-    if (!measured.key.bidirectional && both_ways) pairs.clear();
-    both_ways = measured.key.bidirectional;
-    pairs.push_back(&measured);
+    if (measured.key.transport != transport_ || (measured.key.bidirectional && !both_ways_)) continue;
+    if (!measured.key.bidirectional && both_ways_) pairs_.clear();
+    both_ways_ = measured.key.bidirectional;
+    pairs_.push_back(&measured);
   }
-  if (pairs.empty()) {
+}
+
+double TransferTimes::at(std::int32_t from, std::int32_t to, std::int64_t bytes) {
+  if (pairs_.empty()) {
     std::set<std::string> known;
     for (const MeasuredCurve& measured : profile_.of(Probe::transfer)) known.insert(measured.key.transport);
     throw InputError("--transport", transport_,
@@ -26,7 +29,7 @@ double TransferTimes::at(std::int32_t from, std::int32_t to, std::int64_t bytes)
                                    : "what profile " + profile_.name +
                                          " has: " + list_words(std::vector<std::string>(known.begin(), known.end())));
   }
-  if (both_ways) {
+  if (both_ways_) {
     notices_.say_substitute("one way", profile_.name, "transfers " + transport_ + " one way",
                             "transfers both ways at once");
   }
@@ -38,14 +41,14 @@ double TransferTimes::at(std::int32_t from, std::int32_t to, std::int64_t bytes)
     }
     return read_at.time_ns;
   };
-  for (const MeasuredCurve* pair : pairs) {
+  for (const MeasuredCurve* pair : pairs_) {
     if (pair->key.from == from && pair->key.to == to) return reading(*pair);
   }
   notices_.say_substitute(
       "transfers", profile_.name, "transfers " + transport_ + " " + std::to_string(from) + " -> " + std::to_string(to),
-      "the median of its " + std::to_string(pairs.size()) + (pairs.size() == 1 ? " pair" : " pairs"));
+      "the median of its " + std::to_string(pairs_.size()) + (pairs_.size() == 1 ? " pair" : " pairs"));
   std::vector<double> times_ns;
-  for (const MeasuredCurve* pair : pairs) times_ns.push_back(reading(*pair));
+  for (const MeasuredCurve* pair : pairs_) times_ns.push_back(reading(*pair));
   std::sort(times_ns.begin(), times_ns.end());
   return (times_ns[(times_ns.size() - 1) / 2] + times_ns[times_ns.size() / 2]) / 2;
 }

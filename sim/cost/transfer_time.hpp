@@ -11,6 +11,7 @@
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "sim/cost/cost_profile.hpp"
 #include "sim/cost/notices.hpp"
@@ -20,8 +21,7 @@ namespace pdl {
 class TransferTimes {
  public:
   /// Profile and notices must outlive this.
-  TransferTimes(const CostProfile& profile, std::string transport, Notices& notices)
-      : profile_(profile), transport_(std::move(transport)), notices_(notices) {}
+  TransferTimes(const CostProfile& profile, std::string transport, Notices& notices);
 
   /// Throws InputError naming the profile if it has no such transport.
   double at(std::int32_t from, std::int32_t to, std::int64_t bytes);
@@ -30,6 +30,8 @@ class TransferTimes {
   const CostProfile& profile_;
   std::string transport_;
   Notices& notices_;
+  std::vector<const MeasuredCurve*> pairs_;  // by this transport: one way, where that was measured
+  bool both_ways_ = true;                    // nothing else was measured
 };
 
 }  // namespace pdl

@@ -106,6 +106,7 @@ RepeatedRuns::RepeatedRuns(const TaskGraph& graph) : workers_(graph.workers) {
     }
   }
   if (steps_.size() != graph.tasks.size()) throw_deadlock(graph);
+  for (const Task& task : graph.tasks) spans_.push_back(span_of(task, {}));
   order_issues(graph);
 }
 
@@ -148,7 +149,7 @@ std::int64_t RepeatedRuns::pass(std::span<const TaskCost> costs, std::span<const
         own_ns = std::max(own_ns, ends_ns[befores_[before]]);
         if constexpr (kTwoRuns) second_ns = std::max(second_ns, second_ends_ns[befores_[before]]);
       }
-      spans[step.task].start_ns = own_ns;
+      if (!spans.empty()) spans[step.task].start_ns = own_ns;
       ready_ns = std::max(ready_ns, own_ns);
       if constexpr (kTwoRuns) {
         extents[step.worker].first_ns = std::min(extents[step.worker].first_ns, second_ns);
@@ -159,7 +160,8 @@ std::int64_t RepeatedRuns::pass(std::span<const TaskCost> costs, std::span<const
       const Step& step = steps_[place];
       std::int64_t end_ns = ready_ns + costs[step.work].device_ns;
       if constexpr (kHosts) end_ns = std::max(end_ns, issue_ns[step.task] + costs[step.work].span_ns);
-      ends_ns[place] = spans[step.task].end_ns = end_ns;
+      ends_ns[place] = end_ns;
+      if (!spans.empty()) spans[step.task].end_ns = end_ns;
       last_end_ns = std::max(last_end_ns, end_ns);
       if constexpr (kTwoRuns) {
         second_ends_ns[place] = second_ready_ns + second->device_ns[step.work];

@@ -2,6 +2,7 @@
 // what each waits for, does not depend on the costs: both are worked out once, and a run is a pass over two arrays.
 //
 //   const RepeatedRuns runs(plan.graph);
+//   timeline.spans = runs.spans();
 //   runs.run(plan.graph, costs, timeline.spans)          // as run_graph(plan.graph, costs, {}, timeline.spans)
 //   runs.run(plan.graph, others, timeline.spans)
 //
@@ -23,9 +24,12 @@ class RepeatedRuns {
   /// Throws CannotRun for a deadlock, as run_graph().
   explicit RepeatedRuns(const TaskGraph& graph);
 
+  /// Of its tasks, without times.
+  const std::vector<Span>& spans() const { return spans_; }
+
   /// The same graph: it may have been moved, and its works may have other sizes. `costs`: by work. `spans`: those of
-  /// its tasks. `second` may be null. Returns the last end of a task. Throws CannotRun if hosts take time and wait for
-  /// each other.
+  /// its tasks; empty: only the last end is asked. `second` may be null. Returns the last end of a task. Throws
+  /// CannotRun if hosts take time and wait for each other.
   std::int64_t run(const TaskGraph& graph, std::span<const TaskCost> costs, std::span<Span> spans,
                    LengthOfRun* second = nullptr) const;
 
@@ -51,6 +55,7 @@ class RepeatedRuns {
   std::int64_t pass(std::span<const TaskCost> costs, std::span<const std::int64_t> issue_ns, std::span<Span> spans,
                     LengthOfRun* second) const;
 
+  std::vector<Span> spans_;
   std::vector<Step> steps_;
   std::vector<std::uint32_t> befores_;  // places in steps_: what a step waits for, step after step
   std::vector<Issue> issues_;           // fewer than tasks: hosts wait for each other

@@ -10,10 +10,8 @@ namespace {
 
 double step_of(const Plan& plan, const PricedWork& priced, LengthOfRun* second = nullptr,
                const RepeatedRuns* runs = nullptr) {
-  if (runs && can_repeat(priced) && !steps_overlap(plan.spec)) {  // of which only the last end is asked
-    std::vector<Span> times(plan.graph.tasks.size());
-    return static_cast<double>(runs->run(plan.graph, priced.costs, times, second) + priced.step_overhead_ns);
-  }
+  if (runs && can_repeat(priced) && !steps_overlap(plan.spec))  // of which only the last end is asked
+    return static_cast<double>(runs->run(plan.graph, priced.costs, {}, second) + priced.step_overhead_ns);
   return static_cast<double>(step_ns(run_plan(plan, priced, second, runs), steps_overlap(plan.spec)));
 }
 

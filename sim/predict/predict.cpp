@@ -80,7 +80,8 @@ RunResult predict(const RunSpec& asked, const CostProfile* profile, const Predic
   check_memory(result, profile, options.memory_limit_bytes);
   if (options.noise && spec.synthetic) throw InputError("--noise", "costs without a spread", "costs of a profile");
   if (!spec.synthetic) add_spread(made, *families, step.priced, options, result);
-  if (result.error_bar && !result.error_bar->probed()) result.probe_command = probe_command(asked, options.samples);
+  if (options.with_probe_command && result.error_bar && !result.error_bar->probed())
+    result.probe_command = probe_command(asked, options.samples);
   return result;
 }
 

@@ -35,6 +35,8 @@ struct PredictOptions {
   /// Default: a step whose host share is above kHostBoundShare has a warning that says so. false: only
   /// RunResult::host_share tells, for tables that keep such runs apart.
   bool warn_where_host_bound = true;
+  /// false: RunResult::probe_command stays empty, for tables that do not show it.
+  bool with_probe_command = true;
   /// The file of samples that the profile was fitted from, for RunResult::probe_command (samples_beside()). Default:
   /// not known.
   std::string samples = "";

@@ -58,8 +58,7 @@ Timeline run_plan(const Plan& plan, const PricedWork& priced, LengthOfRun* secon
   timeline.workers = static_cast<std::int32_t>(plan.graph.workers);
   timeline.stages = static_cast<std::int32_t>(plan.stages.size());
   if (runs && can_repeat(priced)) {
-    timeline.spans.reserve(plan.graph.tasks.size());
-    for (const Task& task : plan.graph.tasks) timeline.spans.push_back(span_of(task, {}));
+    timeline.spans = runs->spans();
     timeline.step_ns = runs->run(plan.graph, priced.costs, timeline.spans, second) + priced.step_overhead_ns;
     return timeline;
   }

@@ -83,6 +83,7 @@ class RowPredictor {
       const bool searched = spec->schedule == kAutoSchedule;
       const RunResult run = pdl::predict(*spec, profile_,
                                          {.memory_limit_bytes = searched ? memory_limit_bytes_ : std::nullopt,
+                                          .with_probe_command = false,
                                           .families = families_ ? &*families_ : nullptr,
                                           .plans = &plans});
       record.settings = RowSettings(to_settings(run.spec));  // a search decides chunks and overlap
