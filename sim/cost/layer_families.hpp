@@ -9,7 +9,7 @@
 #pragma once
 
 #include <array>
-#include <deque>
+#include <list>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -45,8 +45,8 @@ struct LayerPart {
 /// The operation, or the two that make it up where only those were measured; none for what takes no time of its own.
 struct LayerPrice {
   std::vector<LayerPart> parts;
-  std::deque<std::vector<Kernel>> modelled_kernels;  // of parts whose kernels are not the profile's
-  Notices said;                                      // what these times rest on
+  std::list<std::vector<Kernel>> modelled_kernels;  // of parts whose kernels are not the profile's
+  Notices said;                                     // what these times rest on
 };
 
 class LayerFamilies {
@@ -101,6 +101,7 @@ class LayerFamilies {
   /// What stands for an operation, of whatever shape: keys of families, and what is said of them.
   struct Substitute {
     std::vector<std::pair<MeasuredKey, const Family*>> parts;
+    bool without_activation = false;  // they are of a kind that has one beside (LayerKind::with_activation)
     Notices said;
   };
 
