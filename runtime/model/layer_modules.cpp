@@ -15,27 +15,32 @@ namespace {
 
 using Tensors = std::span<const at::Tensor>;
 
-// ---- linear_relu
+// ---- linear, linear_relu
 
-void draw_linear_relu(Tensors parameters, std::int64_t index, std::uint64_t seed) {
+void draw_linear(Tensors parameters, std::int64_t index, std::uint64_t seed) {
   initialise_layer(parameters[0], parameters[1], index, seed);
 }
 
+at::Tensor forward_linear(const at::Tensor& x, Tensors parameters) {
+  return torch::nn::functional::linear(x, parameters[0], parameters[1]);
+}
+
 at::Tensor forward_linear_relu(const at::Tensor& x, Tensors parameters) {
-  return torch::relu(torch::nn::functional::linear(x, parameters[0], parameters[1]));
+  return torch::relu(forward_linear(x, parameters));
 }
 
 /// Per layer, x is rows x in, W is out x in, dY is rows x out:
 ///
-///   forward    Y  = relu(X W^T + b)          one GEMM; bias and ReLU in its epilogue on CUDA
+///   forward    Y  = X W^T + b, or its ReLU   one GEMM; bias and ReLU in its epilogue on CUDA
 ///                                            (which kernel: runtime/model/matrix_products.hpp)
-///   backward   dZ = dY where Y > 0           in place
+///   backward   dZ = dY, of ReLU where Y > 0  in place
 ///              dX = dZ W                     not for the first layer of the model
 ///              dW = dZ^T X  (+ dW)           gradients of later micro-batches are added by the GEMM itself (beta = 1)
 ///              db = dZ^T 1  (+ db)
-class LinearReluLayer : public PipelineLayer {
+template <bool kRelu>
+class LinearLayer : public PipelineLayer {
  public:
-  explicit LinearReluLayer(const PipelineLayerParts& parts)
+  explicit LinearLayer(const PipelineLayerParts& parts)
       : weight_(parts.parameters[0]),
         weight_transposed_(weight_.t()),
         bias_(parts.parameters[1]),
@@ -47,7 +52,7 @@ class LinearReluLayer : public PipelineLayer {
   void forward(const LayerForward& at) override { products_.run(forward_product(at)); }
 
   void begin_backward(const LayerBackward& at) override {
-    at::threshold_backward_out(at.gradient, at.gradient, at.result, 0);
+    if (kRelu) at::threshold_backward_out(at.gradient, at.gradient, at.result, 0);
   }
 
   void input_gradient(const LayerBackward& at, at::Tensor& gradient) override {
@@ -71,7 +76,7 @@ class LinearReluLayer : public PipelineLayer {
 
  private:
   MatrixProduct forward_product(const LayerForward& at) const {
-    return {at.result, at.input, weight_transposed_, 1, 0, bias_};
+    return {at.result, at.input, weight_transposed_, 1, 0, bias_, kRelu};
   }
   MatrixProduct input_gradient_product(const LayerBackward& at, at::Tensor& gradient) const {
     return {gradient, at.gradient, weight_, at.factor, 0, no_bias_};
@@ -136,7 +141,7 @@ class LayerNormLayer : public PipelineLayer {
   at::Tensor weight_, bias_, weight_gradient_, bias_gradient_;
 };
 
-// ---- gelu
+// ---- gelu, silu
 
 at::Tensor forward_gelu(const at::Tensor& x, Tensors) {
   return torch::gelu(x);
@@ -150,6 +155,21 @@ class GeluLayer : public PipelineLayer {
 
   void input_gradient(const LayerBackward& at, at::Tensor& gradient) override {
     at::gelu_backward_out(gradient, at.gradient, at.input);
+  }
+};
+
+at::Tensor forward_silu(const at::Tensor& x, Tensors) {
+  return torch::silu(x);
+}
+
+class SiluLayer : public PipelineLayer {
+ public:
+  explicit SiluLayer(const PipelineLayerParts&) {}
+
+  void forward(const LayerForward& at) override { at::silu_out(at.result, at.input); }
+
+  void input_gradient(const LayerBackward& at, at::Tensor& gradient) override {
+    at::silu_backward_out(gradient, at.gradient, at.input);
   }
 };
 
@@ -169,9 +189,11 @@ std::unique_ptr<PipelineLayer> make_layer(const PipelineLayerParts& parts) {
 }
 
 constexpr std::array kModules = {
-    LayerModule{"linear_relu", 2, draw_linear_relu, forward_linear_relu, make_layer<LinearReluLayer>},
+    LayerModule{"linear_relu", 2, draw_linear, forward_linear_relu, make_layer<LinearLayer<true>>},
+    LayerModule{"linear", 2, draw_linear, forward_linear, make_layer<LinearLayer<false>>},
     LayerModule{"layer_norm", 2, draw_layer_norm, forward_layer_norm, make_layer<LayerNormLayer>},
     LayerModule{"gelu", 0, nullptr, forward_gelu, make_layer<GeluLayer>},
+    LayerModule{"silu", 0, nullptr, forward_silu, make_layer<SiluLayer>},
 };
 
 const LayerModule& module_of(const Layer& layer) {

@@ -29,11 +29,11 @@ void run_by_libtorch(const MatrixProduct& p) {
     } else {
       at::addmm_out(p.out, p.out, p.a, p.b, p.beta, p.alpha);
     }
-  } else if (p.out.is_cuda()) {
+  } else if (p.out.is_cuda() && p.relu) {
     at::_addmm_activation_out(p.out, p.bias, p.a, p.b);
   } else {
     at::addmm_out(p.out, p.bias, p.a, p.b);
-    p.out.relu_();
+    if (p.relu) p.out.relu_();
   }
 }
 
@@ -54,7 +54,7 @@ void check(cublasStatus_t status, const char* what) {
 /// Everything that a choice depends on.
 struct Key {
   std::int64_t rows, inner, columns;
-  bool a_transposed, b_transposed, accumulates, has_bias;
+  bool a_transposed, b_transposed, accumulates, has_bias, relu;
   auto operator<=>(const Key&) const = default;
 };
 
@@ -63,8 +63,8 @@ bool is_transposed(const at::Tensor& matrix) {
 }
 
 Key key_of(const MatrixProduct& p) {
-  return {p.out.size(0),      p.a.size(1), p.out.size(1),   is_transposed(p.a),
-          is_transposed(p.b), p.beta != 0, p.bias.defined()};
+  return {p.out.size(0),      p.a.size(1), p.out.size(1),    is_transposed(p.a),
+          is_transposed(p.b), p.beta != 0, p.bias.defined(), p.relu};
 }
 
 /// A product as cuBLASLt takes it. Its matrices are column-major: a row-major matrix is its own transpose, so
@@ -75,7 +75,8 @@ class LtProduct {
     check(cublasLtMatmulDescCreate(&description_, CUBLAS_COMPUTE_32F, CUDA_R_32F), "cublasLtMatmulDescCreate");
     set(CUBLASLT_MATMUL_DESC_TRANSA, key.b_transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
     set(CUBLASLT_MATMUL_DESC_TRANSB, key.a_transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
-    if (key.has_bias) set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_RELU_BIAS);
+    if (key.has_bias)
+      set(CUBLASLT_MATMUL_DESC_EPILOGUE, key.relu ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_BIAS);
     first_ = layout(key.b_transposed ? key.inner : key.columns, key.b_transposed ? key.columns : key.inner);
     second_ = layout(key.a_transposed ? key.rows : key.inner, key.a_transposed ? key.inner : key.rows);
     out_ = layout(key.columns, key.rows);

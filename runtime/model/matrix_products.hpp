@@ -19,7 +19,8 @@
 
 namespace pdl {
 
-/// out (r x c) = alpha * a (r x k) b (k x c) + beta * out; with a bias (c): out = relu(a b + bias), alpha 1, beta 0.
+/// out (r x c) = alpha * a (r x k) b (k x c) + beta * out; with a bias (c): out = relu(a b + bias), or a b + bias, with
+/// alpha 1, beta 0.
 /// out is contiguous, a and b are contiguous or transposed views of contiguous matrices.
 struct MatrixProduct {
   at::Tensor& out;
@@ -28,6 +29,7 @@ struct MatrixProduct {
   double alpha = 1;
   double beta = 0;
   const at::Tensor& bias;  // undefined: none
+  bool relu = true;        // where there is a bias
 };
 
 class MatrixProducts {

@@ -159,9 +159,8 @@ class Pipeline:
 
     def stage(self, index, of_replica, device):
         stage = of_replica[index]
-        into, out = (torch.empty(self.rows, stage[end], device="meta", dtype=self.numbers_behind(layers))
-                     for end, layers in (("in", stage["first_layer"]),
-                                         ("out", stage["first_layer"] + stage["layer_count"])))
+        into, out = (torch.empty(self.rows, stage[end], device="meta", dtype=self.numbers_of(stage[f"{end}_number_bytes"]))
+                     for end in ("in", "out"))
         layers = modules_of(layers_of(self.plan, stage), device)
         wrapped = layers
         if self.mesh.replicas > 1:
@@ -179,13 +178,8 @@ class Pipeline:
         own = batch[before : before + self.rows * self.microbatches]
         return own if len(own) == len(batch) else own.clone()
 
-    def numbers_behind(self, layers):
-        """The type of what so many layers give: under autocast half behind nn.Linear, fp32 behind nn.LayerNorm; others
-        leave it as it is."""
-        for layer in reversed(self.plan["layers"][:layers]):
-            if layer["kind"] != "gelu":
-                return self.precision.half or torch.float32 if layer["kind"] == "linear_relu" else torch.float32
-        return torch.float32
+    def numbers_of(self, number_bytes):
+        return torch.float32 if number_bytes == 4 else self.precision.half
 
     def make_schedule(self):
         def loss(output, target):

@@ -17,7 +17,9 @@ from torch import nn
 
 MODULES = {
     "linear_relu": lambda layer, device: [nn.Linear(layer["in"], layer["out"], device=device), nn.ReLU()],
+    "linear": lambda layer, device: [nn.Linear(layer["in"], layer["out"], device=device)],
     "gelu": lambda layer, device: [nn.GELU()],
+    "silu": lambda layer, device: [nn.SiLU()],
     "layer_norm": lambda layer, device: [nn.LayerNorm(layer["features"], device=device)],
 }
 HALVES = {"amp-bf16": torch.bfloat16, "amp-fp16": torch.float16}

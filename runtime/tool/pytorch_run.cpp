@@ -17,13 +17,6 @@
 namespace pdl {
 namespace {
 
-nlohmann::ordered_json layer_json(const Layer& layer) {
-  nlohmann::ordered_json json = {{"kind", layer.kind->name}};
-  for (const LayerSize& size : layer.kind->sizes)
-    json[std::string(size.name)] = size.name == "in" ? input_numbers(layer) : output_numbers(layer);
-  return json;
-}
-
 nlohmann::ordered_json buckets_json(const std::vector<GradientBucket>& buckets) {
   nlohmann::ordered_json json = nlohmann::ordered_json::array();
   for (const GradientBucket& bucket : buckets) json.push_back(bucket.tensors);
@@ -32,11 +25,15 @@ nlohmann::ordered_json buckets_json(const std::vector<GradientBucket>& buckets) 
 
 nlohmann::ordered_json stage_json(const Plan& plan, const Stage& stage) {
   const auto layer = [&](std::int32_t index) { return plan.spec.model.layers[static_cast<std::size_t>(index)]; };
+  const std::int32_t end = stage.first_layer + stage.layer_count;
+  const std::vector<std::int64_t> number_bytes = activation_number_bytes(plan.spec.model, plan.spec.dtype);
   return {{"worker", only_worker(stage)},
           {"first_layer", stage.first_layer},
           {"layer_count", stage.layer_count},
           {"in", input_numbers(layer(stage.first_layer))},
-          {"out", output_numbers(layer(stage.first_layer + stage.layer_count - 1))},
+          {"out", output_numbers(layer(end - 1))},
+          {"in_number_bytes", number_bytes[static_cast<std::size_t>(stage.first_layer)]},
+          {"out_number_bytes", number_bytes[static_cast<std::size_t>(end)]},
           {"parameters", parameters(plan.spec.model, stage.first_layer, stage.layer_count)},
           {"buckets", buckets_json(buckets_of_stage(plan, stage))}};
 }
@@ -126,7 +123,7 @@ nlohmann::ordered_json pytorch_plan(const Plan& plan, const RuntimeOptions& opti
                                  {"steps", options.steps},
                                  {"recorded_steps", options.recorded_steps},
                                  {"wait_limit_s", options.wait_limit_s}};
-  for (const Layer& layer : spec.model.layers) json["layers"].push_back(layer_json(layer));
+  for (const Layer& layer : spec.model.layers) json["layers"].push_back(to_json(layer));
   json["buckets"] = buckets_json(plan.buckets);
   for (const Stage& stage : plan.stages) json["stages"].push_back(stage_json(plan, stage));
   for (const Task& task : plan.graph.tasks) {

@@ -80,7 +80,7 @@ void KindsOfSpecs::add(RunSpec spec) {
   if (spec.dtype != Dtype::fp32) add_new(dtypes_, spec.dtype);
   const LayerKind* const of_mlp = linear_relu(1, 1).kind;
   for (const Layer& layer : spec.model.layers) {
-    if (layer.kind != of_mlp) add_new(layers_, layer.kind);
+    if (layer.kind != of_mlp && layer.kind->with_activation != of_mlp) add_new(layers_, layer.kind);
   }
   SpecKind& kind = kinds_[text_of_kind(spec)];
   // Before its search "auto" has no order; any that it finds needs no more than one whose backwards are split.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <list>
 #include <mutex>
 
 #include <boost/container_hash/hash.hpp>
@@ -143,6 +144,43 @@ std::vector<Kernel> adapted_kernels(const std::vector<Kernel>& nearest, const Mo
     if (!is_product && nearest_beside_ns > 0) kernels.back().time_ns *= modelled.beside_ns / nearest_beside_ns;
   }
   return products == modelled.products.size() ? kernels : nearest;
+}
+
+/// The kernel of ReLU or its backward, beside products, sums and casts of a layer.
+bool is_activation(const Kernel& kernel) {
+  return kernel.name.find("elementwise_kernel") != std::string::npos;
+}
+
+/// Which of an operation's kernels is its activation's: the last such of a forward, the first of a backward (of two
+/// streams kernels are recorded in any order). The end where there is none: a product that has it in its epilogue.
+std::vector<Kernel>::const_iterator activation_of(const std::vector<Kernel>& kernels, const std::string& operation) {
+  if (operation == "backward_weight") return kernels.end();
+  if (operation != "forward") return std::find_if(kernels.begin(), kernels.end(), is_activation);
+  const auto last = std::find_if(kernels.rbegin(), kernels.rend(), is_activation);
+  return last == kernels.rend() ? kernels.end() : last.base() - 1;
+}
+
+/// A layer's operation without its activation. Where no kernels were recorded the backward of one reads two numbers and
+/// writes one, at the memory's speed; a forward without kernels is taken as it is.
+LayerPart without_activation(LayerPart part, double bytes_per_ns, std::list<std::vector<Kernel>>& made) {
+  const MeasuredKey& layer = part.of;
+  if (part.kernels->empty()) {
+    const bool moves = layer.operation != "forward" && layer.operation != "backward_weight";
+    const double moved =
+        3.0 * static_cast<double>(numbers(layer, layer.size) * product_number_bytes(layer.dtype.value_or(Dtype::fp32)));
+    if (moves && bytes_per_ns > 0) part.device_ns = std::max(0.0, part.device_ns - moved / bytes_per_ns);
+    return part;
+  }
+  const auto activation = activation_of(*part.kernels, layer.operation);
+  if (activation == part.kernels->end()) return part;
+  double all_ns = 0;
+  for (const Kernel& kernel : *part.kernels) all_ns += kernel.time_ns * static_cast<double>(kernel.count);
+  part.device_ns *= 1 - activation->time_ns * static_cast<double>(activation->count) / all_ns;
+  std::vector<Kernel> others = *part.kernels;
+  others.erase(others.begin() + (activation - part.kernels->begin()));
+  made.push_back(std::move(others));
+  part.kernels = &made.back();
+  return part;
 }
 
 /// Straight between the two values where half of the weights is passed, so that it moves with the weights. Ascending
@@ -331,6 +369,14 @@ const LayerFamilies::Substitute& LayerFamilies::substitute(const MeasuredKey& la
 }
 
 LayerFamilies::Substitute LayerFamilies::find_substitute(const MeasuredKey& layer) {
+  const LayerKind* kind = layer.layer.kind;
+  if (kind->with_activation && !is_measured(*kind, profile_)) {
+    MeasuredKey with_activation = layer;
+    with_activation.layer.kind = kind->with_activation;
+    Substitute found = find_substitute(with_activation);
+    found.without_activation = true;
+    return found;
+  }
   Substitute found;
   if (layer.operation == "backward_weight" && !has_parameters(layer.layer)) return found;  // nothing to do
   MeasuredKey other = layer;
@@ -396,10 +442,14 @@ std::shared_ptr<const LayerPrice> LayerFamilies::at(MeasuredKey layer) {
   price->said = stands_for_it->said;
   for (const auto& [part, family] : stands_for_it->parts) {
     MeasuredKey of_size = part;
-    of_size.layer = layer.layer;
+    of_size.layer.sizes = layer.layer.sizes;
     of_size.size = layer.size;
     price->parts.push_back(of_family(*family, of_size, *price));
     price->parts.back().of = std::move(of_size);
+    if (!stands_for_it->without_activation) continue;
+    const double bytes_per_ns = family->of_dtype->best_bytes_per_ns.at(part.layer.kind);
+    price->parts.back() = without_activation(price->parts.back(), bytes_per_ns, price->modelled_kernels);
+    price->parts.back().of.layer = layer.layer;
   }
   decltype(known_) forgotten;  // with no lock held
   const std::unique_lock lock(mutex_);

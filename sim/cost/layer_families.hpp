@@ -102,6 +102,7 @@ class LayerFamilies {
   /// What stands for an operation, of whatever shape: keys of families, and what is said of them.
   struct Substitute {
     std::vector<std::pair<MeasuredKey, const Family*>> parts;
+    bool without_activation = false;  // they are of a kind that has one beside (LayerKind::with_activation)
     Notices said;
   };
 

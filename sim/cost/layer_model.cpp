@@ -20,13 +20,14 @@ Beside beside_products(const MeasuredKey& layer) {
   const auto number = static_cast<double>(product_number_bytes(layer.dtype.value_or(Dtype::fp32)));
   const bool amp = layer.dtype && is_amp(*layer.dtype);
   const bool autograd = layer.implementation == "autograd";
+  const bool relu = layer.layer.kind->with_activation == nullptr;
   Beside beside;
   if (layer.operation == "forward") {
-    if (autograd) beside = {2 * rows * out * number, 1};                  // ReLU
+    if (autograd && relu) beside = {2 * rows * out * number, 1};          // ReLU
     if (amp) beside = {beside.bytes + in * out * 6, beside.kernels + 2};  // copies of weight and bias
     return beside;
   }
-  beside = {3 * rows * out * number, 1};  // ReLU's backward
+  if (relu) beside = {3 * rows * out * number, 1};  // its backward
   if (layer.operation == "backward_input") return beside;
   if (layer.operation == "backward_weight") beside = {};
   beside.bytes += rows * out * number;  // the bias's gradient

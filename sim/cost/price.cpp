@@ -288,7 +288,8 @@ class Pricer {
   /// It reads a gradient and a result and writes a gradient, where a copy reads one and writes one; 0 where a layer has
   /// none, or copies were not measured.
   double activation_backward_ns(const Work& work, std::int32_t index) {
-    if (matrix_parameters(plan_.spec.model.layers[static_cast<std::size_t>(index)]) == 0) return 0;
+    const Layer& layer = plan_.spec.model.layers[static_cast<std::size_t>(index)];
+    if (matrix_parameters(layer) == 0 || layer.kind->with_activation) return 0;
     const std::optional<OperationTime> copy = copy_of_result(work, index);
     return copy ? 1.5 * copy->device_ns : 0;
   }

@@ -119,6 +119,9 @@ struct LayerKind {
   std::string_view summary;  // in a line
   std::span<const LayerSize> sizes;
   LayerScaling scaling = LayerScaling::matrix_product;
+  /// The kind that is this one with an activation behind it: where this one was not measured, it is that one without
+  /// the kernels of the activation (sim/cost/layer_families.hpp). Null: there is none.
+  const LayerKind* with_activation = nullptr;
   std::int64_t (*input_numbers)(const Layer&) = nullptr;   // of a row
   std::int64_t (*output_numbers)(const Layer&) = nullptr;  // of a row
   std::vector<ParameterTensor> (*parameter_tensors)(const Layer&) = nullptr;
@@ -135,6 +138,9 @@ const LayerKind* find_layer_kind(std::string_view name);
 
 /// y = relu(x W^T + b): the layer of `mlp`.
 Layer linear_relu(std::int64_t in, std::int64_t out);
+
+/// y = x W^T + b.
+Layer linear(std::int64_t in, std::int64_t out);
 
 /// A layer of the kind, all of whose sizes are `width`: what is probed.
 Layer layer_of_width(const LayerKind& kind, std::int64_t width);

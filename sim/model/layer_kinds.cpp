@@ -8,11 +8,13 @@
 namespace pdl {
 
 extern const LayerKind kLinearRelu;
+extern const LayerKind kLinear;
 extern const LayerKind kLayerNorm;
 extern const LayerKind kGelu;
+extern const LayerKind kSilu;
 
 std::span<const LayerKind* const> layer_kinds() {
-  static constexpr std::array kKinds = {&kLinearRelu, &kLayerNorm, &kGelu};
+  static constexpr std::array kKinds = {&kLinearRelu, &kLinear, &kLayerNorm, &kGelu, &kSilu};
   return kKinds;
 }
 

@@ -99,6 +99,24 @@ class Drawing(unittest.TestCase):
             plan["config"]["program"] = "pytorch"
         self.assertLessEqual(len({matrix.steps_of(plan) for plan in plans}), 2)
 
+    def test_models_of_several_kinds_of_layers(self):
+        forms = []
+
+        def accept(words, layers):
+            forms.extend(form for _, _, form in layers)
+            return accept_all(words, layers)
+
+        plans = matrix.draw_plans(accept, 1, 22, by="kinds")
+        self.assertEqual(len(plans), 24)
+        self.assertEqual(set(forms), set(matrix.FORMS))
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "m.json")
+            matrix.write_model(path, [(8, 16, "layer_norm linear gelu"), (16, 8, "linear")])
+            with open(path, encoding="utf-8") as file:
+                self.assertEqual(json.load(file)["layers"],
+                                 [{"kind": "layer_norm", "features": 8}, {"kind": "linear", "in": 8, "out": 16},
+                                  {"kind": "gelu", "features": 16}, {"kind": "linear", "in": 16, "out": 8}])
+
     def test_what_is_refused_is_drawn_again(self):
         refused = []
 
@@ -138,7 +156,8 @@ class Drawing(unittest.TestCase):
             self.assertGreater(len(layers_of), 3)
             for path, layers in layers_of.items():  # the committed files are those of this seed
                 with open(os.path.join(ROOT, path), encoding="utf-8") as file:
-                    self.assertEqual([(layer["in"], layer["out"]) for layer in json.load(file)["layers"]], layers, path)
+                    found = [(layer["in"], layer["out"], layer["kind"]) for layer in json.load(file)["layers"]]
+                    self.assertEqual(found, layers, path)
 
 
 class Steps(unittest.TestCase):

@@ -181,5 +181,56 @@ TEST_CASE("straight lines between widths are known to be nothing far beyond them
   CHECK(half_width(700, 1024) == Approx(0.15 + 2 * 0.3));
 }
 
+/// forward: product, ReLU;  backward: ReLU's, product of the input, product of the weight, sum of the bias.
+CostProfile profile_with_kernels() {
+  ProfileBuilder b;
+  const auto kernels = [](Curve& curve, const std::vector<std::pair<const char*, double>>& of_point) {
+    for (const auto& [name, us] : of_point) curve.points.front().kernels.push_back({name, us * 1e3, 8, 1, 1});
+  };
+  kernels(b.layer("forward", 512, {{64, 100}}), {{"gemm", 90}, {"at::native::vectorized_elementwise_kernel", 10}});
+  kernels(b.layer("backward", 512, {{64, 200}}), {{"at::native::vectorized_elementwise_kernel", 20},
+                                                  {"gemm", 80},
+                                                  {"gemm", 80},
+                                                  {"at::native::reduce_kernel", 20}});
+  kernels(b.layer("backward_weight", 512, {{64, 110}}), {{"gemm", 90}, {"at::native::reduce_kernel", 20}});
+  return b.done();
+}
+
+TEST_CASE("a linear is a linear_relu without the kernels of the ReLU, until it is measured itself",
+          "[layer_families]") {
+  const auto time_us = [](const CostProfile& profile, const char* operation, const Layer& layer) {
+    LayerFamilies families(profile);
+    MeasuredKey key = ProfileBuilder::layer_key(operation, 512, 512, 64);
+    key.layer = layer;
+    const std::shared_ptr<const LayerPrice> price = families.at(key);
+    CHECK(price->said.texts().empty());
+    CHECK(price->parts.front().of.layer == layer);
+    return std::pair(price->parts.front().device_ns / 1e3, price->parts.front().kernels->size());
+  };
+  const CostProfile profile = profile_with_kernels();
+  CHECK(time_us(profile, "forward", linear_relu(512, 512)) == std::pair(100.0, std::size_t{2}));
+  CHECK(time_us(profile, "forward", linear(512, 512)) == std::pair(90.0, std::size_t{1}));
+  CHECK(time_us(profile, "backward", linear(512, 512)) == std::pair(180.0, std::size_t{3}));
+  CHECK(time_us(profile, "backward_weight", linear(512, 512)) == std::pair(110.0, std::size_t{2}));
+
+  ProfileBuilder b;
+  b.profile.curves = profile.curves;
+  MeasuredKey own = ProfileBuilder::layer_key("forward", 512, 512);
+  own.layer = linear(512, 512);
+  b.add(own, {{64, 77}}).points.front().kernels = {{"gemm", 77e3, 8, 1, 1}};
+  CHECK(time_us(b.done(), "forward", linear(512, 512)).first == 77);
+}
+
+TEST_CASE("a product that has its ReLU in the epilogue takes as long without", "[layer_families]") {
+  ProfileBuilder b;
+  b.layer("forward", 512, {{64, 100}}).points.front().kernels = {{"gemm", 80e3, 8, 1, 1},
+                                                                 {"cublasLt::splitKreduce_kernel", 20e3, 8, 1, 1}};
+  const CostProfile profile = b.done();
+  LayerFamilies families(profile);
+  MeasuredKey key = ProfileBuilder::layer_key("forward", 512, 512, 64);
+  key.layer = linear(512, 512);
+  CHECK(families.at(key)->parts.front().device_ns == 100e3);
+}
+
 }  // namespace
 }  // namespace pdl

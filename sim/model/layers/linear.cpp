@@ -1,7 +1,8 @@
-// Linear(in, out) with a bias, then ReLU: y = relu(x W^T + b), W is out x in, b is out.
+// Linear(in, out) with a bias: y = x W^T + b, W is out x in, b is out. As linear_relu with ReLU behind it, y =
+// relu(...), which keeps its result.
 //
-//   forward           Linear keeps its input and, where it gives a gradient to that, its weight; ReLU keeps its result
-//   backward          dZ = dY where Y > 0;  dX = dZ W;  dW = dZ^T X;  db = the sum of dZ over its rows
+//   forward           keeps the input and, where it gives a gradient to that, the weight
+//   backward          dZ = dY, with ReLU where Y > 0;  dX = dZ W;  dW = dZ^T X;  db = the sum of dZ over its rows
 //   autocast          input, weight and bias are cast to half precision, and the result is half; the cast of an input
 //                     that is half already costs nothing
 //
@@ -9,6 +10,9 @@
 #include "sim/model/layer.hpp"
 
 namespace pdl {
+
+extern const LayerKind kLinearRelu, kLinear;
+
 namespace {
 
 constexpr std::array kLinearSizes = {LayerSize{"in", "numbers of a sample that go into the layer"},
@@ -27,8 +31,12 @@ std::vector<ParameterTensor> linear_parameters(const Layer& layer) {
           {"bias", {linear_out(layer)}}};
 }
 
+bool has_relu(const Layer& layer) {
+  return layer.kind == &kLinearRelu;
+}
+
 /// The input gradient of the model's first layer, which nobody needs: what is left is the ReLU's.
-bool is_relu_alone(const LayerWork& work) {
+bool is_activation_alone(const LayerWork& work) {
   return work.operation == LayerOperation::backward_input && !work.input_gradient;
 }
 
@@ -40,7 +48,7 @@ bool is_whole_backward(const LayerWork& work) {
 double linear_flops(const Layer& layer, const LayerWork& work) {
   const auto rows = static_cast<double>(work.rows);
   const auto in = static_cast<double>(linear_in(layer)), out = static_cast<double>(linear_out(layer));
-  if (is_relu_alone(work)) return rows * out;  // a comparison for each number
+  if (is_activation_alone(work)) return has_relu(layer) ? rows * out : 0;  // a comparison for each number
   const double once = 2 * rows * in * out;
   return is_whole_backward(work) ? 2 * once : once;
 }
@@ -48,7 +56,7 @@ double linear_flops(const Layer& layer, const LayerWork& work) {
 double linear_bytes(const Layer& layer, const LayerWork& work) {
   const auto rows = static_cast<double>(work.rows);
   const auto in = static_cast<double>(linear_in(layer)), out = static_cast<double>(linear_out(layer));
-  if (is_relu_alone(work)) return 3 * 4 * rows * out;
+  if (is_activation_alone(work)) return has_relu(layer) ? 3 * 4 * rows * out : 0;
   const double element = is_amp(work.dtype) ? 2 : 4;
   const double weight_accesses = is_whole_backward(work) ? 2 : 1;
   return element * (weight_accesses * in * out + rows * (in + out));
@@ -61,21 +69,21 @@ AutogradTensors linear_autograd(const Layer& layer, const AutogradCase& at) {
   tensors.result_number_bytes = is_amp(at.dtype) ? half : kBytesPerNumber;
   tensors.gradient_number_bytes = tensors.result_number_bytes;
   tensors.keeps_input = !is_amp(at.dtype) || at.input_number_bytes == half;
-  tensors.keeps_result = true;
+  tensors.keeps_result = has_relu(layer);
   if (!tensors.keeps_input) tensors.kept.push_back({at.rows * in, half});
   if (is_amp(at.dtype)) {
     (at.input_gradient ? tensors.kept_parameters : tensors.cached).push_back({in * out, half});
     tensors.cached.push_back({out, half});
   }
+  tensors.summed_columns = out;
+  if (!has_relu(layer)) return tensors;
   tensors.temporary.push_back({at.rows * out, tensors.result_number_bytes});  // of the Linear: nobody keeps it
   tensors.between_numbers = at.rows * out;                                    // of the ReLU's input
-  tensors.summed_columns = out;
   return tensors;
 }
 
 }  // namespace
 
-extern const LayerKind kLinearRelu;
 const LayerKind kLinearRelu = {
     .name = "linear_relu",
     .summary = "a `Linear(in, out)` with a bias, then `ReLU`",
@@ -89,8 +97,26 @@ const LayerKind kLinearRelu = {
     .autograd = linear_autograd,
 };
 
+const LayerKind kLinear = {
+    .name = "linear",
+    .summary = "a `Linear(in, out)` with a bias",
+    .sizes = kLinearSizes,
+    .scaling = LayerScaling::matrix_product,
+    .with_activation = &kLinearRelu,
+    .input_numbers = linear_in,
+    .output_numbers = linear_out,
+    .parameter_tensors = linear_parameters,
+    .flops = linear_flops,
+    .bytes = linear_bytes,
+    .autograd = linear_autograd,
+};
+
 Layer linear_relu(std::int64_t in, std::int64_t out) {
   return {&kLinearRelu, {in, out}};
+}
+
+Layer linear(std::int64_t in, std::int64_t out) {
+  return {&kLinear, {in, out}};
 }
 
 }  // namespace pdl

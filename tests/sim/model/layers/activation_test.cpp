@@ -1,4 +1,4 @@
-// gelu against numbers counted by hand: 3 rows of 5 numbers.
+// gelu and silu against numbers counted by hand: 3 rows of 5 numbers.
 #include "sim/io/error.hpp"
 #include "sim/model/layer.hpp"
 #include "sim/model/model.hpp"
@@ -24,6 +24,16 @@ TEST_CASE("gelu: no parameters, FLOPs and bytes", "[layer]") {
   CHECK(flops(gelu(), {LayerOperation::backward_weight, 3}) == 0);
   CHECK(bytes(gelu(), {LayerOperation::forward, 3}) == 2 * 4 * 15);
   CHECK(bytes(gelu(), {LayerOperation::backward, 3, Dtype::amp_fp16}) == 3 * 2 * 15);
+}
+
+TEST_CASE("silu: as gelu, with an exp in the place of an erf", "[layer]") {
+  const Layer silu = layer_of_width(*find_layer_kind("silu"), 5);
+  CHECK_FALSE(has_parameters(silu));
+  CHECK(flops(silu, {LayerOperation::forward, 3}) == 4 * 15);
+  CHECK(flops(silu, {LayerOperation::backward, 3}) == 8 * 15);
+  CHECK(flops(silu, {LayerOperation::backward_weight, 3}) == 0);
+  CHECK(bytes(silu, {LayerOperation::backward, 3}) == 3 * 4 * 15);
+  CHECK(autograd_tensors(silu, {3, Dtype::fp32, 4, true}).keeps_input);
 }
 
 TEST_CASE("gelu keeps its input, and gives the type that comes", "[layer]") {
