@@ -89,6 +89,10 @@ HISTORY = {
                              "so that their memory is up to two outputs less.",
     "h200x2/runs_on_host_7 of PyTorch": "Predicted and committed before, with host times of Python of their own host, which other ones have "
                              "replaced; afterwards the same as of the runs beside the profile. Memory as on host 6.",
+    "h200x2/runs_on_host_8": "Models of several kinds of layers, `linear` and `silu` among them, the first there were. Predicted before from a profile of "
+                             "their own host, 4.6 % off in the mean: too short on tensor cores. Afterwards that numbers without a ReLU before "
+                             "them draw 17 % more power, from a measurement of three days before (`docs/design.md`).",
+    "h200x2/runs_on_host_8 of PyTorch": "The same.",
     "h200x4/runs": "The floor of error bars; how much an all-reduce slows beside kernels that use the memory; the slowest host of DDP's "
                    "processes; what DataParallel's host calls; a kernel of few thread blocks beside a collective; and of "
                    "memory, what these runs showed to be missing.",

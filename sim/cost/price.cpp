@@ -52,6 +52,11 @@ constexpr double kClockAtPowerLimit = 0.035;
 /// were within their bars without it.
 constexpr double kTensorCoresBesideCollectives = 0.06;
 
+/// What a FLOP of tensor cores draws of a product of normal numbers, over one of numbers half of which are 0. At the
+/// power limit 2048 x 8192 x 8192 in TF32 takes .764 ms of the former and .734 of the latter (H200, 2026-11-27): 1.041
+/// times as long, with time as power to the .26 (sim/cost/power_limit.hpp).
+constexpr double kPowerOfFullNumbers = 1.17;
+
 /// What Python may take to issue work in place of C++: pipelines of layers of width 1024, whose steps are all host,
 /// took 1.35 to 3.5 times as long as by LibTorch's times (data/h200x2/pytorch_pipelining.json, 2026-11-30). Where a
 /// profile has no host times of Python, its slow host is so much slower, so that what may be host-bound is said to be.
@@ -363,6 +368,7 @@ class Pricer {
     Layer layer;
     std::int64_t number_bytes = 0;           // of what goes into it
     const LayerKind* begins_with = nullptr;  // the work
+    const LayerKind* before = nullptr;       // the kind of the layer before it in the model
     bool operator==(const LayerInWork&) const = default;
   };
 
@@ -385,6 +391,7 @@ class Pricer {
     wanted.first = is_first_of_kind(work, index);
     wanted.first_of_work = index == work.first_layer;
     wanted.begins_with = plan_.spec.model.layers[static_cast<std::size_t>(work.first_layer)].kind;
+    if (index > 0) wanted.before = plan_.spec.model.layers[static_cast<std::size_t>(index) - 1].kind;
     const auto known = std::find_if(priced_layers_.rbegin(), priced_layers_.rend(),
                                     [&](const PricedLayer& priced) { return priced.of == wanted; });
     if (known != priced_layers_.rend()) return *known;
@@ -411,10 +418,29 @@ class Pricer {
       }
     }
     if (power_limit_.flops_per_s() && priced.of.layer.kind->scaling != LayerScaling::row_wise) {
-      priced.limited.flops = layer_flops(layer_key(work, index));
+      priced.limited.flops = layer_flops(layer_key(work, index)) * power_of_numbers(work, index);
       for (const PricedOperation& operation : priced.operations) priced.limited.device_ns += operation.time.device_ns;
     }
     priced.said = std::exchange(of_layer_, Notices());
+  }
+
+  /// By how much more power a FLOP of this layer draws than in the probes, whose activations and gradients have a ReLU
+  /// behind them: half of them are 0. A product takes its share from each of what it multiplies, but for the weights.
+  double power_of_numbers(const Work& work, std::int32_t index) const {
+    const std::vector<Layer>& layers = plan_.spec.model.layers;
+    const auto half_are_zero = [&](std::int32_t of) {
+      return of >= 0 && layers[static_cast<std::size_t>(of)].kind == linear_relu(1, 1).kind;
+    };
+    const double input = half_are_zero(index - 1) ? 1 : kPowerOfFullNumbers;
+    const double gradient = half_are_zero(index) ? 1 : kPowerOfFullNumbers;
+    const double of_weight = (gradient + input) / 2;
+    switch (work.kind) {
+      case TaskKind::forward:
+      case TaskKind::recompute: return input;
+      case TaskKind::backward_input: return gradient;
+      case TaskKind::backward_weight: return of_weight;
+      default: return work.input_gradient || index != work.first_layer ? (gradient + of_weight) / 2 : of_weight;
+    }
   }
 
   /// What a forward takes where autocast has cast the parameters already. The casts are its first kernels, as probes

@@ -1,6 +1,9 @@
 // The clock of a whole step: bubbles let a card cool.
 #include "sim/predict/at_power_limit.hpp"
 
+#include <algorithm>
+#include <utility>
+
 #include "sim/predict/step_of_plan.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/specs.hpp"
@@ -54,6 +57,38 @@ TEST_CASE("layers take longer at the power limit, and nothing else does", "[at_p
   PricedWork same = full;
   slow_down_layers(same, 1);
   CHECK(same.costs == full.costs);
+}
+
+/// Of both layers of a model, forward and backward: what power its FLOPs draw over that of FLOPs in the probes.
+std::pair<double, double> power_of(const std::vector<Layer>& layers, LayerFamilies& families) {
+  RunSpec run = spec("--depth 2 --dim 4096 --batch 2048 --dtype tf32 --workers one");
+  run.model.layers = layers;
+  const Plan plan = make_plan(run);
+  const PricedWork priced = price_plan(plan, &families);
+  const auto power = [&](TaskKind kind, LayerOperation operation) {
+    const auto& works = plan.graph.works;
+    const auto work = std::find_if(works.begin(), works.end(), [&](const Work& w) { return w.kind == kind; });
+    double in_probes = 0;
+    for (std::size_t l = 0; l < layers.size(); ++l)
+      in_probes += flops(layers[l], {operation, work->rows, Dtype::tf32, /*input_gradient=*/l > 0});
+    return priced.limited[static_cast<std::size_t>(work - works.begin())].flops / in_probes;
+  };
+  return {power(TaskKind::forward, LayerOperation::forward), power(TaskKind::backward, LayerOperation::backward)};
+}
+
+// A forward multiplies its input, its gradients that of the result, and the weight's also the input. Of two layers the
+// first has one product backward, the weight's, and the second two.
+TEST_CASE("numbers without a ReLU behind them draw more power", "[at_power_limit]") {
+  const CostProfile profile = load_profile(PDL_SOURCE_DIR "/data/h200x2/profile.json");
+  LayerFamilies families(profile);
+  const Layer relu = linear_relu(4096, 4096), plain = linear(4096, 4096);
+  const auto [forward, backward] = power_of({plain, plain}, families);
+  CHECK(forward == Approx(1.17));
+  CHECK(backward == Approx(1.17));
+  // Behind a ReLU: but for the data, which the first forward and the first weight's gradient read.
+  const auto [forward_behind, backward_behind] = power_of({relu, relu}, families);
+  CHECK(forward_behind == Approx((1.17 + 1) / 2));
+  CHECK(backward_behind == Approx(((1.17 + 1) / 2 + 1 + 1) / 3));
 }
 
 TEST_CASE("without a power limit nothing slows down", "[at_power_limit]") {
