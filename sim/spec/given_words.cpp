@@ -26,6 +26,9 @@ Given collect(std::span<const SettingValue> values) {
     if (!is_utf8(setting.value)) {
       throw InputError(setting.place, setting.value + ", which is no UTF-8", "a value in UTF-8: JSON is written in it");
     }
+    if (setting.value.find('\0') != std::string::npos) {  // of JSON: a message that quotes it would end there
+      throw InputError(setting.place, printable(setting.value), "a value without a character \\0");
+    }
     if (!given.emplace(setting.name, setting).second) {
       throw InputError(setting.place, setting.name + " given twice", "one value");
     }

@@ -176,6 +176,15 @@ TEST_CASE("nonsense is refused by name") {
           "--network-latency-us: found network-latency-us 5 with synthetic costs");
 }
 
+TEST_CASE("a value with a NUL character, which JSON can write, does not cut off the message that quotes it",
+          "[run_spec]") {
+  const std::string path("\0/a.csv", 7);
+  const std::vector<SettingValue> words = {{"schedule", path, "s.json: configurations[0].schedule"}};
+  CHECK_THROWS_WITH(parse_run_spec(words),
+                    "s.json: configurations[0].schedule: found \\x00/a.csv, expected a value without "
+                    "a character \\0");
+}
+
 TEST_CASE("what the programs of a run refuse on any device is refused here: a prediction of it is of nothing") {
   const auto refused = [](const std::string& flags, const std::string& message) {
     INFO(flags);
