@@ -9,6 +9,7 @@
 
 #include "sim/cost/kernel_name.hpp"
 #include "sim/cost/layer_time.hpp"
+#include "sim/cost/without_activation.hpp"
 #include "sim/io/error.hpp"
 #include "sim/io/number_text.hpp"
 #include "sim/io/words.hpp"
@@ -146,41 +147,21 @@ std::vector<Kernel> adapted_kernels(const std::vector<Kernel>& nearest, const Mo
   return products == modelled.products.size() ? kernels : nearest;
 }
 
-/// The kernel of ReLU or its backward, beside products, sums and casts of a layer.
-bool is_activation(const Kernel& kernel) {
-  return kernel.name.find("elementwise_kernel") != std::string::npos;
+/// The weight's gradient of a layer without parameters; the input's of the model's first layer, which nobody needs,
+/// where there is no activation to go back through.
+bool has_nothing_to_do(const MeasuredKey& layer) {
+  if (layer.operation == "backward_weight") return !has_parameters(layer.layer);
+  return layer.operation == "backward_input" && !layer.input_gradient && layer.layer.kind->with_activation;
 }
 
-/// Which of an operation's kernels is its activation's: the last such of a forward, the first of a backward (of two
-/// streams kernels are recorded in any order). The end where there is none: a product that has it in its epilogue.
-std::vector<Kernel>::const_iterator activation_of(const std::vector<Kernel>& kernels, const std::string& operation) {
-  if (operation == "backward_weight") return kernels.end();
-  if (operation != "forward") return std::find_if(kernels.begin(), kernels.end(), is_activation);
-  const auto last = std::find_if(kernels.rbegin(), kernels.rend(), is_activation);
-  return last == kernels.rend() ? kernels.end() : last.base() - 1;
-}
-
-/// A layer's operation without its activation. Where no kernels were recorded the backward of one reads two numbers and
-/// writes one, at the memory's speed; a forward without kernels is taken as it is.
-LayerPart without_activation(LayerPart part, double bytes_per_ns, std::list<std::vector<Kernel>>& made) {
-  const MeasuredKey& layer = part.of;
-  if (part.kernels->empty()) {
-    const bool moves = layer.operation != "forward" && layer.operation != "backward_weight";
-    const double moved =
-        3.0 * static_cast<double>(numbers(layer, layer.size) * product_number_bytes(layer.dtype.value_or(Dtype::fp32)));
-    if (moves && bytes_per_ns > 0) part.device_ns = std::max(0.0, part.device_ns - moved / bytes_per_ns);
-    return part;
-  }
-  const auto activation = activation_of(*part.kernels, layer.operation);
-  if (activation == part.kernels->end()) return part;
-  double all_ns = 0;
-  for (const Kernel& kernel : *part.kernels) all_ns += kernel.time_ns * static_cast<double>(kernel.count);
-  part.device_ns *= 1 - activation->time_ns * static_cast<double>(activation->count) / all_ns;
-  std::vector<Kernel> others = *part.kernels;
-  others.erase(others.begin() + (activation - part.kernels->begin()));
-  made.push_back(std::move(others));
-  part.kernels = &made.back();
-  return part;
+/// The measured points, and the derived ones of other sizes.
+std::vector<CurvePoint> with_own(const std::vector<CurvePoint>& own, std::vector<CurvePoint> derived) {
+  std::erase_if(derived, [&](const CurvePoint& point) {
+    return std::any_of(own.begin(), own.end(), [&](const CurvePoint& other) { return other.size == point.size; });
+  });
+  derived.insert(derived.end(), own.begin(), own.end());
+  std::sort(derived.begin(), derived.end(), [](const CurvePoint& a, const CurvePoint& b) { return a.size < b.size; });
+  return derived;
 }
 
 /// Straight between the two values where half of the weights is passed, so that it moves with the weights. Ascending
@@ -325,9 +306,11 @@ const LayerFamilies::Family* LayerFamilies::family(const MeasuredKey& layer) {
   if (known != families_.end()) return known->second.shapes.empty() ? nullptr : &known->second;
   Family& family = families_[family_key(layer)];
   for (const MeasuredCurve& measured : profile_.of(Probe::layer)) {
-    if (!SameOperation()(measured.key, layer)) continue;
-    family.shapes.push_back(&measured);
-    for (const CurvePoint& point : measured.curve.points) {
+    if (SameOperation()(measured.key, layer)) family.shapes.push_back(&measured);
+  }
+  if (layer.layer.kind->with_activation && !has_nothing_to_do(layer)) add_derived(layer, family);
+  for (const MeasuredCurve* shape : family.shapes) {
+    for (const CurvePoint& point : shape->curve.points) {
       if (family.smallest_ns == 0 || point.time_ns < family.smallest_ns) family.smallest_ns = point.time_ns;
     }
   }
@@ -338,6 +321,26 @@ const LayerFamilies::Family* LayerFamilies::family(const MeasuredKey& layer) {
   family.of_dtype = &of_dtype(layer.dtype.value_or(Dtype::fp32));
   if (is_row_wise(layer)) family.by_numbers = merged(family.shapes);
   return &family;
+}
+
+void LayerFamilies::add_derived(const MeasuredKey& layer, Family& family) {
+  const LayerKind& kind = *layer.layer.kind;
+  MeasuredKey with_activation = layer;
+  with_activation.layer.kind = kind.with_activation;
+  const auto& best = of_dtype(layer.dtype.value_or(Dtype::fp32)).best_bytes_per_ns;
+  for (const MeasuredCurve& measured : profile_.of(Probe::layer)) {
+    if (!SameOperation()(measured.key, with_activation)) continue;
+    MeasuredCurve& derived =
+        family.derived.emplace_back(without_activation(measured, kind, profile_, best.at(kind.with_activation)));
+    const auto own = std::find_if(family.shapes.begin(), family.shapes.end(),
+                                  [&](const MeasuredCurve* shape) { return shape->key.layer == derived.key.layer; });
+    if (own == family.shapes.end()) {
+      family.shapes.push_back(&derived);
+    } else {
+      derived.curve.points = with_own((*own)->curve.points, std::move(derived.curve.points));
+      *own = &derived;
+    }
+  }
 }
 
 const LayerFamilies::Shares& LayerFamilies::shares_of(const Family& family) const {
@@ -369,16 +372,8 @@ const LayerFamilies::Substitute& LayerFamilies::substitute(const MeasuredKey& la
 }
 
 LayerFamilies::Substitute LayerFamilies::find_substitute(const MeasuredKey& layer) {
-  const LayerKind* kind = layer.layer.kind;
-  if (kind->with_activation && !is_measured(*kind, profile_)) {
-    MeasuredKey with_activation = layer;
-    with_activation.layer.kind = kind->with_activation;
-    Substitute found = find_substitute(with_activation);
-    found.without_activation = true;
-    return found;
-  }
   Substitute found;
-  if (layer.operation == "backward_weight" && !has_parameters(layer.layer)) return found;  // nothing to do
+  if (has_nothing_to_do(layer)) return found;
   MeasuredKey other = layer;
   other.implementation = other_implementation(layer.implementation);
   for (const MeasuredKey& wanted : {layer, other}) {
@@ -442,14 +437,10 @@ std::shared_ptr<const LayerPrice> LayerFamilies::at(MeasuredKey layer) {
   price->said = stands_for_it->said;
   for (const auto& [part, family] : stands_for_it->parts) {
     MeasuredKey of_size = part;
-    of_size.layer.sizes = layer.layer.sizes;
+    of_size.layer = layer.layer;
     of_size.size = layer.size;
     price->parts.push_back(of_family(*family, of_size, *price));
     price->parts.back().of = std::move(of_size);
-    if (!stands_for_it->without_activation) continue;
-    const double bytes_per_ns = family->of_dtype->best_bytes_per_ns.at(part.layer.kind);
-    price->parts.back() = without_activation(price->parts.back(), bytes_per_ns, price->modelled_kernels);
-    price->parts.back().of.layer = layer.layer;
   }
   decltype(known_) forgotten;  // with no lock held
   const std::unique_lock lock(mutex_);
@@ -459,8 +450,11 @@ std::shared_ptr<const LayerPrice> LayerFamilies::at(MeasuredKey layer) {
 
 double LayerFamilies::roofline_ns(const Family& family, const MeasuredKey& layer, const MeasuredKey& measured,
                                   double measured_ns) const {
-  return std::max({measured_ns * layer_flops(layer) / layer_flops(measured),
-                   layer_bytes(layer) / family.of_dtype->best_bytes_per_ns.at(layer.layer.kind), family.smallest_ns});
+  const LayerKind* kind = layer.layer.kind;
+  const auto& best = family.of_dtype->best_bytes_per_ns;
+  const double bytes_per_ns = best.at(best.contains(kind) ? kind : kind->with_activation);
+  return std::max({measured_ns * layer_flops(layer) / layer_flops(measured), layer_bytes(layer) / bytes_per_ns,
+                   family.smallest_ns});
 }
 
 double LayerFamilies::at_rows(const Family& family, const MeasuredCurve& shape, std::int64_t rows,
@@ -595,6 +589,7 @@ LayerPart LayerFamilies::of_family(const Family& family, const MeasuredKey& laye
   if (measured) {
     part = part_of((*same)->curve, layer.size, measured->time_ns);
     part.half_width = spread_of(*measured);
+    part.probed = measured->count > 0;  // else derived
   } else if (is_row_wise(layer)) {
     part = by_numbers(family, layer, price.said);
     const Curve& curve = family.by_numbers;

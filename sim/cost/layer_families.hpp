@@ -1,5 +1,5 @@
 // The layers of a profile, put in order once for all predictions: families of curves that differ only in the shape
-// of the layer, what the model of products says at each measured size, and every time that was asked for.
+// of the layer, what the model of products says at each measured size, and the times that were asked for last.
 //
 //   LayerFamilies families(profile);                            // one for all rows of a sweep, and all of its threads
 //   LayerTimes times(families, Dtype::fp32, notices);           // one for each plan (sim/cost/layer_time.hpp)
@@ -11,6 +11,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <list>
 #include <map>
 #include <memory>
@@ -93,6 +94,7 @@ class LayerFamilies {
   /// Curves that differ only in the shape of the layer, ascending sqrt(in * out).
   struct Family {
     std::vector<const MeasuredCurve*> shapes;
+    std::deque<MeasuredCurve> derived;  // those of them that are of another kind (sim/cost/without_activation.hpp)
     double smallest_ns = 0;
     Curve by_numbers;  // row-wise kinds: all shapes, over the numbers of the result
     const OfDtype* of_dtype = nullptr;
@@ -102,7 +104,6 @@ class LayerFamilies {
   /// What stands for an operation, of whatever shape: keys of families, and what is said of them.
   struct Substitute {
     std::vector<std::pair<MeasuredKey, const Family*>> parts;
-    bool without_activation = false;  // they are of a kind that has one beside (LayerKind::with_activation)
     Notices said;
   };
 
@@ -130,6 +131,7 @@ class LayerFamilies {
   // These are called with mutex_ held, shared where they are const.
   const OfDtype& of_dtype(Dtype dtype);
   const Family* family(const MeasuredKey& layer);
+  void add_derived(const MeasuredKey& layer, Family& family);
   const Substitute& substitute(const MeasuredKey& layer);
   Substitute find_substitute(const MeasuredKey& layer);
   std::shared_ptr<const LayerPrice> known_price(const MeasuredKey& layer) const;

@@ -20,7 +20,7 @@ Beside beside_products(const MeasuredKey& layer) {
   const auto number = static_cast<double>(product_number_bytes(layer.dtype.value_or(Dtype::fp32)));
   const bool amp = layer.dtype && is_amp(*layer.dtype);
   const bool autograd = layer.implementation == "autograd";
-  const bool relu = layer.layer.kind->with_activation == nullptr;
+  const bool relu = layer.layer.kind->has_relu;
   Beside beside;
   if (layer.operation == "forward") {
     if (autograd && relu) beside = {2 * rows * out * number, 1};          // ReLU

@@ -294,7 +294,7 @@ class Pricer {
   /// none, or copies were not measured.
   double activation_backward_ns(const Work& work, std::int32_t index) {
     const Layer& layer = plan_.spec.model.layers[static_cast<std::size_t>(index)];
-    if (matrix_parameters(layer) == 0 || layer.kind->with_activation) return 0;
+    if (!layer.kind->has_relu) return 0;
     const std::optional<OperationTime> copy = copy_of_result(work, index);
     return copy ? 1.5 * copy->device_ns : 0;
   }
@@ -318,6 +318,13 @@ class Pricer {
     }
   }
 
+  /// The probe's layers are linear_relu, of two modules.
+  double python_of_layer_ns(const Work& work, std::int32_t index) const {
+    constexpr double kModulesOfProbe = 2;
+    const LayerKind& kind = *plan_.spec.model.layers[static_cast<std::size_t>(index)].kind;
+    return python_call(work.kind).layer_ns * static_cast<double>(kind.modules) / kModulesOfProbe;
+  }
+
   TaskCost compute(const Work& work) {
     static const std::vector<Kernel> kNone;
     KernelList& kernels = of_layers_;
@@ -337,7 +344,7 @@ class Pricer {
       const PricedLayer& priced = priced_layer(work, index);
       notices_.say_again(priced.said);
       copy_gradient(work, index, kernels);
-      double python_ns = python_call(work.kind).layer_ns;  // of the layer: for its first operation
+      double python_ns = python_of_layer_ns(work, index);  // for its first operation
       for (const PricedOperation& operation : priced.operations) {
         if (shares_ && work.kind == TaskKind::backward) kernels.slows_collectives(operation.slows_collectives);
         OperationTime time = operation.time;
@@ -429,7 +436,7 @@ class Pricer {
   double power_of_numbers(const Work& work, std::int32_t index) const {
     const std::vector<Layer>& layers = plan_.spec.model.layers;
     const auto half_are_zero = [&](std::int32_t of) {
-      return of >= 0 && layers[static_cast<std::size_t>(of)].kind == linear_relu(1, 1).kind;
+      return of >= 0 && layers[static_cast<std::size_t>(of)].kind->has_relu;
     };
     const double input = half_are_zero(index - 1) ? 1 : kPowerOfFullNumbers;
     const double gradient = half_are_zero(index) ? 1 : kPowerOfFullNumbers;

@@ -119,9 +119,11 @@ struct LayerKind {
   std::string_view summary;  // in a line
   std::span<const LayerSize> sizes;
   LayerScaling scaling = LayerScaling::matrix_product;
+  bool has_relu = false;  // behind its product: half of what it gives is 0, and of its gradient
   /// The kind that is this one with an activation behind it: where this one was not measured, it is that one without
-  /// the kernels of the activation (sim/cost/layer_families.hpp). Null: there is none.
+  /// the kernels of the activation (sim/cost/without_activation.hpp). Null: there is none.
   const LayerKind* with_activation = nullptr;
+  std::int64_t modules = 1;                                // of torch.nn that a script has for it
   std::int64_t (*input_numbers)(const Layer&) = nullptr;   // of a row
   std::int64_t (*output_numbers)(const Layer&) = nullptr;  // of a row
   std::vector<ParameterTensor> (*parameter_tensors)(const Layer&) = nullptr;

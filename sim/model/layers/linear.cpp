@@ -31,10 +31,6 @@ std::vector<ParameterTensor> linear_parameters(const Layer& layer) {
           {"bias", {linear_out(layer)}}};
 }
 
-bool has_relu(const Layer& layer) {
-  return layer.kind == &kLinearRelu;
-}
-
 /// The input gradient of the model's first layer, which nobody needs: what is left is the ReLU's.
 bool is_activation_alone(const LayerWork& work) {
   return work.operation == LayerOperation::backward_input && !work.input_gradient;
@@ -48,7 +44,7 @@ bool is_whole_backward(const LayerWork& work) {
 double linear_flops(const Layer& layer, const LayerWork& work) {
   const auto rows = static_cast<double>(work.rows);
   const auto in = static_cast<double>(linear_in(layer)), out = static_cast<double>(linear_out(layer));
-  if (is_activation_alone(work)) return has_relu(layer) ? rows * out : 0;  // a comparison for each number
+  if (is_activation_alone(work)) return layer.kind->has_relu ? rows * out : 0;  // a comparison for each number
   const double once = 2 * rows * in * out;
   return is_whole_backward(work) ? 2 * once : once;
 }
@@ -56,7 +52,7 @@ double linear_flops(const Layer& layer, const LayerWork& work) {
 double linear_bytes(const Layer& layer, const LayerWork& work) {
   const auto rows = static_cast<double>(work.rows);
   const auto in = static_cast<double>(linear_in(layer)), out = static_cast<double>(linear_out(layer));
-  if (is_activation_alone(work)) return has_relu(layer) ? 3 * 4 * rows * out : 0;
+  if (is_activation_alone(work)) return layer.kind->has_relu ? 3 * 4 * rows * out : 0;
   const double element = is_amp(work.dtype) ? 2 : 4;
   const double weight_accesses = is_whole_backward(work) ? 2 : 1;
   return element * (weight_accesses * in * out + rows * (in + out));
@@ -69,14 +65,14 @@ AutogradTensors linear_autograd(const Layer& layer, const AutogradCase& at) {
   tensors.result_number_bytes = is_amp(at.dtype) ? half : kBytesPerNumber;
   tensors.gradient_number_bytes = tensors.result_number_bytes;
   tensors.keeps_input = !is_amp(at.dtype) || at.input_number_bytes == half;
-  tensors.keeps_result = has_relu(layer);
+  tensors.keeps_result = layer.kind->has_relu;
   if (!tensors.keeps_input) tensors.kept.push_back({at.rows * in, half});
   if (is_amp(at.dtype)) {
     (at.input_gradient ? tensors.kept_parameters : tensors.cached).push_back({in * out, half});
     tensors.cached.push_back({out, half});
   }
   tensors.summed_columns = out;
-  if (!has_relu(layer)) return tensors;
+  if (!layer.kind->has_relu) return tensors;
   tensors.temporary.push_back({at.rows * out, tensors.result_number_bytes});  // of the Linear: nobody keeps it
   tensors.between_numbers = at.rows * out;                                    // of the ReLU's input
   return tensors;
@@ -89,6 +85,8 @@ const LayerKind kLinearRelu = {
     .summary = "a `Linear(in, out)` with a bias, then `ReLU`",
     .sizes = kLinearSizes,
     .scaling = LayerScaling::matrix_product,
+    .has_relu = true,
+    .modules = 2,
     .input_numbers = linear_in,
     .output_numbers = linear_out,
     .parameter_tensors = linear_parameters,

@@ -7,9 +7,11 @@
 #include "sim/cost/layer_time.hpp"
 #include "sim/cost/price.hpp"
 #include "sim/io/error.hpp"
+#include "sim/predict/step_of_plan.hpp"
 #include "sim/study/sweep.hpp"
 #include "tests/sim/cost/profile_builder.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/specs.hpp"
 #include "tests/support/tiny_profile.hpp"
 
 namespace pdl {
@@ -181,44 +183,129 @@ TEST_CASE("straight lines between widths are known to be nothing far beyond them
   CHECK(half_width(700, 1024) == Approx(0.15 + 2 * 0.3));
 }
 
-/// forward: product, ReLU;  backward: ReLU's, product of the input, product of the weight, sum of the bias.
+MeasuredKey linear_key(const char* operation, const char* implementation = "autograd") {
+  MeasuredKey key = ProfileBuilder::layer_key(operation, 512, 512, 64);
+  key.implementation = implementation;
+  key.layer = linear(512, 512);
+  return key;
+}
+
+/// Adds a curve of one point, 64 rows, of a linear_relu, with its kernels in microseconds: "e10" is an elementwise one.
+void add_relu(ProfileBuilder& b, MeasuredKey key, double us, const std::vector<std::string>& kernels) {
+  key.layer = linear_relu(512, 512);
+  key.size = 0;
+  CurvePoint& point = b.add(key, {{64, us}}).points.front();
+  for (const std::string& kernel : kernels) {
+    const char* name = kernel[0] == 'e' ? "at::native::vectorized_elementwise_kernel" : "gemm";
+    point.kernels.push_back({name, std::stod(kernel.substr(1)) * 1e3, 8, 1, 1});
+  }
+  point.issue_ns = HostSpread(1e3 * static_cast<double>(kernels.size()));
+}
+
+/// Casts, product, ReLU;  ReLU's, products, sum, cast, sum of what was there.
 CostProfile profile_with_kernels() {
   ProfileBuilder b;
-  const auto kernels = [](Curve& curve, const std::vector<std::pair<const char*, double>>& of_point) {
-    for (const auto& [name, us] : of_point) curve.points.front().kernels.push_back({name, us * 1e3, 8, 1, 1});
-  };
-  kernels(b.layer("forward", 512, {{64, 100}}), {{"gemm", 90}, {"at::native::vectorized_elementwise_kernel", 10}});
-  kernels(b.layer("backward", 512, {{64, 200}}), {{"at::native::vectorized_elementwise_kernel", 20},
-                                                  {"gemm", 80},
-                                                  {"gemm", 80},
-                                                  {"at::native::reduce_kernel", 20}});
-  kernels(b.layer("backward_weight", 512, {{64, 110}}), {{"gemm", 90}, {"at::native::reduce_kernel", 20}});
+  add_relu(b, linear_key("forward"), 100, {"e5", "e2", "g83", "e10"});
+  add_relu(b, linear_key("backward"), 220, {"e20", "g80", "g80", "r20", "e8", "e12"});
+  add_relu(b, linear_key("backward_weight"), 110, {"g90", "r20"});
   return b.done();
 }
 
-TEST_CASE("a linear is a linear_relu without the kernels of the ReLU, until it is measured itself",
-          "[layer_families]") {
-  const auto time_us = [](const CostProfile& profile, const char* operation, const Layer& layer) {
-    LayerFamilies families(profile);
-    MeasuredKey key = ProfileBuilder::layer_key(operation, 512, 512, 64);
-    key.layer = layer;
-    const std::shared_ptr<const LayerPrice> price = families.at(key);
-    CHECK(price->said.texts().empty());
-    CHECK(price->parts.front().of.layer == layer);
-    return std::pair(price->parts.front().device_ns / 1e3, price->parts.front().kernels->size());
-  };
-  const CostProfile profile = profile_with_kernels();
-  CHECK(time_us(profile, "forward", linear_relu(512, 512)) == std::pair(100.0, std::size_t{2}));
-  CHECK(time_us(profile, "forward", linear(512, 512)) == std::pair(90.0, std::size_t{1}));
-  CHECK(time_us(profile, "backward", linear(512, 512)) == std::pair(180.0, std::size_t{3}));
-  CHECK(time_us(profile, "backward_weight", linear(512, 512)) == std::pair(110.0, std::size_t{2}));
+double time_us(const CostProfile& profile, const MeasuredKey& key) {
+  LayerFamilies families(profile);
+  const std::shared_ptr<const LayerPrice> price = families.at(key);
+  CHECK(price->said.texts().empty());
+  CHECK(price->parts.front().of.layer == key.layer);
+  return price->parts.front().device_ns / 1e3;
+}
 
+TEST_CASE("a linear is a linear_relu without the kernels of the ReLU", "[layer_families]") {
+  const CostProfile profile = profile_with_kernels();
+  CHECK(time_us(profile, linear_key("forward")) == Approx(90));
+  CHECK(time_us(profile, linear_key("backward")) == Approx(200));
+  CHECK(time_us(profile, linear_key("backward_weight")) == Approx(110));
+  LayerFamilies families(profile);
+  const LayerPart part = families.at(linear_key("forward"))->parts.front();
+  CHECK(part.kernels->size() == 3);
+  CHECK(part.half_width >= 0.1);  // what was taken away
+  CHECK_FALSE(part.probed);
+  CHECK(read_issue_ns(*part.issue, 64) == Approx(3e3));
+  CHECK(families.has(linear_key("forward")));
+}
+
+TEST_CASE("what was measured of a linear takes the place of what is derived, and of nothing else", "[layer_families]") {
+  CostProfile profile = profile_with_kernels();
   ProfileBuilder b;
   b.profile.curves = profile.curves;
-  MeasuredKey own = ProfileBuilder::layer_key("forward", 512, 512);
-  own.layer = linear(512, 512);
-  b.add(own, {{64, 77}}).points.front().kernels = {{"gemm", 77e3, 8, 1, 1}};
-  CHECK(time_us(b.done(), "forward", linear(512, 512)).first == 77);
+  MeasuredKey own = linear_key("forward");
+  own.size = 0;
+  b.add(own, {{32, 50}, {64, 77}});
+  profile = b.done();
+  CHECK(time_us(profile, linear_key("forward")) == Approx(77));
+  CHECK(time_us(profile, linear_key("backward")) == Approx(200));
+  MeasuredKey fewer = linear_key("forward");
+  fewer.size = 32;
+  CHECK(time_us(profile, fewer) == Approx(50));
+}
+
+// Two streams: kernels are recorded from anywhere, some not at all.
+TEST_CASE("a pipeline's whole backward loses the ReLU's that its input gradient has alone", "[layer_families]") {
+  ProfileBuilder b;
+  add_relu(b, linear_key("backward_input", "pipeline"), 110, {"e10", "g100"});
+  for (const std::int64_t layers : {1, 4}) {
+    MeasuredKey key = linear_key("backward", "pipeline");
+    key.layers = layers;
+    add_relu(b, key, layers == 1 ? 220 : 210, {"g100", "e40", "g90"});
+  }
+  const CostProfile profile = b.done();
+  LayerFamilies families(profile);
+  for (const std::int64_t layers : {1, 4}) {
+    MeasuredKey key = linear_key("backward", "pipeline");
+    key.layers = layers;
+    CHECK(families.has(key));
+    CHECK(time_us(profile, key) == Approx(layers == 1 ? 210 : 200));
+  }
+}
+
+TEST_CASE("without kernels an activation takes what it moves", "[layer_families]") {
+  ProfileBuilder b;
+  add_relu(b, linear_key("forward"), 100, {});
+  add_relu(b, linear_key("backward"), 200, {});
+  const CostProfile profile = b.done();
+  const double numbers = 64 * 512 * 4, best = bytes(linear_relu(512, 512), {LayerOperation::forward, 64}) / 100e3;
+  CHECK(time_us(profile, linear_key("forward")) == Approx(100 - 2 * numbers / best / 1e3));
+  CHECK(time_us(profile, linear_key("backward")) == Approx(200 - 3 * numbers / best / 1e3));
+  MeasuredKey first = linear_key("backward_input");
+  first.input_gradient = false;
+  LayerFamilies families(profile);
+  CHECK(families.at(first)->parts.empty());  // nobody needs it, and there is no ReLU
+}
+
+TEST_CASE("by the profiles of the repository no step of linear takes longer than one of linear_relu",
+          "[layer_families]") {
+  for (const char* name : {"h100x4", "h200x2", "h200x4"}) {
+    const CostProfile profile = load_profile(std::string(PDL_SOURCE_DIR "/data/") + name + "/profile.json");
+    LayerFamilies families(profile);
+    for (const std::string flags : {"--workers one", "", "--gpus 2 --schedule gpipe --microbatches 4",
+                                    "--gpus 2 --schedule zb-h1 --microbatches 4",
+                                    "--gpus 2 --program pytorch --schedule 1f1b --microbatches 4"}) {
+      for (const char* depth : {"2", "8"}) {
+        for (const char* dtype : {"fp32", "tf32"}) {
+          if (std::string(dtype) == "tf32" && std::string(name) == "h100x4") continue;
+          RunSpec run =
+              spec(std::string("--dim 4096 --batch 2048 --dtype ") + dtype + " --depth " + depth + " " + flags);
+          const auto step_ns = [&](const Layer& layer) {
+            run.model.layers.assign(run.model.layers.size(), layer);
+            const Plan plan = make_plan(run);
+            const PricedWork priced = price_at_full_clock(plan, &families);
+            return run_plan(plan, priced).step_ns;
+          };
+          INFO(name << " " << dtype << " " << depth << " " << flags);
+          CHECK(step_ns(linear(4096, 4096)) < step_ns(linear_relu(4096, 4096)));
+        }
+      }
+    }
+  }
 }
 
 TEST_CASE("a product that has its ReLU in the epilogue takes as long without", "[layer_families]") {
