@@ -19,8 +19,8 @@ namespace pdl {
 
 /// `with_activation`: a curve of a layer of that kind, of the profile; the result is of `kind`, and so is its key.
 /// `bytes_per_ns`: how fast activations move, where no kernels were recorded (CPUs): a forward reads one number and
-/// writes one, a backward reads two and writes one. No measurement is behind a point that is not the same for both kinds:
-/// its count is 0.
+/// writes one, a backward reads two and writes one. A point that is not the same for both kinds has no measurement
+/// behind it: its count is 0.
 MeasuredCurve without_activation(const MeasuredCurve& with_activation, const LayerKind& kind,
                                  const CostProfile& profile, double bytes_per_ns);
 
