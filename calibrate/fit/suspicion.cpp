@@ -137,6 +137,7 @@ void add_efforts(const MeasuredCurve& measured, std::vector<Effort>& efforts) {
     const MeasuredKey key = at(measured.key, point.size);
     const bool row_wise = probe == Probe::layer && key.layer.kind->scaling == LayerScaling::row_wise;
     if (row_wise && point.size * output_numbers(key.layer) < kManyNumbers) continue;
+    if (probe == Probe::layer && layer_flops(key) == 0) continue;  // the input gradient of a first linear: nothing
     if (probe == Probe::layer) {
       efforts.push_back({layer_flops(key), layer_bytes(key), measured_ns(point), key});
     } else if (point.size >= (in_bytes ? kManyBytes : kManyNumbers)) {

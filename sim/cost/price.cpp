@@ -702,6 +702,10 @@ class Pricer {
 
   void check_total(const std::vector<TaskCost>& costs) const {
     double total_ns = 0;
+    for (const TaskCost& cost : costs) {
+      if (cost.device_ns < 0 || cost.span_ns < 0 || cost.issue_ns < 0)
+        throw std::logic_error("a price below 0 by profile " + profile_.name);
+    }
     for (const Task& task : plan_.graph.tasks) {
       total_ns += static_cast<double>(costs[task.work].span_ns) + static_cast<double>(costs[task.work].issue_ns);
     }

@@ -9,6 +9,7 @@
 
 #include "sim/io/error.hpp"
 #include "sim/io/input_file.hpp"
+#include "sim/io/printable_text.hpp"
 #include "sim/io/words.hpp"
 
 namespace pdl {
@@ -183,6 +184,11 @@ std::string read_json_text(const std::string& path) {
 }
 
 nlohmann::json parse_json(const std::string& text, const std::string& file, std::span<const std::string> kept) {
+  // nlohmann's parser takes it for the end of the text.
+  if (const std::size_t place = text.find('\0'); place != std::string::npos) {
+    throw InputError(file, "a file that is not whole JSON (" + line_and_column(text, place) + ": a character \\0)",
+                     "a JSON file");
+  }
   // Where a problem is, is counted only where there is one: it takes as long as all the rest.
   DocumentBuilder uncounted(text, kept);
   uncounted.file = file;
@@ -236,7 +242,7 @@ const JsonPlace& JsonPlace::object_of(std::span<const std::string> known) const 
     if (std::find(known.begin(), known.end(), key) != known.end()) continue;
     const std::string nearest = nearest_word(key, known);
     throw InputError(
-        name(), "an unknown key \"" + key + "\"",
+        name(), "an unknown key \"" + printable(key) + "\"",
         nearest.empty() ? list_words(known) : "\"" + nearest + "\" perhaps (known: " + list_words(known) + ")");
   }
   return *this;

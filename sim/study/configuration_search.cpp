@@ -286,7 +286,9 @@ class Search {
     if (found_.best.empty()) return;
     const SearchedStep& winner = *found_.rows[found_.best.front()].step;
     for (SearchRow& row : found_.rows) {
-      if (row.step) row.loss = row.behind = loss_against(*row.step, winner);
+      if (!row.step) continue;
+      row.loss = loss_against(*row.step, winner);
+      row.behind = row.step->step_time_ms > winner.step_time_ms ? row.loss : Loss::none;
     }
     for (const std::size_t row : found_.best) found_.rows[row].loss = Loss::none;
     found_.rows[found_.best.front()].behind = Loss::none;

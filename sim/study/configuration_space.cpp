@@ -80,7 +80,9 @@ TriedValues pipelines(const ChosenWords& chosen) {
 
 TriedValues schedules_tried(const ChosenWords& chosen) {
   if (chosen.synthetic ? chosen.gpus() == 1 && !chosen.of_pipelines : !is_pipeline(chosen)) return kLeftOut;
-  if (is_refused(chosen) || (!chosen.synthetic && chosen.workers() == 1)) return {"1f1b"};
+  // Stages of one GPU take turns in any order alike, but replicas exchange the gradients of a stage when it is done.
+  const bool on_one_gpu = !chosen.synthetic && chosen.workers() == 1;
+  if (is_refused(chosen) || (on_one_gpu && chosen.replicas() == 1)) return {"1f1b"};
   const std::int64_t given_chunks = chosen.synthetic ? chosen.whole("chunks", 1) : 0;
   const bool one_thread = chosen.is("workers", "one") || needs_one_thread(chosen);
   TriedValues values;
@@ -90,6 +92,7 @@ TriedValues schedules_tried(const ChosenWords& chosen) {
     const bool is_other = given_chunks == 1 && schedule.default_chunks > 1;  // it is 1f1b, zb-h1 or gpipe then
     if (chosen.synthetic && (!takes || is_other)) continue;
     if (!chosen.synthetic && schedule.default_chunks * chosen.workers() > chosen.layers) continue;
+    if (on_one_gpu && schedule.default_chunks == 1 && schedule.name != std::string_view("1f1b")) continue;
     values.emplace_back(schedule.name);
   }
   return values;

@@ -62,6 +62,7 @@ TEST_CASE("every JSON file with a fault is refused by name") {
       {"{\"x\": \"\xff\"}", "not whole JSON (line 1, column 8"},
       {"{\"x\": \"\x1b\"}", "not whole JSON (line 1, column 8"},
       {"{\"x\": nan}", "not whole JSON"},
+      {std::string("{}\n\0{", 5), "not whole JSON (line 2, column 1: a character \\0"},
       {"{\"x\": 1, \"x\": 1}", "the key \"x\" twice in one object"},
       {"{\"x\": {\"y\": 1, \"y\": 1}}", "the key \"y\" twice in one object"},
       {std::string(101, '['), "nested deeper than 100"},

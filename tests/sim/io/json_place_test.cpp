@@ -73,3 +73,10 @@ TEST_CASE("a value is named by its place") {
                     "a.json: gpus[0].layers: found 1, expected text in quotes");
   CHECK_THROWS_WITH(root.at("gpus").object(), "a.json: gpus: found a list of 2, expected an object");
 }
+
+TEST_CASE("an unknown key with a NUL character does not cut off the message that quotes it") {
+  const nlohmann::json document = nlohmann::json::parse(R"({"x\u0000y": 1})");
+  const std::vector<std::string> known = {"a"};
+  CHECK_THROWS_WITH(JsonPlace(document, "a.json").object_of(known),
+                    "a.json: found an unknown key \"x\\x00y\", expected a");
+}

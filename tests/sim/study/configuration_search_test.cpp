@@ -99,7 +99,7 @@ TEST_CASE("the best are those of an exhaustive search: data parallel programs, r
        {"gpus 4 depth 4 dim 2048 batch 256 strategy ddp,dp,mp",
         "gpus 6 depth 4 dim 1024 batch 96 strategy ddp,dp accum 2", "gpus 8 depth 4 dim 4096 batch 64 dp 2,4",
         "gpus 4 depth 3 dim 512 batch 64 dtype any strategy ddp,dp,mp", "gpus 4 depth 2 dim 256 batch 16",
-        "gpus 2 depth 4 dim 4096 batch 256 program any"}) {
+        "gpus 2 depth 4 dim 4096 batch 256 program any", "gpus 4 depth 4 dim 2048 batch 512 dp 4 strategy pp"}) {
     for (const std::size_t best : {1, 10}) {
       SearchOptions options;
       options.best = best;
@@ -107,6 +107,15 @@ TEST_CASE("the best are those of an exhaustive search: data parallel programs, r
       options.memory_limit_bytes = std::int64_t{200} << 20;
       check_like_exhaustive(text, &profile, options);
     }
+  }
+}
+
+TEST_CASE("what is as fast as the first is behind by nothing") {
+  const ConfigurationSearch found = search("gpus 4 microbatches 4 chunks 2 tf 1 tb 2", nullptr);
+  const double first_ms = found.rows[found.best.front()].step->step_time_ms;
+  for (const std::size_t row : found.best) {
+    const SearchRow& one = found.rows[row];
+    CHECK((one.behind == Loss::none) == (one.step->step_time_ms == first_ms));
   }
 }
 

@@ -74,6 +74,12 @@ TEST_CASE("no two configurations are the same run, by either program") {
   }
 }
 
+TEST_CASE("replicas of one GPU exchange gradients stage by stage: schedules of several stages are tried", "[plan]") {
+  CHECK(values("gpus 4 depth 8 strategy pp pp 1", "schedule") ==
+        "1f1b dualpipe-v interleaved interleaved-zb looped-bfs zb-v");
+  CHECK(values("gpus 1 depth 8 strategy pp pp 1", "schedule") == "1f1b");
+}
+
 TEST_CASE("micro-batches that torch.chunk makes, and the schedule takes") {
   // 7 samples: slices of 7, 4 + 3, 2 + 2 + 2 + 1; no 8, and 5 would be cut into 4.
   CHECK(values("gpus 2 pp 2 depth 2 batch 7 schedule gpipe", "microbatches") == "1 2 4");
