@@ -186,7 +186,7 @@ std::string read_json_text(const std::string& path) {
 nlohmann::json parse_json(const std::string& text, const std::string& file, std::span<const std::string> kept) {
   // nlohmann's parser takes it for the end of the text.
   if (const std::size_t place = text.find('\0'); place != std::string::npos) {
-    throw InputError(file, "a file that is not whole JSON (" + line_and_column(text, place) + ": a character \\0)",
+    throw InputError(file, "a file that is not whole JSON (" + line_and_column(text, place + 1) + ": a character \\0)",
                      "a JSON file");
   }
   // Where a problem is, is counted only where there is one: it takes as long as all the rest.
