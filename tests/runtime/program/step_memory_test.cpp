@@ -42,13 +42,15 @@ std::int64_t peak_of_a_step(const Plan& plan) {
   return memory.peak_bytes();
 }
 
-/// What is left out is scalars, 512 bytes each: a loss each micro-batch, the gradient of a loss, its weight.
+/// What is left out is scalars, 512 bytes each: a loss each micro-batch, the gradient of a loss, its weight. Under
+/// autocast a copy of a bias each layer, as small, may be there still where the peak is at the end of a forward.
 void check(const Plan& plan) {
   INFO(describe(plan.spec));
   for (const Layer& layer : plan.spec.model.layers) UNSCOPED_INFO(to_text(layer));
   const std::int64_t measured = peak_of_a_step(plan), predicted = predict_memory_bytes(plan, {}).front();
   const std::int64_t microbatches = static_cast<std::int64_t>(plan.microbatch_rows.size());
-  CHECK(measured - predicted <= (microbatches + 8) * 512);
+  const std::int64_t biases = is_amp(plan.spec.dtype) ? std::ssize(plan.spec.model.layers) : 0;
+  CHECK(measured - predicted <= (microbatches + 8 + biases) * 512);
   CHECK(predicted - measured <= 6 * 512);
 }
 
