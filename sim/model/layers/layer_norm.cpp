@@ -7,7 +7,7 @@
 // Autocast of GPUs does so; that of the CPU leaves the type as it is, and runtime/model/layer_modules.cpp casts as
 // GPUs. FLOPs as PyTorch's kernels do them, counted by hand: two sums, a difference, two products and a sum for each
 // number. Not here: the partial sums of dw and db that CUDA allocates from 65,536 rows on, and the cast of the fp32
-// result that a linear_relu behind it makes under autocast, which is in memory but in no measured time.
+// result that a linear behind it makes under autocast, which is in memory but in no measured time.
 //
 // Sources: torch/nn/modules/normalization.py, aten/src/ATen/autocast_mode.h (AT_FORALL_FP32),
 // aten/src/ATen/native/layer_norm.cpp (PyTorch 2.11).
