@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <list>
 #include <mutex>
 
 #include <boost/container_hash/hash.hpp>
@@ -407,17 +406,13 @@ bool LayerFamilies::has(const MeasuredKey& layer) {
 }
 
 PowerLimit LayerFamilies::power_limit(Dtype dtype) {
+  {
+    const std::shared_lock lock(mutex_);
+    const auto known = power_limits_.find(dtype);
+    if (known != power_limits_.end()) return known->second;
+  }
   const std::unique_lock lock(mutex_);
-  const auto known = power_limits_.find(dtype);
-  return known != power_limits_.end() ? known->second
-                                      : power_limits_.emplace(dtype, PowerLimit(profile_, dtype)).first->second;
-}
-
-std::shared_ptr<const LayerPrice> LayerFamilies::known_price(const MeasuredKey& layer) const {
-  const auto operation = substitutes_.find(layer);
-  if (operation == substitutes_.end()) return nullptr;
-  const auto known = known_.find({&operation->second, layer.layer.sizes, layer.size});
-  return known == known_.end() ? nullptr : known->second;
+  return power_limits_.try_emplace(dtype, PowerLimit(profile_, dtype)).first->second;
 }
 
 std::shared_ptr<const LayerPrice> LayerFamilies::at(MeasuredKey layer) {
@@ -425,9 +420,12 @@ std::shared_ptr<const LayerPrice> LayerFamilies::at(MeasuredKey layer) {
   const Substitute* stands_for_it = nullptr;
   {
     const std::shared_lock lock(mutex_);
-    if (auto known = known_price(layer)) return known;
     const auto found = substitutes_.find(layer);
-    if (found != substitutes_.end()) stands_for_it = &found->second;
+    if (found != substitutes_.end()) {
+      stands_for_it = &found->second;
+      const auto known = known_.find({stands_for_it, layer.layer.sizes, layer.size});
+      if (known != known_.end()) return known->second;
+    }
   }
   if (!stands_for_it) {
     const std::unique_lock lock(mutex_);

@@ -128,13 +128,12 @@ class LayerFamilies {
     std::size_t operator()(const OfSize& size) const;
   };
 
-  // These are called with mutex_ held, shared where they are const.
+  // These are called with mutex_ held.
   const OfDtype& of_dtype(Dtype dtype);
   const Family* family(const MeasuredKey& layer);
   void add_derived(const MeasuredKey& layer, Family& family);
   const Substitute& substitute(const MeasuredKey& layer);
   Substitute find_substitute(const MeasuredKey& layer);
-  std::shared_ptr<const LayerPrice> known_price(const MeasuredKey& layer) const;
 
   // These read what does not change any more, or is made once.
   /// Of products; nullptr if the profile has none. Made when a size is asked for that was not measured.

@@ -48,9 +48,6 @@ struct OperationTime {
 double layer_flops(const MeasuredKey& layer);
 double layer_bytes(const MeasuredKey& layer);
 
-/// True if the profile has layers of that kind.
-bool is_measured(const LayerKind& kind, const CostProfile& profile);
-
 /// Throws InputError if the profile has layers, but none of that kind, nor of it with an activation: this kind is named
 /// before anything else that the profile lacks. (A linear_relu is looked for when it is priced.)
 void check_kind_is_measured(const Layer& layer, const CostProfile& profile);

@@ -52,7 +52,7 @@ double moving_ns(const MeasuredKey& layer, std::int64_t rows, bool forward, doub
 
 void take_away(CurvePoint& point, double activation_ns) {
   const double left = std::max(0.0, 1 - activation_ns / point.time_ns);
-  const double half_ns = std::max({activation_ns, point.p75_ns - point.p25_ns}) / 2;
+  const double half_ns = std::max(activation_ns, point.p75_ns - point.p25_ns) / 2;
   point.time_ns *= left;
   point.p25_ns = std::max(0.0, point.time_ns - half_ns);
   point.p75_ns = point.time_ns + half_ns;

@@ -291,7 +291,6 @@ class Search {
       row.behind = row.step->step_time_ms > winner.step_time_ms ? row.loss : Loss::none;
     }
     for (const std::size_t row : found_.best) found_.rows[row].loss = Loss::none;
-    found_.rows[found_.best.front()].behind = Loss::none;
   }
 
   /// Of those that were not reckoned the ones that may need least first.

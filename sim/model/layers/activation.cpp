@@ -57,32 +57,24 @@ AutogradTensors activation_autograd(const Layer&, const AutogradCase& at) {
   return tensors;
 }
 
+constexpr LayerKind activation(std::string_view name, std::string_view summary) {
+  return {
+      .name = name,
+      .summary = summary,
+      .sizes = kActivationSizes,
+      .scaling = LayerScaling::row_wise,
+      .input_numbers = activation_features,
+      .output_numbers = activation_features,
+      .parameter_tensors = no_parameters,
+      .flops = activation_flops,
+      .bytes = activation_bytes,
+      .autograd = activation_autograd,
+  };
+}
+
 }  // namespace
 
-const LayerKind kGelu = {
-    .name = "gelu",
-    .summary = "a `GELU()`, the form with erf",
-    .sizes = kActivationSizes,
-    .scaling = LayerScaling::row_wise,
-    .input_numbers = activation_features,
-    .output_numbers = activation_features,
-    .parameter_tensors = no_parameters,
-    .flops = activation_flops,
-    .bytes = activation_bytes,
-    .autograd = activation_autograd,
-};
-
-const LayerKind kSilu = {
-    .name = "silu",
-    .summary = "a `SiLU()`",
-    .sizes = kActivationSizes,
-    .scaling = LayerScaling::row_wise,
-    .input_numbers = activation_features,
-    .output_numbers = activation_features,
-    .parameter_tensors = no_parameters,
-    .flops = activation_flops,
-    .bytes = activation_bytes,
-    .autograd = activation_autograd,
-};
+const LayerKind kGelu = activation("gelu", "a `GELU()`, the form with erf");
+const LayerKind kSilu = activation("silu", "a `SiLU()`");
 
 }  // namespace pdl

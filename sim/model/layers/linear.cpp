@@ -78,36 +78,29 @@ AutogradTensors linear_autograd(const Layer& layer, const AutogradCase& at) {
   return tensors;
 }
 
+constexpr LayerKind linear_kind(std::string_view name, std::string_view summary, bool has_relu) {
+  return {
+      .name = name,
+      .summary = summary,
+      .sizes = kLinearSizes,
+      .scaling = LayerScaling::matrix_product,
+      .has_relu = has_relu,
+      .with_activation = has_relu ? nullptr : &kLinearRelu,
+      .modules = has_relu ? 2 : 1,
+      .input_numbers = linear_in,
+      .output_numbers = linear_out,
+      .parameter_tensors = linear_parameters,
+      .flops = linear_flops,
+      .bytes = linear_bytes,
+      .autograd = linear_autograd,
+  };
+}
+
 }  // namespace
 
-const LayerKind kLinearRelu = {
-    .name = "linear_relu",
-    .summary = "a `Linear(in, out)` with a bias, then `ReLU`",
-    .sizes = kLinearSizes,
-    .scaling = LayerScaling::matrix_product,
-    .has_relu = true,
-    .modules = 2,
-    .input_numbers = linear_in,
-    .output_numbers = linear_out,
-    .parameter_tensors = linear_parameters,
-    .flops = linear_flops,
-    .bytes = linear_bytes,
-    .autograd = linear_autograd,
-};
-
-const LayerKind kLinear = {
-    .name = "linear",
-    .summary = "a `Linear(in, out)` with a bias",
-    .sizes = kLinearSizes,
-    .scaling = LayerScaling::matrix_product,
-    .with_activation = &kLinearRelu,
-    .input_numbers = linear_in,
-    .output_numbers = linear_out,
-    .parameter_tensors = linear_parameters,
-    .flops = linear_flops,
-    .bytes = linear_bytes,
-    .autograd = linear_autograd,
-};
+const LayerKind kLinearRelu =
+    linear_kind("linear_relu", "a `Linear(in, out)` with a bias, then `ReLU`", /*has_relu=*/true);
+const LayerKind kLinear = linear_kind("linear", "a `Linear(in, out)` with a bias", /*has_relu=*/false);
 
 Layer linear_relu(std::int64_t in, std::int64_t out) {
   return {&kLinearRelu, {in, out}};
