@@ -106,8 +106,8 @@ std::vector<PipelineStage::Slot> PipelineStage::create_slots(const Plan& plan) c
   const auto output_of = [&](std::size_t l) { return empty({most_rows * output_numbers(shapes_[l])}); };
   const auto statistics_of = [&](const Layer& layer) {
     std::vector<at::Tensor> statistics;
-    for (std::int64_t i = 0; i < pipeline_tensors(layer, most_rows).row_statistics; ++i)
-      statistics.push_back(empty({most_rows}));
+    for (const std::int64_t numbers : pipeline_tensors(layer, most_rows).kept_numbers)
+      statistics.push_back(empty({numbers}));
     return statistics;
   };
 

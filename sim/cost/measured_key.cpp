@@ -95,7 +95,7 @@ std::array<Description, kProbes> make_descriptions() {
       {"loss", "elements", {implementation, dtype}},
       {"optimizer",
        "parameters",
-       {implementation, text_field("optimizer", &Key::optimizer, {"sgd", "adam", "unscale"})}},
+       {implementation, text_field("optimizer", &Key::optimizer, {"sgd", "adam", "adamw", "adamw-fused", "unscale"})}},
       {"zero_grad", "parameters", {implementation}},
       {"transfer",
        "bytes",

@@ -95,7 +95,7 @@ PythonHost python_host(const Plan& plan, HostTimes& host) {
   Reader reader(plan, host);
   PythonHost python = plan.parallel.program == Program::pytorch_pipeline ? reader.pipeline() : reader.plain();
   python.known = python.forward.layer_ns > 0 && python.backward.layer_ns > 0;
-  python.optimizer = reader.call(plan.spec.optimizer == Optimizer::adam ? "optimizer_adam" : "optimizer");
+  python.optimizer = reader.call(plan.spec.optimizer != Optimizer::sgd ? "optimizer_adam" : "optimizer");
   const PythonCall zero_grad = reader.call("zero_grad");
   const double processes = static_cast<double>(plan.parallel.mesh.pp);
   const double split = plan.parallel.program == Program::pytorch_pipeline ? processes : 1;

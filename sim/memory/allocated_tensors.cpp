@@ -36,10 +36,14 @@ std::int64_t parameter_bytes(const Plan& plan, const Stage& stage, std::int64_t 
 
 std::int64_t optimizer_bytes(const Plan& plan, const Stage& stage) {
   if (plan.spec.optimizer == Optimizer::sgd) return 0;
-  const bool fused = plan.parallel.program == Program::pipeline;
+  const bool fused = plan.parallel.program == Program::pipeline || plan.spec.optimizer == Optimizer::adamw_fused;
   const std::int64_t counted =
       fused ? parameter_tensor_count(plan.spec.model, stage.first_layer, stage.layer_count) : 0;
   return parameter_bytes(plan, stage, 2) + counted * tensor_bytes(1);
+}
+
+bool takes_roots(Optimizer optimizer) {
+  return optimizer == Optimizer::adam || optimizer == Optimizer::adamw;
 }
 
 std::int64_t data_bytes(const Plan& plan, std::size_t stage) {
@@ -48,8 +52,10 @@ std::int64_t data_bytes(const Plan& plan, std::size_t stage) {
   const std::int64_t rows =
       on_first_gpu ? plan.spec.batch : plan.replica_rows[static_cast<std::size_t>(plan.stages[stage].replica)];
   std::int64_t bytes = 0;
-  if (is_first_stage(plan.stages, stage)) bytes += tensor_bytes(rows * input_numbers(plan.spec.model));
-  if (is_last_stage(plan.stages, stage)) bytes += tensor_bytes(rows * output_numbers(plan.spec.model));
+  const std::int64_t number_bytes = activation_number_bytes(plan.spec.model, plan.spec.dtype).front();
+  if (is_first_stage(plan.stages, stage))
+    bytes += allocated_bytes(rows * input_numbers(plan.spec.model) * number_bytes);
+  if (is_last_stage(plan.stages, stage)) bytes += allocated_bytes(rows * target_bytes(plan.spec.model));
   return bytes;
 }
 

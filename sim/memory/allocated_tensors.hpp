@@ -30,8 +30,11 @@ const Layer& layer_of(const Plan& plan, std::int64_t index);
 /// `copies` tensors like each parameter of the stage: 1 for the parameters, 1 for the gradients, 2 for Adam.
 std::int64_t parameter_bytes(const Plan& plan, const Stage& stage, std::int64_t copies);
 
-/// The two moments of Adam. The fused one also keeps the step count of each parameter on the device.
+/// The two moments of Adam. The fused ones also keep the step count of each parameter on the device.
 std::int64_t optimizer_bytes(const Plan& plan, const Stage& stage);
+
+/// Adam and AdamW as foreach have the roots of all second moments for a moment.
+bool takes_roots(Optimizer optimizer);
 
 /// The batch of its replica on the first stage's GPU, the targets on the last one's; DataParallel has all on GPU 0.
 std::int64_t data_bytes(const Plan& plan, std::size_t stage);

@@ -36,7 +36,7 @@ StageBytes pipeline_stage_bytes(const Plan& plan, std::size_t index, bool split)
     outputs += result;
     if (l + 1 < stage.layer_count) inner += result;
     const PipelineTensors tensors = pipeline_tensors(layer, rows);
-    statistics += tensors.row_statistics * tensor_bytes(rows);
+    for (const std::int64_t kept : tensors.kept_numbers) statistics += tensor_bytes(kept);
     bytes.temporary_forward = std::max(bytes.temporary_forward, tensor_bytes(tensors.temporary_forward));
     bytes.temporary_backward = std::max(bytes.temporary_backward, tensor_bytes(tensors.temporary_backward));
   }

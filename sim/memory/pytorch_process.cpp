@@ -183,7 +183,7 @@ void PytorchProcess::weight_backward(std::size_t s, const Work& work, Level leve
 void PytorchProcess::optimizer(std::size_t s, std::int64_t loss_before, Level level) {
   level.give(activations, std::exchange(sent_, 0) + std::exchange(kept_, 0));
   level.give(other, loss_before);
-  if (plan_.spec.optimizer != Optimizer::adam) return;
+  if (!takes_roots(plan_.spec.optimizer)) return;
   level.take(other, parameter_bytes(plan_, plan_.stages[s], 1));  // roots of the second moments, for a moment
   level.give(other, parameter_bytes(plan_, plan_.stages[s], 1));
 }

@@ -6,14 +6,9 @@
 #include "sim/io/error.hpp"
 #include "sim/io/json_place.hpp"
 #include "sim/io/words.hpp"
+#include "sim/model/inner_layers.hpp"
 
 namespace pdl {
-namespace {
-
-constexpr std::int64_t kLargestLayerSize = 10'000'000;
-
-}  // namespace
-
 std::strong_ordering Layer::operator<=>(const Layer& other) const {
   const auto name = [](const Layer& layer) { return layer.kind ? layer.kind->name : std::string_view(); };
   const auto by_kind = name(*this) <=> name(other);
@@ -27,12 +22,14 @@ std::int64_t ParameterTensor::numbers() const {
 }
 
 Layer layer_of_width(const LayerKind& kind, std::int64_t width) {
+  if (kind.of_width) return kind.of_width(width);
   Layer layer{&kind, {}};
   std::fill_n(layer.sizes.begin(), kind.sizes.size(), width);
   return layer;
 }
 
 std::vector<ParameterTensor> parameter_tensors(const Layer& layer) {
+  if (layer.kind->inner) return inner_parameter_tensors(layer);
   return layer.kind->parameter_tensors(layer);
 }
 
@@ -61,18 +58,22 @@ std::int64_t output_numbers(const Layer& layer) {
 }
 
 double flops(const Layer& layer, const LayerWork& work) {
+  if (layer.kind->inner) return inner_flops(layer, work);
   return layer.kind->flops(layer, work);
 }
 
 double bytes(const Layer& layer, const LayerWork& work) {
+  if (layer.kind->inner) return inner_bytes(layer, work);
   return layer.kind->bytes(layer, work);
 }
 
 AutogradTensors autograd_tensors(const Layer& layer, const AutogradCase& at) {
+  if (layer.kind->inner) return inner_autograd_tensors(layer, at);
   return layer.kind->autograd(layer, at);
 }
 
 PipelineTensors pipeline_tensors(const Layer& layer, std::int64_t rows) {
+  if (layer.kind->inner) return inner_pipeline_tensors(layer, rows);
   return layer.kind->pipeline ? layer.kind->pipeline(layer, rows) : PipelineTensors();
 }
 
@@ -93,16 +94,23 @@ nlohmann::ordered_json to_json(const Layer& layer) {
 Layer read_layer(const JsonPlace& place) {
   place.object();
   const LayerKind& kind = read_layer_kind(place.at("kind"));
+  if (!kind.stands_alone) place.at("kind").refuse("a kind that stands alone: this one is inside of others only");
   std::vector<std::string> keys = {"kind"};
   for (const LayerSize& size : kind.sizes) keys.emplace_back(size.name);
   place.object_of(keys);
-  return read_layer_sizes(kind, place, kLargestLayerSize);
+  return read_layer_sizes(kind, place, INT64_MAX);
 }
 
 Layer read_layer_sizes(const LayerKind& kind, const JsonPlace& object, std::int64_t largest) {
   Layer layer{&kind, {}};
-  for (std::size_t i = 0; i < kind.sizes.size(); ++i)
-    layer.sizes[i] = object.at(std::string(kind.sizes[i].name)).whole(1, largest);
+  for (std::size_t i = 0; i < kind.sizes.size(); ++i) {
+    const LayerSize& size = kind.sizes[i];
+    const std::string name(size.name);
+    layer.sizes[i] = size.usual && !object.has(name) ? *size.usual
+                                                     : object.at(name).whole(size.least, std::min(largest, size.largest));
+  }
+  if (!kind.refusal) return layer;
+  if (const auto refusal = kind.refusal(layer)) throw InputError(object.name(), refusal->first, refusal->second);
   return layer;
 }
 

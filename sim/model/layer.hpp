@@ -7,7 +7,9 @@
 //   flops(l, {LayerOperation::forward, 64})
 //
 // Nobody else multiplies widths. A kind is a row of a table (sim/model/layer_kinds.cpp) and a file of its own under
-// sim/model/layers/; the runtime has one factory by kind (runtime/model/layer_modules.hpp). A row is a sample.
+// sim/model/layers/; the runtime has one factory by kind (runtime/model/layer_modules.hpp). A row is a sample: of a
+// transformer a sequence of tokens, so that a block of it takes tokens x features numbers a row. A kind that is made of
+// others, such as a block, says which (sim/model/inner_layers.hpp); these are what is priced and probed.
 //
 // Units: counts of numbers, bytes, FLOPs. Not here: times (cost), what is allocated when (memory), the loss. No kind
 // communicates inside a layer yet; one that does would say so here.
@@ -17,9 +19,11 @@
 #include <compare>
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "sim/model/dtype.hpp"
@@ -29,7 +33,7 @@ namespace pdl {
 struct LayerKind;
 class JsonPlace;
 
-inline constexpr std::size_t kMostLayerSizes = 4;
+inline constexpr std::size_t kMostLayerSizes = 6;
 
 /// A layer of a model: its kind and the sizes that this kind has, in the order of LayerKind::sizes.
 struct Layer {
@@ -98,19 +102,37 @@ struct AutogradTensors {
 /// What a stage without autograd needs beside a buffer for each result and each gradient
 /// (runtime/model/pipeline_stage.hpp).
 struct PipelineTensors {
-  std::int64_t row_statistics = 0;  // tensors of one number a row, kept for the backward with the result
+  std::vector<std::int64_t> kept_numbers;  // tensors kept for the backward with the result: statistics, inner results
   std::vector<TensorSize> temporary_forward, temporary_backward;  // while an operation runs
 };
 
 /// How times of shapes that were not measured follow from those that were (sim/cost/layer_time.hpp).
 ///   matrix_product   in rows and in sqrt(input x output); tensor cores have data types of their own
 ///   row_wise         in the numbers of the result, rows x width; TF32 is no other type
-enum class LayerScaling : std::uint8_t { matrix_product, row_wise };
+///   attention        in FLOPs, by tokens, head size and how many heads of how many rows there are
+///   composed         not at all: its inner layers are priced
+enum class LayerScaling : std::uint8_t { matrix_product, row_wise, attention, composed };
 
 /// A size of a kind, as a file has it.
 struct LayerSize {
   std::string_view name;
   std::string_view meaning;
+  std::int64_t least = 1;
+  std::int64_t largest = 10'000'000;
+  std::optional<std::int64_t> usual = std::nullopt;  // where the file does not have it; none: it must
+};
+
+/// What is inside a layer that is made of others. Inputs are results of those before it, by their place.
+struct InnerLayer {
+  static constexpr int kInput = -1;  // what goes into the whole
+  static constexpr int kNone = -2;
+
+  Layer layer;
+  int from = kInput;
+  int and_from = kNone;        // the second input of a sum, of a product
+  std::int64_t rows = 1;       // for each row of the whole: a token is a row of a linear
+  std::string_view part = {};  // of a block: "attention", "mlp"
+  bool tied = false;           // its parameters are another layer's
 };
 
 /// One row of the table. Functions take a layer of this kind.
@@ -124,6 +146,14 @@ struct LayerKind {
   /// the kernels of the activation (sim/cost/without_activation.hpp). Null: there is none.
   const LayerKind* with_activation = nullptr;
   std::int64_t modules = 1;                                // of torch.nn that a script has for it
+  bool takes_tokens = false;     // whole numbers of 8 bytes: it can only be the first layer of a model
+  bool mixes_types = false;      // row-wise, under autocast: from one type to another, whatever comes
+  bool stands_alone = true;      // false: inside of other layers only; it has two inputs, or is no module
+  /// Made of these, in the order of the forward; the last one's result is the whole's. Null: it is priced by itself.
+  std::vector<InnerLayer> (*inner)(const Layer&) = nullptr;
+  Layer (*of_width)(std::int64_t width) = nullptr;         // an example; null: all sizes are the width
+  /// Why the sizes do not go together, in the words of an error: what was found, what is expected. Null: they always do.
+  std::optional<std::pair<std::string, std::string>> (*refusal)(const Layer&) = nullptr;
   std::int64_t (*input_numbers)(const Layer&) = nullptr;   // of a row
   std::int64_t (*output_numbers)(const Layer&) = nullptr;  // of a row
   std::vector<ParameterTensor> (*parameter_tensors)(const Layer&) = nullptr;
@@ -133,9 +163,12 @@ struct LayerKind {
   PipelineTensors (*pipeline)(const Layer&, std::int64_t rows) = nullptr;  // null: nothing beside the buffers
 };
 
+/// Of model files.
 std::span<const LayerKind* const> layer_kinds();
+/// Of what is inside of layers only: LayerKind::stands_alone is false.
+std::span<const LayerKind* const> inner_kinds();
 
-/// nullptr if there is none of that name.
+/// Of both. nullptr if there is none of that name.
 const LayerKind* find_layer_kind(std::string_view name);
 
 /// y = relu(x W^T + b): the layer of `mlp`.
@@ -144,7 +177,10 @@ Layer linear_relu(std::int64_t in, std::int64_t out);
 /// y = x W^T + b.
 Layer linear(std::int64_t in, std::int64_t out);
 
-/// A layer of the kind, all of whose sizes are `width`: what is probed.
+/// y = x W^T.
+Layer linear_no_bias(std::int64_t in, std::int64_t out);
+
+/// A layer of the kind, all of whose sizes are `width`, or its example: what is probed.
 Layer layer_of_width(const LayerKind& kind, std::int64_t width);
 
 /// Tensors of parameters in the order of registration; none for a kind that has no parameters.
@@ -169,17 +205,19 @@ PipelineTensors pipeline_tensors(const Layer& layer, std::int64_t rows);
 /// "linear_relu 4096 x 1024": for people, and for comparing models.
 std::string to_text(const Layer& layer);
 
-/// {"kind": "linear_relu", "in": 4096, "out": 1024}, as model files have it.
+/// {"kind": "linear_relu", "in": 4096, "out": 1024}, as model files have it; with all sizes.
 nlohmann::ordered_json to_json(const Layer& layer);
 
-/// Throws InputError naming the place: an unknown or missing key, an unknown kind (with the nearest known one), a size
-/// that is no whole number from 1 to 10,000,000.
+/// Throws InputError naming the place: an unknown or missing key, an unknown kind (with the nearest known one) or one
+/// that does not stand alone, a size that is no whole number of its range (mostly 1 to 10,000,000), sizes that do not go
+/// together.
 Layer read_layer(const JsonPlace& place);
 
-/// The sizes alone, from an object that has other keys too. Throws InputError as read_layer.
+/// The sizes alone, from an object that has other keys too. `largest`: of all of them, where less than their own. Throws
+/// InputError as read_layer.
 Layer read_layer_sizes(const LayerKind& kind, const JsonPlace& object, std::int64_t largest);
 
-/// The kind of that name. Throws InputError with the nearest known one.
+/// The kind of that name, of both tables. Throws InputError with the nearest known one.
 const LayerKind& read_layer_kind(const JsonPlace& name);
 
 }  // namespace pdl

@@ -1,10 +1,12 @@
 #include "sim/model/model.hpp"
 
+#include <algorithm>
 #include <array>
 #include <filesystem>
 
 #include "sim/io/error.hpp"
 #include "sim/io/json_place.hpp"
+#include "sim/model/inner_layers.hpp"
 
 namespace pdl {
 namespace {
@@ -47,7 +49,12 @@ Model read_layers(const JsonPlace& layers) {
     if (i == 0 && !has_parameters(layer)) {
       place.at("kind").refuse("a layer with parameters: without them the first layer has nothing to train");
     }
+    if (i > 0 && layer.kind->takes_tokens)
+      place.at("kind").refuse("a layer that takes what the layer before gives: this one takes tokens");
     if (i > 0 && input_numbers(layer) != output_numbers(model.layers.back())) {
+      if (layer.sizes.front() != input_numbers(layer))
+        throw InputError(place.name(), std::to_string(input_numbers(layer)) + " numbers of a sample",
+                         std::to_string(output_numbers(model.layers.back())) + ", as many as the layer before gives");
       place.at(name_of_input(layer))
           .refuse(std::to_string(output_numbers(model.layers.back())) + ", the width that the layer before gives");
     }
@@ -56,6 +63,62 @@ Model read_layers(const JsonPlace& layers) {
   }
   if (count > kMostParameters) throw InputError(layers.name(), "more than 2.5e17 parameters", "a model of fewer");
   return model;
+}
+
+std::int64_t sequence_tokens(const Model& model) {
+  return model.layers.front().kind->takes_tokens ? input_numbers(model.layers.front()) : 0;
+}
+
+bool is_tied(const Model& model) {
+  const std::vector<InnerLayer> inner = inner_layers(model.layers.back());
+  return inner.back().tied;
+}
+
+LossRows loss_rows(const Model& model) {
+  if (model.loss == Loss::mse) return {1, output_numbers(model)};
+  return {sequence_tokens(model), output_numbers(model) / sequence_tokens(model)};
+}
+
+std::int64_t target_bytes(const Model& model) {
+  constexpr std::int64_t kBytesPerToken = 8;
+  return model.loss == Loss::mse ? output_numbers(model) * kBytesPerNumber : sequence_tokens(model) * kBytesPerToken;
+}
+
+double model_flops(const Model& model) {
+  double sum = 0, of_layer = 0;
+  const Layer* counted = nullptr;  // equal layers stand one after another
+  bool first = true;
+  for (const Layer& layer : model.layers) {
+    if (!counted || layer != *counted) {
+      of_layer = 0;
+      for (const InnerLayer& inner : inner_layers(layer)) {
+        if (inner.layer.kind->scaling == LayerScaling::row_wise) continue;
+        LayerWork work{LayerOperation::forward, inner.rows};
+        of_layer += flops(inner.layer, work);
+        work.operation = LayerOperation::backward;
+        work.input_gradient = !first || inner.from != InnerLayer::kInput;
+        of_layer += flops(inner.layer, work);
+      }
+    }
+    sum += of_layer;
+    counted = first ? nullptr : &layer;
+    first = false;
+  }
+  return sum;
+}
+
+std::string layer_name(const Model& model, std::int64_t index) {
+  const auto is_block = [](const Layer& layer) {
+    return layer.kind->inner && !layer.kind->inner(layer).front().part.empty();
+  };
+  const Layer& named = layer_at(model, index);
+  if (is_block(named)) {
+    const auto begin = model.layers.begin();
+    return "block " + std::to_string(std::count_if(begin, begin + index, is_block));
+  }
+  if (named.kind->takes_tokens) return "embedding";
+  const bool has_blocks = std::any_of(model.layers.begin(), model.layers.end(), is_block);
+  return has_blocks && index + 1 == std::ssize(model.layers) ? "head" : "layer " + std::to_string(index);
 }
 
 std::int64_t input_numbers(const Model& model) {
@@ -89,7 +152,8 @@ std::int64_t parameter_tensor_count(const Model& model, std::int64_t first, std:
 }
 
 std::vector<std::int64_t> activation_number_bytes(const Model& model, Dtype dtype) {
-  std::vector<std::int64_t> bytes = {kBytesPerNumber};
+  constexpr std::int64_t kBytesPerToken = 8;
+  std::vector<std::int64_t> bytes = {model.layers.front().kind->takes_tokens ? kBytesPerToken : kBytesPerNumber};
   bytes.resize(model.layers.size() + 1, kBytesPerNumber);
   if (!is_amp(dtype)) return bytes;
   for (std::size_t l = 0; l < model.layers.size(); ++l) {
@@ -121,7 +185,8 @@ std::int64_t kept_by_pipeline(const Model& model, std::int64_t first, std::int64
   std::int64_t numbers = rows * input_numbers(layer_at(model, first));
   for (std::int64_t l = first; l < first + count; ++l) {
     const Layer& layer = layer_at(model, l);
-    numbers += rows * (output_numbers(layer) + pipeline_tensors(layer, rows).row_statistics);
+    numbers += rows * output_numbers(layer);
+    for (const std::int64_t kept : pipeline_tensors(layer, rows).kept_numbers) numbers += kept;
   }
   return numbers * kBytesPerNumber;
 }

@@ -1,4 +1,4 @@
-// A model: a list of layers (sim/model/layer.hpp), trained with a mean-squared-error loss.
+// A model: a list of layers (sim/model/layer.hpp), and the loss that it is trained with.
 //
 //   Model m = mlp(8, 4096);          // 8 times Linear(4096, 4096) and ReLU
 //   parameters(m)                    // 8 * (4096*4096 + 4096)
@@ -16,10 +16,39 @@ namespace pdl {
 
 class JsonPlace;
 
+/// mse: of all numbers of the result, targets are as many. cross_entropy: of each token's logits, in fp32; targets are
+/// tokens, whole numbers of 8 bytes.
+enum class Loss : std::uint8_t { mse, cross_entropy };
+
 struct Model {
   std::vector<Layer> layers;
+  Loss loss = Loss::mse;
   bool operator==(const Model&) const = default;
 };
+
+/// Of a sample, where the model takes tokens; else 0.
+std::int64_t sequence_tokens(const Model& model);
+
+/// The last layer's weight is that of the first one, the embedding.
+bool is_tied(const Model& model);
+
+/// Rows of logits of a sample, over which cross_entropy is the mean, and how many logits each has; of mse one row of
+/// all numbers.
+struct LossRows {
+  std::int64_t rows = 1;
+  std::int64_t width = 0;
+};
+LossRows loss_rows(const Model& model);
+
+/// Bytes of a sample's targets.
+std::int64_t target_bytes(const Model& model);
+
+/// Of a forward and a backward of a sample: matrix products and attention (of what is not masked) alone, which is what
+/// a GPU's peak is of.
+double model_flops(const Model& model);
+
+/// "embedding", "block 3", "head"; of models without blocks "layer 3". From 0.
+std::string layer_name(const Model& model, std::int64_t index);
 
 /// `depth` equal blocks of width `dim`. depth >= 1, dim >= 1.
 Model mlp(std::int64_t depth, std::int64_t dim);
@@ -47,7 +76,7 @@ std::int64_t parameters(const Model& model, std::int64_t first, std::int64_t cou
 std::int64_t parameter_tensor_count(const Model& model, std::int64_t first, std::int64_t count);
 
 /// Bytes of a number between two layers, as LibTorch's modules leave it: [l] of what layer l takes, the last one of
-/// what the model gives. 4, or 2 behind a layer whose result is half under autocast.
+/// what the model gives. 4, or 2 behind a layer whose result is half under autocast; 8 of tokens.
 std::vector<std::int64_t> activation_number_bytes(const Model& model, Dtype dtype);
 
 /// Bytes of all activations that are kept for the backward of layers [first, first + count), of one micro-batch: each

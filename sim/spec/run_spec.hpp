@@ -26,7 +26,8 @@ namespace pdl {
 /// single: one GPU. mp: naive layer split, one program. pp: a pipeline, or several replicas of one. dp:
 /// nn.DataParallel, one process for all GPUs. ddp: DistributedDataParallel, a process a GPU.
 enum class Strategy { single, mp, pp, dp, ddp };
-enum class Optimizer { sgd, adam };
+/// As torch.optim has them, foreach; adamw_fused: AdamW(fused=True). AdamW's weight decay is PyTorch's, .01.
+enum class Optimizer { sgd, adam, adamw, adamw_fused };
 /// What activations travel by between stages (peer copies by the copy engine, NCCL send/recv, Gloo send/recv on CPU),
 /// and gradients between replicas (all-reduces of NCCL or Gloo; of pipelines that copy: NCCL's, on CPU Gloo's).
 /// DataParallel's parameters and gradients go by NCCL's broadcast and reduce; its word is copy.
@@ -67,9 +68,26 @@ struct Straggler {
   bool operator==(const Straggler&) const = default;
 };
 
+/// What was said of a transformer, beside or in place of what its name says (sim/spec/presets.hpp).
+struct TransformerSettings {
+  std::optional<std::int64_t> layers, hidden, heads, kv_heads, inner, sequence, vocabulary, dropout_percent;
+  std::optional<bool> tied;  // the head has the embedding's weight
+  bool operator==(const TransformerSettings&) const = default;
+};
+
+/// Layers of each stage of a replica; none: as even as can be. `is_auto`: by cost, found before the plan is made
+/// (sim/predict/auto_split.hpp), after which `layers` is set.
+struct Split {
+  std::vector<std::int64_t> layers;
+  bool is_auto = false;
+  bool operator==(const Split&) const = default;
+};
+
 struct RunSpec {
-  std::string model_name = "mlp";  // "mlp", or the path of a model file
-  Model model;                     // resolved from model_name, depth, dim
+  std::string model_name = "mlp";  // "mlp", the name of a transformer, or the path of a model file
+  Model model;                     // resolved from model_name, depth, dim, transformer
+  TransformerSettings transformer;
+  Split split;
   std::int64_t depth = 8;
   std::int64_t dim = 8192;
   std::int64_t batch = 2048;      // global: samples of one accumulation round, over all GPUs

@@ -28,7 +28,9 @@ inline constexpr std::array kStrategies = {Word{Strategy::single, "single"}, Wor
                                            Word{Strategy::ddp, "ddp"}};
 inline constexpr std::array kDtypes = {Word{Dtype::fp32, "fp32"}, Word{Dtype::tf32, "tf32"},
                                        Word{Dtype::amp_fp16, "amp-fp16"}, Word{Dtype::amp_bf16, "amp-bf16"}};
-inline constexpr std::array kOptimizers = {Word{Optimizer::sgd, "sgd"}, Word{Optimizer::adam, "adam"}};
+inline constexpr std::array kOptimizers = {Word{Optimizer::sgd, "sgd"}, Word{Optimizer::adam, "adam"},
+                                           Word{Optimizer::adamw, "adamw"},
+                                           Word{Optimizer::adamw_fused, "adamw-fused"}};
 inline constexpr std::array kTransports = {Word{Transport::copy, "copy"}, Word{Transport::nccl, "nccl"},
                                            Word{Transport::gloo, "gloo"}};
 inline constexpr std::array kPointToPoint = {Word{PointToPoint::eager, "eager"},

@@ -68,7 +68,7 @@ AutogradTensors norm_autograd(const Layer& layer, const AutogradCase& at) {
 PipelineTensors norm_pipeline(const Layer& layer, std::int64_t rows) {
   const std::int64_t numbers = rows * norm_features(layer);
   PipelineTensors tensors;
-  tensors.row_statistics = 2;
+  tensors.kept_numbers = {rows, rows};  // mean, 1 / deviation
   tensors.temporary_forward = {{numbers, kBytesPerNumber}, {rows, kBytesPerNumber}, {rows, kBytesPerNumber}};
   tensors.temporary_backward = {{numbers, kBytesPerNumber}};
   return tensors;

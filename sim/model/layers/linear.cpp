@@ -1,5 +1,5 @@
 // Linear(in, out) with a bias: y = x W^T + b, W is out x in, b is out. As linear_relu with ReLU behind it, y =
-// relu(...), which keeps its result.
+// relu(...), which keeps its result. As linear_no_bias without the bias: y = x W^T.
 //
 //   forward           keeps the input and, where it gives a gradient to that, the weight
 //   backward          dZ = dY, with ReLU where Y > 0;  dX = dZ W;  dW = dZ^T X;  db = the sum of dZ over its rows
@@ -11,7 +11,7 @@
 
 namespace pdl {
 
-extern const LayerKind kLinearRelu, kLinear;
+extern const LayerKind kLinearRelu, kLinear, kLinearNoBias;
 
 namespace {
 
@@ -29,6 +29,10 @@ std::int64_t linear_out(const Layer& layer) {
 std::vector<ParameterTensor> linear_parameters(const Layer& layer) {
   return {{"weight", {linear_out(layer), linear_in(layer)}, /*read_by_input_gradient=*/true},
           {"bias", {linear_out(layer)}}};
+}
+
+std::vector<ParameterTensor> linear_weight(const Layer& layer) {
+  return {{"weight", {linear_out(layer), linear_in(layer)}, /*read_by_input_gradient=*/true}};
 }
 
 /// The input gradient of the model's first layer, which nobody needs: what is left is the ReLU's.
@@ -69,16 +73,19 @@ AutogradTensors linear_autograd(const Layer& layer, const AutogradCase& at) {
   if (!tensors.keeps_input) tensors.kept.push_back({at.rows * in, half});
   if (is_amp(at.dtype)) {
     (at.input_gradient ? tensors.kept_parameters : tensors.cached).push_back({in * out, half});
-    tensors.cached.push_back({out, half});
+    if (layer.kind != &kLinearNoBias) tensors.cached.push_back({out, half});
   }
-  tensors.summed_columns = out;
+  tensors.summed_columns = layer.kind != &kLinearNoBias ? out : 0;
   if (!layer.kind->has_relu) return tensors;
   tensors.temporary.push_back({at.rows * out, tensors.result_number_bytes});  // of the Linear: nobody keeps it
   tensors.between_numbers = at.rows * out;                                    // of the ReLU's input
   return tensors;
 }
 
-constexpr LayerKind linear_kind(std::string_view name, std::string_view summary, bool has_relu) {
+using ParameterTensors = std::vector<ParameterTensor> (*)(const Layer&);
+
+constexpr LayerKind linear_kind(std::string_view name, std::string_view summary, bool has_relu,
+                                ParameterTensors parameters = linear_parameters) {
   return {
       .name = name,
       .summary = summary,
@@ -89,7 +96,7 @@ constexpr LayerKind linear_kind(std::string_view name, std::string_view summary,
       .modules = has_relu ? 2 : 1,
       .input_numbers = linear_in,
       .output_numbers = linear_out,
-      .parameter_tensors = linear_parameters,
+      .parameter_tensors = parameters,
       .flops = linear_flops,
       .bytes = linear_bytes,
       .autograd = linear_autograd,
@@ -102,12 +109,19 @@ const LayerKind kLinearRelu =
     linear_kind("linear_relu", "a `Linear(in, out)` with a bias, then `ReLU`", /*has_relu=*/true);
 const LayerKind kLinear = linear_kind("linear", "a `Linear(in, out)` with a bias", /*has_relu=*/false);
 
+const LayerKind kLinearNoBias =
+    linear_kind("linear_no_bias", "a `Linear(in, out, bias=False)`", /*has_relu=*/false, linear_weight);
+
 Layer linear_relu(std::int64_t in, std::int64_t out) {
   return {&kLinearRelu, {in, out}};
 }
 
 Layer linear(std::int64_t in, std::int64_t out) {
   return {&kLinear, {in, out}};
+}
+
+Layer linear_no_bias(std::int64_t in, std::int64_t out) {
+  return {&kLinearNoBias, {in, out}};
 }
 
 }  // namespace pdl

@@ -40,7 +40,7 @@ TEST_CASE("layer_norm keeps its input in fp32, and two numbers a row", "[layer]"
   CHECK(half.result_number_bytes == 4);
   CHECK_FALSE(half.keeps_input);
   CHECK(half.kept == Sizes{{15, 4}, {3, 4}, {3, 4}});
-  CHECK(pipeline_tensors(norm(), 3).row_statistics == 2);
+  CHECK(pipeline_tensors(norm(), 3).kept_numbers == std::vector<std::int64_t>{3, 3});
 }
 
 TEST_CASE("Linear, LayerNorm, Linear: which activations are kept", "[layer]") {

@@ -1,0 +1,158 @@
+#include "sim/model/inner_layers.hpp"
+
+#include <algorithm>
+
+namespace pdl {
+
+extern const LayerKind kCast, kGradientSum;
+
+namespace {
+
+LayerWork of_inner(const LayerWork& work, const InnerLayer& inner) {
+  LayerWork own = work;
+  own.rows = work.rows * inner.rows;
+  own.input_gradient = work.input_gradient || inner.from != InnerLayer::kInput;
+  return own;
+}
+
+std::size_t place(int from) {
+  return static_cast<std::size_t>(from + 1);  // 0: what goes into the whole
+}
+
+/// Of a result: how many numbers, of how many bytes, and who keeps it.
+struct InnerTensor {
+  std::int64_t numbers = 0;
+  std::int64_t number_bytes = kBytesPerNumber;
+  bool kept = false;
+  std::int64_t bytes() const { return numbers * number_bytes; }
+};
+
+}  // namespace
+
+std::vector<InnerLayer> inner_layers(const Layer& layer) {
+  if (layer.kind->inner) return layer.kind->inner(layer);
+  return {InnerLayer{.layer = layer}};
+}
+
+std::vector<std::int64_t> inner_number_bytes(const std::vector<InnerLayer>& inner, Dtype dtype,
+                                             std::int64_t input_number_bytes) {
+  std::vector<std::int64_t> results = {input_number_bytes}, inputs;
+  for (const InnerLayer& one : inner) {
+    inputs.push_back(results[place(one.from)]);
+    AutogradCase at;
+    at.dtype = dtype;
+    at.input_number_bytes = inputs.back();
+    std::int64_t bytes = autograd_tensors(one.layer, at).result_number_bytes;
+    if (one.and_from != InnerLayer::kNone) bytes = std::max(bytes, results[place(one.and_from)]);
+    results.push_back(bytes);
+  }
+  inputs.push_back(results.back());
+  return inputs;
+}
+
+std::vector<Leaf> leaves_of(const Layer& layer, std::int32_t index, Dtype dtype, std::int64_t input_number_bytes) {
+  const std::vector<InnerLayer> inner = inner_layers(layer);
+  if (inner.size() == 1 && !is_amp(dtype)) return {{layer, inner.front().rows, index, input_number_bytes}};
+  const std::vector<std::int64_t> number_bytes = inner_number_bytes(inner, dtype, input_number_bytes);
+  std::vector<std::int64_t> takers(inner.size() + 1, 0);
+  for (const InnerLayer& one : inner) {
+    ++takers[place(one.from)];
+    if (one.and_from != InnerLayer::kNone) ++takers[place(one.and_from)];
+  }
+  std::vector<Leaf> leaves;
+  const auto add_gradient_sums = [&](std::size_t tensor, Leaf of) {
+    of.layer = Layer{&kGradientSum, {of.layer.sizes[0]}};
+    for (std::int64_t more = 1; more < takers[tensor]; ++more) leaves.push_back(of);
+  };
+  if (!layer.kind->takes_tokens)
+    add_gradient_sums(0, {{&kGradientSum, {input_numbers(layer)}}, 1, index, input_number_bytes, true, inner[0].part});
+  for (std::size_t i = 0; i < inner.size(); ++i) {
+    const InnerLayer& one = inner[i];
+    Leaf leaf{one.layer, one.rows, index, number_bytes[i], one.from == InnerLayer::kInput, one.part};
+    const bool model_begins = leaf.begins_layer && index == 0;
+    const bool product = one.layer.kind->scaling == LayerScaling::matrix_product;
+    if (is_amp(dtype) && product && number_bytes[i] == kBytesPerNumber && !model_begins) {
+      Leaf cast = leaf;
+      cast.layer = Layer{&kCast, {input_numbers(one.layer)}};
+      leaves.push_back(cast);
+    }
+    leaves.push_back(leaf);
+    leaf.layer.sizes[0] = output_numbers(one.layer);
+    leaf.begins_layer = false;
+    add_gradient_sums(i + 1, leaf);
+  }
+  return leaves;
+}
+
+std::vector<ParameterTensor> inner_parameter_tensors(const Layer& layer) {
+  std::vector<ParameterTensor> all;
+  for (const InnerLayer& inner : inner_layers(layer)) {
+    if (inner.tied) continue;
+    const std::vector<ParameterTensor> own = parameter_tensors(inner.layer);
+    all.insert(all.end(), own.begin(), own.end());
+  }
+  return all;
+}
+
+double inner_flops(const Layer& layer, const LayerWork& work) {
+  double sum = 0;
+  for (const InnerLayer& inner : inner_layers(layer)) sum += flops(inner.layer, of_inner(work, inner));
+  return sum;
+}
+
+double inner_bytes(const Layer& layer, const LayerWork& work) {
+  double sum = 0;
+  for (const InnerLayer& inner : inner_layers(layer)) sum += bytes(inner.layer, of_inner(work, inner));
+  return sum;
+}
+
+AutogradTensors inner_autograd_tensors(const Layer& layer, const AutogradCase& at) {
+  const std::vector<InnerLayer> inner = inner_layers(layer);
+  AutogradTensors whole;
+  std::vector<InnerTensor> tensors = {{at.rows * input_numbers(layer), at.input_number_bytes}};
+  std::int64_t most_temporary = 0, most_between = 0;
+  for (const InnerLayer& one : inner) {
+    const InnerTensor input = tensors[place(one.from)];
+    const bool gives_gradient = at.input_gradient || one.from != InnerLayer::kInput;
+    const std::int64_t rows = at.rows * one.rows;
+    const AutogradTensors own = autograd_tensors(one.layer, {rows, at.dtype, input.number_bytes, gives_gradient});
+    InnerTensor result{rows * output_numbers(one.layer), own.result_number_bytes, own.keeps_result};
+    if (own.keeps_input) tensors[place(one.from)].kept = true;
+    if (one.and_from != InnerLayer::kNone) {
+      InnerTensor& other = tensors[place(one.and_from)];
+      other.kept = other.kept || own.keeps_input;
+      result.number_bytes = std::max(result.number_bytes, other.number_bytes);
+    }
+    whole.kept.insert(whole.kept.end(), own.kept.begin(), own.kept.end());
+    whole.kept_parameters.insert(whole.kept_parameters.end(), own.kept_parameters.begin(), own.kept_parameters.end());
+    whole.cached.insert(whole.cached.end(), own.cached.begin(), own.cached.end());
+    std::int64_t temporary = own.keeps_input || one.from == InnerLayer::kInput ? 0 : input.bytes();
+    for (const TensorSize& tensor : own.temporary) temporary += tensor.bytes();
+    most_temporary = std::max(most_temporary, temporary);
+    most_between = std::max(most_between, input.bytes() + result.bytes() + own.between_numbers * input.number_bytes);
+    tensors.push_back(result);
+  }
+  for (std::size_t t = 1; t + 1 < tensors.size(); ++t) {
+    if (tensors[t].kept) whole.kept.push_back({tensors[t].numbers, tensors[t].number_bytes});
+  }
+  if (most_temporary > 0) whole.temporary.push_back({most_temporary, 1});
+  whole.between_numbers = most_between / kBytesPerNumber;
+  whole.keeps_input = tensors.front().kept;
+  whole.keeps_result = tensors.back().kept;
+  whole.result_number_bytes = tensors.back().number_bytes;
+  return whole;
+}
+
+PipelineTensors inner_pipeline_tensors(const Layer& layer, std::int64_t rows) {
+  const std::vector<InnerLayer> inner = inner_layers(layer);
+  PipelineTensors whole;
+  for (std::size_t i = 0; i < inner.size(); ++i) {
+    const std::int64_t own_rows = rows * inner[i].rows;
+    const PipelineTensors own = pipeline_tensors(inner[i].layer, own_rows);
+    if (i + 1 < inner.size()) whole.kept_numbers.push_back(own_rows * output_numbers(inner[i].layer));
+    whole.kept_numbers.insert(whole.kept_numbers.end(), own.kept_numbers.begin(), own.kept_numbers.end());
+  }
+  return whole;
+}
+
+}  // namespace pdl

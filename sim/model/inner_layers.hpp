@@ -1,0 +1,54 @@
+// Layers that are made of others: what follows for the whole from what is inside (LayerKind::inner).
+//
+//   gpt_block        input -> layer_norm -> linear -> attention -> linear -> sum -> layer_norm -> ... -> sum
+//                      |__________________________________________________^  |_______________________^
+//
+//   inner_layers(block)                     // these, each with what it takes and how many rows of it a row is
+//   leaves_of(block, 3, Dtype::amp_bf16, 4)  // those that are priced, of layer 3 of a model
+//
+// Under autocast a sum is in the larger type of what goes into it, so that behind an embedding in fp32 all sums are.
+//
+// Units: counts of numbers; bytes where the name says so. Not here: what is inside which kind (sim/model/layers/).
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "sim/model/layer.hpp"
+
+namespace pdl {
+
+/// In the order of the forward: of a layer that is made of others those, else itself alone.
+std::vector<InnerLayer> inner_layers(const Layer& layer);
+
+/// Bytes of a number of what goes into each inner layer (its first input), and [n] of what the last one gives.
+std::vector<std::int64_t> inner_number_bytes(const std::vector<InnerLayer>& inner, Dtype dtype,
+                                             std::int64_t input_number_bytes);
+
+/// One that is priced, in its place in a model.
+struct Leaf {
+  Layer layer;
+  std::int64_t rows = 1;                // for each sample
+  std::int32_t index = 0;               // of the model's layer that it is, or is in
+  std::int64_t number_bytes = kBytesPerNumber;  // of what goes into it
+  bool begins_layer = true;             // takes what goes into the model's layer
+  std::string_view part = {};           // of a block: "attention", "mlp"
+  bool operator==(const Leaf&) const = default;
+};
+
+/// Of one layer of a model, in the order of the forward, with what no module is:
+///   cast          before a matrix product of numbers in fp32 under autocast, but for what goes into the model: each
+///                 product casts for itself, autocast keeps casts of parameters alone
+///   gradient_sum  behind what several take, one fewer than those
+std::vector<Leaf> leaves_of(const Layer& layer, std::int32_t index, Dtype dtype, std::int64_t input_number_bytes);
+
+std::vector<ParameterTensor> inner_parameter_tensors(const Layer& layer);
+double inner_flops(const Layer& layer, const LayerWork& work);
+double inner_bytes(const Layer& layer, const LayerWork& work);
+/// Tensors that two inner layers keep are there once. What is not kept for a moment, the largest of it, is temporary.
+AutogradTensors inner_autograd_tensors(const Layer& layer, const AutogradCase& at);
+/// Of each inner layer its result, unless it is the whole's, and then what it keeps itself.
+PipelineTensors inner_pipeline_tensors(const Layer& layer, std::int64_t rows);
+
+}  // namespace pdl
