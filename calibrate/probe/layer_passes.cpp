@@ -297,7 +297,11 @@ std::vector<LayerPass> layer_passes(const ProbeOptions& options, const PlanOfPro
     for (const Dtype dtype : options.dtypes) {
       for (LayerPass& pass : transformer_passes(options, dtype, memory_bytes)) passes.push_back(std::move(pass));
     }
-    if (options.beside) passes.push_back(optimizer_pass(options, memory_bytes));
+    if (options.beside) {  // whose samples have the others
+      passes.push_back(optimizer_pass(options, memory_bytes));
+      std::erase_if(passes.back().optimizers,
+                    [](const OptimizerShape& shape) { return !shape.optimizer.starts_with("adamw"); });
+    }
   }
   if (plan) {
     PlanShapes shapes = plan->shapes;

@@ -695,7 +695,9 @@ class Pricer {
     const bool of_replica = is_data_parallel(plan_.parallel.program);
     const double stages = of_replica ? 1 : static_cast<double>(plan_.stages.size());
     const double optimizers = is_pipeline_of_pytorch() ? static_cast<double>(plan_.parallel.mesh.gpus()) : 1;
-    return python_.optimizer.call_ns * optimizers / stages + python_.optimizer.layer_ns * work.layer_count;
+    const double tensors =
+        static_cast<double>(parameter_tensor_count(plan_.spec.model, work.first_layer, work.layer_count));
+    return python_.optimizer.call_ns * optimizers / stages + python_.optimizer.layer_ns * tensors / 2;  // 2 a layer
   }
 
   /// GradScaler.step: unscale and look for what is not finite, wait on the host for the answer, then the optimizer.

@@ -16,6 +16,10 @@ class Reader {
     python.backward = call("backward");
     python.backward_input = call("backward_input");
     python.backward_weight = call("backward_weight");
+    // Of blocks scripts of one process were measured alone; each half of a backward is taken as long as a whole one.
+    python.forward.of_blocks_ns = call("plain_forward").of_blocks_ns;
+    for (PythonCall* backward : {&python.backward, &python.backward_input, &python.backward_weight})
+      backward->of_blocks_ns = call("plain_backward").of_blocks_ns;
     if (is_amp(plan_.spec.dtype)) add_autocast(python);
     const double action_ns = of("action");
     for (PythonCall* call : {&python.forward, &python.backward, &python.backward_input, &python.backward_weight})
@@ -114,8 +118,10 @@ PythonHost python_host(const Plan& plan, HostTimes& host) {
   const PythonCall zero_grad = reader.call("zero_grad");
   const double processes = static_cast<double>(plan.parallel.mesh.pp);
   const double split = plan.parallel.program == Program::pytorch_pipeline ? processes : 1;
-  python.zero_grad_ns =
-      zero_grad.call_ns + zero_grad.layer_ns * static_cast<double>(plan.spec.model.layers.size()) / split;
+  // A layer of the probe has two tensors.
+  const auto layers = static_cast<std::int64_t>(plan.spec.model.layers.size());
+  const double tensors = static_cast<double>(parameter_tensor_count(plan.spec.model, 0, layers));
+  python.zero_grad_ns = zero_grad.call_ns + zero_grad.layer_ns * tensors / 2 / split;
   python.scaler_ns = reader.of("scaler");
   return python;
 }

@@ -57,7 +57,7 @@ OfANumber of_a_number(const LayerKind* kind) {
   if (kind == &kCast) return {1.5, 1.5, 0, 0};
   if (kind == &kSplit) return {0, 2, 0, 0};
   if (kind == &kGradientSum) return {0, 3, 0, 1};
-  return {13, 16, 3, 3};  // rotary: a kernel each for -, cat, two *, +
+  return {10, 10, 3, 3};  // rotary: a kernel each for -, cat, two *, +
 }
 
 bool elementwise_computes(const LayerWork& work) {
@@ -77,8 +77,9 @@ double elementwise_flops(const Layer& layer, const LayerWork& work) {
 
 double elementwise_bytes(const Layer& layer, const LayerWork& work) {
   if (!elementwise_computes(work)) return 0;
-  const OfANumber of = of_a_number(layer.kind);
-  const bool in_fp32 = !is_amp(work.dtype) || layer.kind == &kSoftmax || layer.kind == &kSum || layer.kind == &kCast;
+  OfANumber of = of_a_number(layer.kind);
+  if (layer.kind == &kSum) of = is_amp(work.dtype) ? OfANumber{2.5, 1.5} : OfANumber{3, 0};
+  const bool in_fp32 = !is_amp(work.dtype) || layer.kind == &kSum || layer.kind == &kCast;
   return (in_fp32 ? 4 : 2) * (work.operation == LayerOperation::forward ? of.forward_accesses : of.backward_accesses) *
          numbers_of(layer, work);
 }
