@@ -313,5 +313,25 @@ TEST_CASE("without a model of its products a layer is on the line, and its bar i
   CHECK(between.half_width == Approx(0.15));
 }
 
+TEST_CASE("a linear without a bias: a linear_relu without the kernels of its ReLU and of its bias", "[layer_time]") {
+  ProfileBuilder b;
+  MeasuredKey key = ProfileBuilder::layer_key("backward", 64, 64);
+  key.implementation = "autograd";
+  Curve& curve = b.add(key, {{32, 100}});
+  // ReLU's backward, two products, the bias's gradient: 10, 40, 40 and 10 us.
+  curve.points.front().kernels = {{"vectorized_elementwise_kernel", 10e3, 1, 1, 1},
+                                  {"sm90_gemm", 40e3, 1, 1, 2},
+                                  {"reduce_kernel", 10e3, 1, 1, 1}};
+  const CostProfile profile = b.done();
+  Notices notices;
+  LayerTimes times(profile, Dtype::fp32, notices);
+  key.size = 32;
+  key.layer = linear(64, 64);
+  CHECK(times.at(key).front().device_ns == Approx(90e3));
+  key.layer = linear_no_bias(64, 64);
+  CHECK(times.at(key).front().device_ns == Approx(80e3));
+  CHECK(times.at(key).front().kernels->size() == 1);
+}
+
 }  // namespace
 }  // namespace pdl
