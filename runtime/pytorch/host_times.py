@@ -18,6 +18,7 @@ of it a layer, and what is left of 2, the call.
 
   python_plain_forward, ..., python_plain_backward, ...           model(x), of a script of one process; the loss and
                                                                   loss.backward()
+  python_plain_forward_gpt_block, ..._llama_block, ...            the same of a block of a transformer, all of it
   python_ddp_forward                                              what DistributedDataParallel adds to model(x), and to
   python_ddp_hook, python_ddp_all_reduce                          the backward: a tensor's part, and an all-reduce's
   python_optimizer, python_optimizer_layer, ..._adam, ..._adam_layer     optimizer.step(), foreach
@@ -49,6 +50,7 @@ try:
 
     from answering import environment_of, serve
     from ranks import Ranks
+    from training import MODULES
 except (ImportError, OSError) as problem:
     print(problem, file=sys.stderr)
     sys.exit(4)  # as runtime/pytorch/interpreter.cpp knows it
@@ -58,6 +60,10 @@ FEW, MANY = 4, 8  # micro-batches
 SHORT, LONG = 2, 6  # layers of a stage
 ROUNDS = 4  # of everything in turns, each with its own warm-up
 WARMUP, STEPS, PLAIN_STEPS = 3, 7, 50
+TOKENS = 4
+BLOCKS = {"gpt_block": {"features": WIDTH, "heads": 2, "inner": WIDTH, "tokens": TOKENS, "dropout_percent": 0,
+                        "gelu_tanh": 1},
+          "llama_block": {"features": WIDTH, "heads": 2, "kv_heads": 2, "inner": WIDTH, "tokens": TOKENS}}
 ACTIONS = {"F": "forward", "B": "backward", "I": "backward_input", "W": "backward_weight", "SEND_F": "message",
            "SEND_B": "message", "RECV_F": "message", "RECV_B": "message"}
 
@@ -236,15 +242,19 @@ class Laps:
 class Script:
     """A training of one process: laps.ns has {"zero_grad": [ns], "forward": ..., "backward": ..., "optimizer": ...}."""
 
-    def __init__(self, device, layers, half=None, optimizer_class=torch.optim.SGD, wrapped=lambda model: model):
-        parts = []
+    def __init__(self, device, layers, half=None, optimizer_class=torch.optim.SGD, wrapped=lambda model: model,
+                 block=None):
+        parts, width = [], WIDTH * TOKENS if block else WIDTH
         for _ in range(layers):
-            parts += [nn.Linear(WIDTH, WIDTH, device=device), nn.ReLU()]
+            if block:
+                parts += MODULES[block]({"kind": block, **BLOCKS[block]}, device)
+            else:
+                parts += [nn.Linear(WIDTH, WIDTH, device=device), nn.ReLU()]
         model = nn.Sequential(*parts)
         self.device, self.half = device, half
         self.optimizer = optimizer_class(model.parameters(), lr=0.0, foreach=True)
         self.model = wrapped(model)
-        self.x, self.target = (torch.zeros(ROWS, WIDTH, device=device) for _ in range(2))
+        self.x, self.target = (torch.zeros(ROWS, width, device=device) for _ in range(2))
         self.scaler = torch.amp.GradScaler(device.type) if half == torch.float16 else None
         self.laps = Laps()
 
@@ -330,6 +340,20 @@ def plain_samples(rank, device):
     return samples
 
 
+def block_samples(device):
+    """Of blocks of transformers: what one more takes."""
+    samples = []
+    for block in BLOCKS:
+        for half, name in ((None, ""), (torch.bfloat16, "_amp")):
+            short, long = (Script(device, layers, half, block=block) for layers in (SHORT, LONG))
+            measure([short, long])
+            for kind in ("forward", "backward"):
+                each = zip(short.sorted(kind), long.sorted(kind))
+                ns = [max(1.0, (b - a) / (LONG - SHORT)) for a, b in each]
+                samples.append(host_sample(f"plain_{kind}{name}_{block}", ns))
+    return samples
+
+
 def data_parallel_samples(gpus):
     """By rank 0 on all GPUs, while the others do nothing."""
     def wrapped(model):
@@ -347,7 +371,7 @@ def samples_of(rank, device, asked, barrier):
     samples = []
     if device.type == "cuda" or asked["workers"] > 1:  # Gloo sends nothing to itself
         samples = pipeline_samples(rank, asked["workers"], device)
-    samples += plain_samples(rank, device)
+    samples += plain_samples(rank, device) + block_samples(device)
     if device.type == "cuda" and asked["workers"] > 1:
         barrier.wait()
         if rank == 0:

@@ -265,8 +265,14 @@ std::int64_t parameters(const Model& model, std::int64_t first, std::int64_t cou
 }
 
 std::int64_t parameter_tensor_count(const Model& model, std::int64_t first, std::int64_t count) {
-  std::int64_t sum = 0;
-  for (std::int64_t i = first; i < first + count; ++i) sum += std::ssize(parameter_tensors(layer_at(model, i)));
+  std::int64_t sum = 0, of_layer = 0;
+  const Layer* counted = nullptr;  // equal layers stand one after another
+  for (std::int64_t i = first; i < first + count; ++i) {
+    const Layer& layer = layer_at(model, i);
+    if (!counted || layer != *counted) of_layer = std::ssize(parameter_tensors(layer));
+    counted = &layer;
+    sum += of_layer;
+  }
   return sum;
 }
 

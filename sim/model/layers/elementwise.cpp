@@ -57,7 +57,7 @@ OfANumber of_a_number(const LayerKind* kind) {
   if (kind == &kCast) return {1.5, 1.5, 0, 0};
   if (kind == &kSplit) return {0, 2, 0, 0};
   if (kind == &kGradientSum) return {0, 3, 0, 1};
-  return {13, 16, 3, 3};  // rotary: a kernel each for -, cat, two *, +
+  return {10, 10, 3, 3};  // rotary: a kernel each for -, cat, two *, +
 }
 
 bool elementwise_computes(const LayerWork& work) {
@@ -77,8 +77,9 @@ double elementwise_flops(const Layer& layer, const LayerWork& work) {
 
 double elementwise_bytes(const Layer& layer, const LayerWork& work) {
   if (!elementwise_computes(work)) return 0;
-  const OfANumber of = of_a_number(layer.kind);
-  const bool in_fp32 = !is_amp(work.dtype) || layer.kind == &kSoftmax || layer.kind == &kSum || layer.kind == &kCast;
+  OfANumber of = of_a_number(layer.kind);
+  if (layer.kind == &kSum) of = is_amp(work.dtype) ? OfANumber{2.5, 1.5} : OfANumber{3, 0};
+  const bool in_fp32 = !is_amp(work.dtype) || layer.kind == &kSum || layer.kind == &kCast;
   return (in_fp32 ? 4 : 2) * (work.operation == LayerOperation::forward ? of.forward_accesses : of.backward_accesses) *
          numbers_of(layer, work);
 }
@@ -124,13 +125,13 @@ AutogradTensors cast_autograd(const Layer&, const AutogradCase& at) {
 using Autograd = AutogradTensors (*)(const Layer&, const AutogradCase&);
 
 constexpr LayerKind elementwise(std::string_view name, std::string_view summary, std::span<const LayerSize> sizes,
-                                Autograd autograd, bool stands_alone) {
+                                Autograd autograd, bool stands_alone, std::int64_t modules = 1) {
   return {
       .name = name,
       .summary = summary,
       .sizes = sizes,
       .scaling = LayerScaling::row_wise,
-      .modules = stands_alone ? 1 : 0,
+      .modules = modules,
       .stands_alone = stands_alone,
       .input_numbers = elementwise_features,
       .output_numbers = elementwise_features,
@@ -198,10 +199,10 @@ const LayerKind kSoftmax = softmax_kind();
 const LayerKind kSum = mixed_types(elementwise("sum", "the sum of two tensors", kElementwiseSizes, keeps_nothing, false));
 const LayerKind kProduct = elementwise("product", "the product of two tensors, number by number", kElementwiseSizes,
                                        keeps_inputs, false);
-const LayerKind kCast = mixed_types(elementwise("cast", "a cast to half precision", kElementwiseSizes, cast_autograd, false));
+const LayerKind kCast = mixed_types(elementwise("cast", "a cast to half precision", kElementwiseSizes, cast_autograd, false, 0));
 const LayerKind kRotary = rotary_kind();
 const LayerKind kSplit = elementwise("split", "queries, keys and values of one product", kElementwiseSizes, keeps_nothing, false);
 const LayerKind kGradientSum =
-    elementwise("gradient_sum", "the gradients of what goes two ways", kElementwiseSizes, keeps_nothing, false);
+    elementwise("gradient_sum", "the gradients of what goes two ways", kElementwiseSizes, keeps_nothing, false, 0);
 
 }  // namespace pdl
