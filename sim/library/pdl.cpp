@@ -152,8 +152,9 @@ PlannedTable planned_table(const ConfigurationSearch& search) {
   table.memory_limit_bytes = search.memory_limit_bytes;
   table.configurations = search.rows.size();
   table.predicted = search.predicted();
-  for (const Loss loss : {Loss::refused, Loss::memory, Loss::compute, Loss::bubble, Loss::communication, Loss::host})
-    table.lost.emplace_back(to_string(loss), search.count(loss));
+  for (const Shortfall shortfall : {Shortfall::refused, Shortfall::memory, Shortfall::compute, Shortfall::bubble,
+                                    Shortfall::communication, Shortfall::host})
+    table.lost.emplace_back(to_string(shortfall), search.count(shortfall));
   if (search.faster_with_more_memory) {
     const SearchRow& row = search.rows[*search.faster_with_more_memory];
     table.faster_with_more_memory = {plain(row.settings), row.step->peak_memory_bytes, row.step->step_time_ms};
