@@ -53,8 +53,7 @@ class LayerList {
     if (times == 1) return;
     if (static_cast<std::size_t>(times) > (kMostLayers - first) / count) refuse_number(group.at("times"));
     const std::int64_t given = output_numbers(model_.layers.back()), taken = input_numbers(model_.layers[first]);
-    if (model_.layers[first].kind->takes_tokens)
-      group.at("times").refuse("1: the first of these layers takes tokens");
+    if (model_.layers[first].kind->takes_tokens) group.at("times").refuse("1: the first of these layers takes tokens");
     if (given != taken)
       throw InputError(group.name(), std::to_string(given) + " numbers of a sample that come out of it",
                        std::to_string(taken) + ", as many as go into it: it stands behind itself");
@@ -135,10 +134,10 @@ void read_loss(const JsonPlace& object, Model& model) {
       object.at("loss").refuse("mse: cross_entropy is of a model that takes tokens");
   }
   if (tokens > 0 && output_numbers(model) % tokens != 0)
-    throw InputError(object.at("layers").name(),
-                     std::to_string(output_numbers(model)) + " numbers that come out of " + std::to_string(tokens) +
-                         " tokens",
-                     "as many logits for each token");
+    throw InputError(
+        object.at("layers").name(),
+        std::to_string(output_numbers(model)) + " numbers that come out of " + std::to_string(tokens) + " tokens",
+        "as many logits for each token");
 }
 
 }  // namespace

@@ -113,8 +113,7 @@ std::vector<std::int64_t> smallest_largest_stage(std::span<const std::int64_t> c
     const double mean = static_cast<double>(left) / static_cast<double>(behind + 1);
     std::size_t end = first + 1;
     std::int64_t sum = costs[first];
-    while (end < last_end && sum + costs[end] <= most &&
-           (fewest[end] > behind || static_cast<double>(sum) < mean)) {
+    while (end < last_end && sum + costs[end] <= most && (fewest[end] > behind || static_cast<double>(sum) < mean)) {
       sum += costs[end++];
     }
     split.push_back(static_cast<std::int64_t>(end - first));

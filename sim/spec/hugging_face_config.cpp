@@ -101,8 +101,9 @@ TransformerSizes read_llama(const JsonPlace& root, const TransformerSettings& sa
   refuse_bias(root, "attention_bias");
   refuse_bias(root, "mlp_bias");
   if (has_value(root, "head_dim") && size_of(root, "head_dim") * sizes.heads != sizes.hidden)
-    root.at("head_dim").refuse("hidden_size / num_attention_heads, " + std::to_string(sizes.hidden) + " / " +
-                               std::to_string(sizes.heads));
+    root.at("head_dim")
+        .refuse("hidden_size / num_attention_heads, " + std::to_string(sizes.hidden) + " / " +
+                std::to_string(sizes.heads));
   if (said.dropout_percent)
     throw InputError("--dropout-percent", std::to_string(*said.dropout_percent),
                      "no dropout-percent: a llama_block has no dropout");

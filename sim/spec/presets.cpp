@@ -90,8 +90,7 @@ Layer embedding_of(const TransformerSizes& s) {
 Layer block_of(const TransformerSizes& s) {
   if (s.family == TransformerFamily::llama)
     return layer_of("llama_block", {s.hidden, s.heads, s.kv_heads, s.inner, s.sequence});
-  return layer_of("gpt_block",
-                  {s.hidden, s.heads, s.inner, s.sequence, s.dropout_percent, s.gelu_by_tanh ? 1 : 0});
+  return layer_of("gpt_block", {s.hidden, s.heads, s.inner, s.sequence, s.dropout_percent, s.gelu_by_tanh ? 1 : 0});
 }
 
 Layer head_of(const TransformerSizes& s) {
@@ -181,9 +180,9 @@ std::optional<TransformerRefusal> refusal_of(const TransformerSizes& sizes) {
   const double count = static_cast<double>(sizes.layers) * static_cast<double>(parameters(block)) +
                        static_cast<double>(parameters(embedding)) + static_cast<double>(parameters(head_of(sizes)));
   if (count <= kMostParameters) return std::nullopt;
-  return TransformerRefusal{std::to_string(sizes.layers) + " blocks of " + std::to_string(parameters(block)) +
-                                " parameters",
-                            "a model of fewer than 2.5e17 parameters"};
+  return TransformerRefusal{
+      std::to_string(sizes.layers) + " blocks of " + std::to_string(parameters(block)) + " parameters",
+      "a model of fewer than 2.5e17 parameters"};
 }
 
 std::optional<TransformerSizes> transformer_sizes(const Model& model) {

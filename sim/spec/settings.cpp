@@ -11,8 +11,8 @@ std::span<const SettingRow> all_settings() {
   static const std::vector<SettingRow> all = [] {
     std::vector<SettingRow> rows;
     for (auto* theme : {setting_rows::model, setting_rows::mesh, setting_rows::schedule, setting_rows::split,
-                        setting_rows::execution, setting_rows::data_parallel, setting_rows::measurement, setting_rows::cluster,
-                        setting_rows::synthetic_costs}) {
+                        setting_rows::execution, setting_rows::data_parallel, setting_rows::measurement,
+                        setting_rows::cluster, setting_rows::synthetic_costs}) {
       std::ranges::move(theme(), std::back_inserter(rows));
     }
     return rows;

@@ -12,25 +12,25 @@ constexpr double kMostDropoutPercent = 99;
 using Size = std::optional<std::int64_t>;
 
 /// What it is for the model of that name, with everything else as in the spec.
-TransformerSettings usual_sizes(const RunSpec& spec, Size TransformerSettings::*size) {
+TransformerSettings usual_sizes(const RunSpec& spec, Size TransformerSettings::* size) {
   TransformerSettings others = spec.transformer;
   others.*size = std::nullopt;
   return settings_of(sizes_of(*find_preset(spec.model_name), others), std::nullopt);
 }
 
-template <Size TransformerSettings::*size>
+template <Size TransformerSettings::* size>
 void read_size(const SettingValue& value, const Range& range, RunSpec& spec) {
   spec.transformer.*size = whole_of(value, range);
 }
 
-template <Size TransformerSettings::*size>
+template <Size TransformerSettings::* size>
 std::optional<std::string> write_size(const RunSpec& spec) {
   const Size& number = spec.transformer.*size;
   return number ? std::optional(std::to_string(*number)) : std::nullopt;
 }
 
 /// "seq512" -> "_seq512" where it is not what the name says.
-template <Size TransformerSettings::*size>
+template <Size TransformerSettings::* size>
 std::string in_name(const RunSpec& spec, const char* word) {
   const Size& number = spec.transformer.*size;
   const bool is_usual = find_preset(spec.model_name) && number == usual_sizes(spec, size).*size;

@@ -168,7 +168,8 @@ TEST_CASE("nonsense is refused by name") {
   refused("--tf 0 --tb 0", "--tf");
   refused("--tf 1e9 --tb 1e9 --gpus 1000 --microbatches 10000", "--tf");
   refused("--gpus 1000000 --microbatches 1000000 --tf 1 --tb 1", "--microbatches");
-  refused("--model nowhere.json", "nowhere.json: found no such file, expected a model file, or the word mlp");
+  refused("--model nowhere.json",
+          "nowhere.json: found no such file, expected a model file, or the name of a model: mlp, gpt2, ");
   refused("--strategy ddp --gpus 4 --hosts 2 --tf 1 --tb 2", "--hosts: found 2 hosts with synthetic costs");
   refused("--strategy ddp --gpus 4 --network-gb-per-s 50 --tf 1 --tb 2",
           "--network-gb-per-s: found network-gb-per-s 50 with synthetic costs");
