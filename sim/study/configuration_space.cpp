@@ -299,7 +299,8 @@ class Enumeration {
       if (is_of_model(*find_row(word.name)) || word.name == "batch" || word.name == "accum") of_model.push_back(word);
     }
     const RunSpec spec = parse_run_spec(of_model);
-    chosen_.layers = static_cast<std::int64_t>(spec.model.layers.size());
+    const auto blocks = blocks_of(spec.model);  // a stage of a transformer has one at least
+    chosen_.layers = blocks ? blocks->count : std::ssize(spec.model.layers);
     chosen_.batch = spec.batch;
     chosen_.rounds = spec.accum;
   }

@@ -1,5 +1,7 @@
 // Which layers each stage has.
-#include "sim/io/error.hpp"
+#include <algorithm>
+#include <charconv>
+
 #include "sim/io/words.hpp"
 #include "sim/spec/settings/rows.hpp"
 
@@ -17,6 +19,19 @@ void read_split(const SettingValue& value, const Range& range, RunSpec& spec) {
 std::optional<std::string> write_split(const RunSpec& spec) {
   if (spec.split.is_auto) return kAutoSplit;
   return spec.split.layers.empty() ? std::nullopt : std::optional(to_string(spec.split));
+}
+
+/// As many GPUs and layers as it has.
+Needs needs_of_split(const SettingValue& value) {
+  const std::vector<std::string> numbers =
+      split_at(value.value, value.value.find('/') == std::string::npos ? ',' : '/');
+  std::int64_t sum = 0;
+  for (const std::string& number : numbers) {
+    std::int64_t layers = 0;
+    const bool is_number = std::from_chars(number.data(), number.data() + number.size(), layers).ec == std::errc();
+    sum += is_number ? std::clamp<std::int64_t>(layers, 1, static_cast<std::int64_t>(kMillion)) : 1;
+  }
+  return {{"strategy", "pp"}, {"gpus", std::to_string(numbers.size())}, {"depth", std::to_string(sum)}};
 }
 
 /// "_split4-4-3-3"
@@ -46,7 +61,8 @@ std::vector<SettingRow> split() {
          return has_stages ? std::nullopt : std::optional(no_meaning_with(value, strategy_of(spec)));
        },
        .asked = Turn::stages,
-       .in_run_name = split_in_name},
+       .in_run_name = split_in_name,
+       .needs = needs_of_split},
   };
 }
 

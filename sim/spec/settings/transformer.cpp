@@ -1,4 +1,7 @@
 // The sizes of a transformer, beside or in place of what its name says (sim/spec/presets.hpp).
+#include <algorithm>
+#include <charconv>
+
 #include "sim/spec/presets.hpp"
 #include "sim/spec/settings/rows.hpp"
 
@@ -56,6 +59,29 @@ std::optional<NoMeaning> beside_family(const SettingValue& value, const RunSpec&
   return no_meaning_with(value, "model " + spec.model_name);
 }
 
+/// The smallest size of a head that there is: with it as many heads as can be go into a number of features.
+constexpr std::int64_t kSmallestHead = 8;
+
+/// 1 where it is no number of that range, which is what the user is told.
+std::int64_t number_of_text(const SettingValue& value) {
+  std::int64_t number = 0;
+  const char *begin = value.value.data(), *end = begin + value.value.size();
+  const bool is_number = std::from_chars(begin, end, number).ptr == end;
+  return is_number ? std::clamp<std::int64_t>(number, 1, static_cast<std::int64_t>(kLargestSize)) : 1;
+}
+
+std::string hidden_of_heads(const SettingValue& value) {
+  return std::to_string(std::min(kSmallestHead * number_of_text(value), static_cast<std::int64_t>(kLargestSize)));
+}
+
+Needs needs_gpt(const SettingValue&) {
+  return {{"model", "gpt"}};
+}
+
+Needs needs_llama(const SettingValue&) {
+  return {{"model", "llama"}};
+}
+
 constexpr const char* kOfTransformers = "a transformer by name";
 
 }  // namespace
@@ -76,7 +102,8 @@ std::vector<SettingRow> transformer() {
        .no_meaning = beside_no_name,
        .asked = Turn::layers,
        .in_run_name = [](const RunSpec& spec) { return in_name<&S::layers>(spec, "layers"); },
-       .name_place = NamePlace::model},
+       .name_place = NamePlace::model,
+       .needs = needs_gpt},
       {.name = "hidden",
        .value_name = "H",
        .help = "numbers of a token between the blocks of a transformer",
@@ -90,7 +117,11 @@ std::vector<SettingRow> transformer() {
        .no_meaning = beside_no_name,
        .asked = Turn::layers,
        .in_run_name = [](const RunSpec& spec) { return in_name<&S::hidden>(spec, "hidden"); },
-       .name_place = NamePlace::model},
+       .name_place = NamePlace::model,
+       .needs = [](const SettingValue& value) -> Needs {
+         return {{"model", "gpt"},
+                 {"heads", std::to_string(std::max<std::int64_t>(1, number_of_text(value) / kSmallestHead))}};
+       }},
       {.name = "heads",
        .value_name = "N",
        .help = "heads of a transformer's attention",
@@ -104,7 +135,10 @@ std::vector<SettingRow> transformer() {
        .no_meaning = beside_no_name,
        .asked = Turn::layers,
        .in_run_name = [](const RunSpec& spec) { return in_name<&S::heads>(spec, "heads"); },
-       .name_place = NamePlace::model},
+       .name_place = NamePlace::model,
+       .needs = [](const SettingValue& value) -> Needs {
+         return {{"model", "gpt"}, {"hidden", hidden_of_heads(value)}};
+       }},
       {.name = "kv-heads",
        .value_name = "N",
        .help = "heads of keys and values, each of which serves as many heads of queries",
@@ -122,7 +156,10 @@ std::vector<SettingRow> transformer() {
            },
        .asked = Turn::layers,
        .in_run_name = [](const RunSpec& spec) { return in_name<&S::kv_heads>(spec, "kv"); },
-       .name_place = NamePlace::model},
+       .name_place = NamePlace::model,
+       .needs = [](const SettingValue& value) -> Needs {
+         return {{"model", "llama"}, {"heads", value.value}, {"hidden", hidden_of_heads(value)}};
+       }},
       {.name = "inner",
        .value_name = "I",
        .help = "numbers of a token inside of a transformer's MLP",
@@ -136,7 +173,8 @@ std::vector<SettingRow> transformer() {
        .no_meaning = beside_no_name,
        .asked = Turn::layers,
        .in_run_name = [](const RunSpec& spec) { return in_name<&S::inner>(spec, "inner"); },
-       .name_place = NamePlace::model},
+       .name_place = NamePlace::model,
+       .needs = needs_gpt},
       {.name = "sequence",
        .value_name = "T",
        .help = "tokens of a sample",
@@ -150,7 +188,8 @@ std::vector<SettingRow> transformer() {
        .no_meaning = beside_mlp,
        .asked = Turn::layers,
        .in_run_name = [](const RunSpec& spec) { return in_name<&S::sequence>(spec, "seq"); },
-       .name_place = NamePlace::model},
+       .name_place = NamePlace::model,
+       .needs = needs_gpt},
       {.name = "vocabulary",
        .value_name = "V",
        .help = "tokens that there are",
@@ -164,7 +203,8 @@ std::vector<SettingRow> transformer() {
        .no_meaning = beside_no_name,
        .asked = Turn::layers,
        .in_run_name = [](const RunSpec& spec) { return in_name<&S::vocabulary>(spec, "vocabulary"); },
-       .name_place = NamePlace::model},
+       .name_place = NamePlace::model,
+       .needs = needs_gpt},
       {.name = "dropout-percent",
        .value_name = "P",
        .help = "numbers that dropout sets to 0, of a hundred",
@@ -182,7 +222,8 @@ std::vector<SettingRow> transformer() {
            },
        .asked = Turn::layers,
        .in_run_name = [](const RunSpec& spec) { return in_name<&S::dropout_percent>(spec, "dropout"); },
-       .name_place = NamePlace::model},
+       .name_place = NamePlace::model,
+       .needs = needs_gpt},
       {.name = "tied",
        .value_name = "0|1",
        .help = "the head has the embedding's weight",
@@ -206,7 +247,8 @@ std::vector<SettingRow> transformer() {
              if (!preset || !tied || *tied == preset->published.tied) return std::string();
              return std::string(*tied ? "_tied" : "_untied");
            },
-       .name_place = NamePlace::model},
+       .name_place = NamePlace::model,
+       .needs = needs_llama},
   };
 }
 

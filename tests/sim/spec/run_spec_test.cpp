@@ -93,6 +93,9 @@ TEST_CASE("every word there is, given differently from its default, is among the
            "--first-bucket-mb 0.5 --bucket-views 1 --delay-ms 2.5 --straggler 3:20.5 --dtype amp-fp16 --loss-scale "
            "1024",
            "--gpus 2 --schedule gpipe --program pytorch --scale-grads 1",
+           "--model gpt2 --layers 4 --hidden 96 --heads 6 --inner 200 --sequence 64 --vocabulary 640 "
+           "--dropout-percent 10 --tied 0 --gpus 2 --split 3,3",
+           "--model llama-7b --kv-heads 8 --gpus 2 --split auto",
            "--gpus 2 --schedule gpipe --p2p rendezvous --tf 3 --tb 4 --tw 5 --tcomm 6"}) {
     check_that_settings_survive(flags);
     const std::map<std::string, std::string> usual = settings_of(spec(""));

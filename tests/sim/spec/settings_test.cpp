@@ -231,8 +231,9 @@ TEST_CASE("every setting tells measured runs apart, by their file name too") {
 TEST_CASE("a sweep may vary every setting") {
   check_samples([](const SettingRow& setting, const Sample& sample) {
     const std::map<std::string, std::string> other_words = {
-        {"model", "mlp"},      {"strategy", "pp"}, {"schedule", "1f1b"},  {"dtype", "fp32"},       {"optimizer", "sgd"},
-        {"transport", "copy"}, {"p2p", "eager"},   {"workers", "thread"}, {"straggler", "0:20.5"}, {"program", "pdl"}};
+        {"model", "mlp"},        {"strategy", "pp"},    {"schedule", "1f1b"}, {"dtype", "fp32"},
+        {"optimizer", "sgd"},    {"transport", "copy"}, {"p2p", "eager"},     {"workers", "thread"},
+        {"straggler", "0:20.5"}, {"program", "pdl"},    {"hidden", "256"}};  // 4 is less than a head
     const std::string other = setting.values == Values::on_off     ? "0"
                               : other_words.contains(setting.name) ? other_words.at(setting.name)
                                                                    : "4";
