@@ -27,7 +27,8 @@ std::vector<Series> scaling_series(const Tables& tables) {
     const RunSpec& spec = series.rows.front()->spec;
     const auto known = std::find_if(all.begin(), all.end(), [&](const Series& other) {
       const RunSpec& of = other.rows.front()->spec;
-      return of.model_name == spec.model_name && of.depth == spec.depth && of.dim == spec.dim;
+      return of.model_name == spec.model_name && of.depth == spec.depth && of.dim == spec.dim &&
+             of.transformer == spec.transformer;
     });
     if (known == all.end()) {
       all.push_back(series);

@@ -22,46 +22,151 @@ const Layer& layer_at(const Model& model, std::int64_t index) {
   return model.layers[static_cast<std::size_t>(index)];
 }
 
+/// Reads a list, and the lists in it.
+class LayerList {
+ public:
+  explicit LayerList(const JsonPlace& layers) : whole_(layers) {}
+
+  Model read() && {
+    add_list(whole_);
+    return std::move(model_);
+  }
+
+ private:
+  void add_list(const JsonPlace& layers) {
+    layers.array();
+    if (layers.size() == 0) refuse_number(layers);
+    for (std::size_t i = 0; i < layers.size(); ++i) {
+      const JsonPlace place = layers.at(i);
+      place.object().has("times") ? add_group(place) : add_layer(place);
+      if (model_.layers.size() > kMostLayers) refuse_number(layers);
+    }
+  }
+
+  void add_group(const JsonPlace& group) {
+    const std::array<std::string, 2> keys = {"times", "layers"};
+    const std::int64_t times = group.object_of(keys).at("times").whole(1, kMostLayers);
+    const std::size_t first = model_.layers.size();
+    const double before = parameters_;
+    add_list(group.at("layers"));
+    const std::size_t count = model_.layers.size() - first;
+    if (times == 1) return;
+    if (static_cast<std::size_t>(times) > (kMostLayers - first) / count) refuse_number(group.at("times"));
+    const std::int64_t given = output_numbers(model_.layers.back()), taken = input_numbers(model_.layers[first]);
+    if (model_.layers[first].kind->takes_tokens) group.at("times").refuse("1: the first of these layers takes tokens");
+    if (given != taken)
+      throw InputError(group.name(), std::to_string(given) + " numbers of a sample that come out of it",
+                       std::to_string(taken) + ", as many as go into it: it stands behind itself");
+    for (std::int64_t more = 1; more < times; ++more) {
+      for (std::size_t i = 0; i < count; ++i) model_.layers.push_back(model_.layers[first + i]);
+    }
+    add_parameters(static_cast<double>(times - 1) * (parameters_ - before));
+  }
+
+  void add_layer(const JsonPlace& place) {
+    const Layer layer = read_layer(place);
+    const bool is_first = model_.layers.empty();
+    if (is_first && !has_parameters(layer)) {
+      place.at("kind").refuse("a layer with parameters: without them the first layer has nothing to train");
+    }
+    if (!is_first && layer.kind->takes_tokens)
+      place.at("kind").refuse("a layer that takes what the layer before gives: this one takes tokens");
+    if (!is_first && input_numbers(layer) != output_numbers(model_.layers.back())) {
+      const std::string given = std::to_string(output_numbers(model_.layers.back()));
+      if (layer.sizes.front() != input_numbers(layer))
+        throw InputError(place.name(), std::to_string(input_numbers(layer)) + " numbers of a sample",
+                         given + ", as many as the layer before gives");
+      place.at(name_of_input(layer)).refuse(given + ", the width that the layer before gives");
+    }
+    model_.layers.push_back(layer);
+    add_parameters(static_cast<double>(parameters(layer)));
+  }
+
+  void add_parameters(double more) {
+    parameters_ += more;
+    if (parameters_ > kMostParameters)
+      throw InputError(whole_.name(), "more than 2.5e17 parameters", "a model of fewer");
+  }
+
+  [[noreturn]] static void refuse_number(const JsonPlace& place) {
+    place.refuse("from 1 to " + std::to_string(kMostLayers) + " layers");
+  }
+
+  const JsonPlace& whole_;
+  Model model_;
+  double parameters_ = 0;
+};
+
+/// The embedding that stands first, of a layer of its own or inside of one; no kind: there is none.
+Layer embedding_of(const Model& model) {
+  const Layer first = inner_layers(model.layers.front()).front().layer;
+  return first.kind->takes_tokens ? first : Layer();
+}
+
+void check_tied(const Model& model, const JsonPlace& layers) {
+  const Layer* before = nullptr;  // equal layers stand one after another
+  for (const Layer& layer : model.layers) {
+    const bool known = before && *before == layer;
+    before = &layer;
+    if (known && &layer != &model.layers.back()) continue;
+    const InnerLayer last = inner_layers(layer).back();
+    if (!last.tied) continue;
+    if (&layer != &model.layers.back())
+      throw InputError(layers.name(), "a tied " + to_text(layer) + " that is not the last layer", "one at the end");
+    const Layer embedding = embedding_of(model);
+    if (!embedding.kind || embedding.sizes[0] != last.layer.sizes[1] || embedding.sizes[1] != last.layer.sizes[0])
+      throw InputError(layers.name(), "a tied " + to_text(layer) + " behind " + to_text(model.layers.front()),
+                       "a first layer that embeds as many tokens in as many features, whose weight it has");
+  }
+}
+
+void read_loss(const JsonPlace& object, Model& model) {
+  const std::int64_t tokens = sequence_tokens(model);
+  model.loss = tokens > 0 ? Loss::cross_entropy : Loss::mse;
+  const bool is_said = object.has("loss");
+  if (is_said) {
+    const std::string said = object.at("loss").text();
+    if (said != to_string(Loss::mse) && said != to_string(Loss::cross_entropy))
+      object.at("loss").refuse("mse or cross_entropy");
+    if (said == to_string(Loss::mse) && tokens > 0)
+      object.at("loss").refuse("cross_entropy: the model takes tokens, and its targets are tokens");
+    if (said == to_string(Loss::cross_entropy) && tokens == 0)
+      object.at("loss").refuse("mse: cross_entropy is of a model that takes tokens");
+  }
+  if (tokens > 0 && output_numbers(model) % tokens != 0)
+    throw InputError(
+        object.at("layers").name(),
+        std::to_string(output_numbers(model)) + " numbers that come out of " + std::to_string(tokens) + " tokens",
+        "as many logits for each token");
+}
+
 }  // namespace
 
 Model mlp(std::int64_t depth, std::int64_t dim) {
   return Model{std::vector<Layer>(static_cast<std::size_t>(depth), linear_relu(dim, dim))};
 }
 
+std::string to_string(Loss loss) {
+  return loss == Loss::mse ? "mse" : "cross_entropy";
+}
+
 Model load_model(const std::string& path) {
   std::error_code error;
   if (!std::filesystem::exists(path, error)) throw InputError(path, "no such file", "a model file, or the word mlp");
   const nlohmann::json document = read_json_file(path);
-  const JsonPlace root(document, path);
-  const std::array<std::string, 1> keys = {"layers"};
-  return read_layers(root.object_of(keys).at("layers"));
+  return read_model_file(JsonPlace(document, path));
 }
 
-Model read_layers(const JsonPlace& layers) {
-  layers.array();
-  if (layers.size() == 0 || layers.size() > kMostLayers)
-    layers.refuse("from 1 to " + std::to_string(kMostLayers) + " layers");
-  Model model;
-  double count = 0;
-  for (std::size_t i = 0; i < layers.size(); ++i) {
-    const JsonPlace place = layers.at(i);
-    const Layer layer = read_layer(place);
-    if (i == 0 && !has_parameters(layer)) {
-      place.at("kind").refuse("a layer with parameters: without them the first layer has nothing to train");
-    }
-    if (i > 0 && layer.kind->takes_tokens)
-      place.at("kind").refuse("a layer that takes what the layer before gives: this one takes tokens");
-    if (i > 0 && input_numbers(layer) != output_numbers(model.layers.back())) {
-      if (layer.sizes.front() != input_numbers(layer))
-        throw InputError(place.name(), std::to_string(input_numbers(layer)) + " numbers of a sample",
-                         std::to_string(output_numbers(model.layers.back())) + ", as many as the layer before gives");
-      place.at(name_of_input(layer))
-          .refuse(std::to_string(output_numbers(model.layers.back())) + ", the width that the layer before gives");
-    }
-    model.layers.push_back(layer);
-    count += static_cast<double>(parameters(layer));
-  }
-  if (count > kMostParameters) throw InputError(layers.name(), "more than 2.5e17 parameters", "a model of fewer");
+Model read_model_file(const JsonPlace& root) {
+  const std::array<std::string, 2> keys = {"layers", "loss"};
+  return read_model(root.object_of(keys));
+}
+
+Model read_model(const JsonPlace& object) {
+  const JsonPlace layers = object.at("layers");
+  Model model = LayerList(layers).read();
+  check_tied(model, layers);
+  read_loss(object, model);
   return model;
 }
 
@@ -107,10 +212,23 @@ double model_flops(const Model& model) {
   return sum;
 }
 
+bool is_block(const Layer& layer) {
+  return layer.kind->inner && !layer.kind->inner(layer).front().part.empty();
+}
+
+std::optional<BlockRange> blocks_of(const Model& model) {
+  const auto begin = model.layers.begin(), end = model.layers.end();
+  const auto first = std::find_if(begin, end, is_block), behind = std::find_if_not(first, end, is_block);
+  if (first == end || std::find_if(behind, end, is_block) != end) return std::nullopt;
+  return BlockRange{first - begin, behind - first};
+}
+
+std::int64_t width_of(const Model& model) {
+  const std::int64_t tokens = sequence_tokens(model);
+  return tokens > 0 ? output_numbers(model.layers.front()) / tokens : input_numbers(model);
+}
+
 std::string layer_name(const Model& model, std::int64_t index) {
-  const auto is_block = [](const Layer& layer) {
-    return layer.kind->inner && !layer.kind->inner(layer).front().part.empty();
-  };
   const Layer& named = layer_at(model, index);
   if (is_block(named)) {
     const auto begin = model.layers.begin();

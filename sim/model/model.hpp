@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,9 @@ class JsonPlace;
 /// mse: of all numbers of the result, targets are as many. cross_entropy: of each token's logits, in fp32; targets are
 /// tokens, whole numbers of 8 bytes.
 enum class Loss : std::uint8_t { mse, cross_entropy };
+
+/// As files have it.
+std::string to_string(Loss loss);
 
 struct Model {
   std::vector<Layer> layers;
@@ -47,6 +51,18 @@ std::int64_t target_bytes(const Model& model);
 /// a GPU's peak is of.
 double model_flops(const Model& model);
 
+/// One of the blocks that a transformer is made of, which have parts (InnerLayer::part).
+bool is_block(const Layer& layer);
+
+/// Where the blocks of a model stand, one after another. None: it has no blocks, or others stand between them.
+struct BlockRange {
+  std::int64_t first = 0, count = 0;
+};
+std::optional<BlockRange> blocks_of(const Model& model);
+
+/// Numbers of a token between layers, where the model takes tokens; else numbers of a row that it takes.
+std::int64_t width_of(const Model& model);
+
 /// "embedding", "block 3", "head"; of models without blocks "layer 3". From 0.
 std::string layer_name(const Model& model, std::int64_t index);
 
@@ -56,14 +72,21 @@ Model mlp(std::int64_t depth, std::int64_t dim);
 /// So that bytes of parameters, gradients and optimizer state stay below 2^63.
 inline constexpr double kMostParameters = 2.5e17;
 
-/// Reads {"layers": [{"kind": "linear_relu", "in": 4096, "out": 4096}, ...]}: docs/formats-model.md. Throws InputError
-/// naming the file and the place in it: as read_json_file, an unknown, missing or doubled key, as read_layers.
+/// Reads {"layers": [{"kind": "linear_relu", "in": 4096, "out": 4096}, ...], "loss": "mse"}: docs/formats-model.md.
+/// Throws InputError naming the file and the place in it: as read_json_file, an unknown, missing or doubled key, as
+/// read_model.
 Model load_model(const std::string& path);
+/// The same of a document that is at hand.
+Model read_model_file(const JsonPlace& root);
 
-/// The list of layers of a model file, or of a run that has them in it. Throws InputError naming the place: no list, as
-/// read_layer, a width that does not fit the layer before, a first layer without parameters (it would have nothing
-/// to train), no layer or more than a million, more than kMostParameters.
-Model read_layers(const JsonPlace& layers);
+/// Of an object with the layers of a model file, `layers`, and perhaps with `loss`; other keys are not looked at: a run
+/// has them in it. {"times": 12, "layers": [...]} is a list twelve times, one behind the other. Without `loss` it is
+/// cross_entropy where the model takes tokens, else mse. Throws InputError naming the place: no list, as read_layer, a
+/// width that does not fit the layer before, a first layer without parameters (it would have nothing to train), no
+/// layer or more than a million, more than kMostParameters; tokens without cross_entropy, or that without tokens, or
+/// with an output that is no whole number of logits for each token; a tied head that is not last, or whose weight is not
+/// of the embedding's size.
+Model read_model(const JsonPlace& object);
 
 /// Numbers of a row that the model takes, and gives.
 std::int64_t input_numbers(const Model& model);

@@ -10,6 +10,7 @@
 #include "sim/plan/one_thread_step.hpp"
 #include "sim/plan/pipeline_step.hpp"
 #include "sim/plan/pytorch_pipeline_step.hpp"
+#include "sim/spec/presets.hpp"
 
 namespace pdl {
 namespace {
@@ -17,8 +18,17 @@ namespace {
 /// Whose tasks are planned.
 enum class Replicas : std::uint8_t { first, all };
 
+void say_untied_head(Plan& plan) {
+  if (!plan.spec.head_untied) return;
+  plan.warnings.push_back(
+      "the head has a weight of its own, " + std::to_string(head_weight_numbers(plan.spec.model)) +
+      " parameters that a model on one stage shares with the embedding: torch.distributed.pipelining shares none "
+      "between stages");
+}
+
 void plan_stages(Plan& plan, Replicas replicas) {
   const StepOrder order = order_of(plan);
+  say_untied_head(plan);
   plan.stages = make_stages(plan.spec, plan.parallel.mesh, order.placement());
   say_warnings_of_schedule(plan);
   const bool all = replicas == Replicas::all;

@@ -2,7 +2,7 @@
 
 #include <stdexcept>
 
-#include "sim/spec/split.hpp"
+#include "sim/spec/stage_layers.hpp"
 
 namespace pdl {
 
@@ -12,8 +12,7 @@ std::int32_t only_worker(const Stage& stage) {
 }
 
 std::vector<Stage> make_stages(const RunSpec& spec, const Mesh& mesh, Placement placement) {
-  const std::vector<std::int64_t> layers =
-      spread(static_cast<std::int64_t>(spec.model.layers.size()), mesh.pp * spec.chunks);
+  const std::vector<std::int64_t> layers = stage_layers(spec, mesh.pp * spec.chunks);
   std::vector<Stage> stages;
   for (std::int32_t replica = 0; replica < mesh.dp; ++replica) {
     std::int32_t first = 0;

@@ -36,7 +36,7 @@ struct Stage {
 /// For what is of one GPU: the worker of a stage that has one. Throws std::logic_error if it has several.
 std::int32_t only_worker(const Stage& stage);
 
-/// Layers as even as can be, the first stages with more.
+/// Layers as stage_layers() has them: as even as can be, or as was said. Throws as that.
 std::vector<Stage> make_stages(const RunSpec& spec, const Mesh& mesh, Placement placement);
 
 /// By worker: its stages, ascending.

@@ -4,6 +4,7 @@
 
 #include "sim/cost/hosts_of_profile.hpp"
 #include "sim/io/number_text.hpp"
+#include "sim/predict/auto_split.hpp"
 #include "sim/predict/find_order.hpp"
 
 namespace pdl {
@@ -24,6 +25,7 @@ void check_capacity(const RunResult& result, std::int64_t capacity_bytes, const 
 RunSpec planned_spec(const RunSpec& asked, LayerFamilies* families, std::optional<std::int64_t> memory_limit_bytes) {
   const CostProfile* profile = asked.synthetic ? nullptr : &families->profile();
   RunSpec spec = asked.synthetic ? asked : on_device_of(asked, profile->host_description);
+  if (needs_split(spec)) spec = with_found_split(spec, families);
   if (needs_search(spec)) return with_found_order(spec, families, memory_limit_bytes);
   return spec.synthetic ? spec : on_hosts_of_profile(spec, *profile);
 }

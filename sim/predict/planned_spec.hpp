@@ -23,7 +23,7 @@ struct OutOfMemory : CannotRun {
   std::int64_t needed_bytes;  // of the GPU that needs most
 };
 
-/// On the device and the hosts of the profile, with an order. `families`: nullptr where costs are synthetic. Throws as
+/// On the device and the hosts of the profile, with layers for each stage and an order. `families`: nullptr where costs are synthetic. Throws as
 /// with_found_order() and on_hosts_of_profile().
 RunSpec planned_spec(const RunSpec& asked, LayerFamilies* families, std::optional<std::int64_t> memory_limit_bytes);
 

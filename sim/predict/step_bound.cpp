@@ -31,9 +31,9 @@ bool drains(const RunSpec& spec) {
   return fills(spec) && backwards_of(spec) == Backwards::whole;
 }
 
-/// No order yet, nor chunks.
+/// No order yet, nor chunks; or no layers of the stages.
 bool is_searched(const RunSpec& spec) {
-  return spec.schedule == kAutoSchedule && !spec.schedule_file;
+  return (spec.schedule == kAutoSchedule && !spec.schedule_file) || (spec.split.is_auto && spec.split.layers.empty());
 }
 
 bool has_bound(const RunSpec& spec) {

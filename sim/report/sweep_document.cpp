@@ -399,7 +399,7 @@ std::vector<SettingValue> settings_of_all_rows(const Sweep& sweep) {
 std::string title_of(const Sweep& sweep) {
   std::string model;
   for (const SettingValue& setting : settings_of_all_rows(sweep)) {
-    if (setting.name == "model" || setting.name == "depth" || setting.name == "dim")
+    if (is_of_model(*find_row(setting.name)))
       model += (model.empty() ? ": " : ", ") + setting.name + " " + setting.value;
   }
   return "sweep" + model;

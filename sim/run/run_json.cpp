@@ -14,6 +14,9 @@
 #include "sim/io/words.hpp"
 #include "sim/run/setting_json.hpp"
 #include "sim/run/span_kinds.hpp"
+#include "sim/spec/mesh.hpp"
+#include "sim/spec/settings.hpp"
+#include "sim/spec/stage_layers.hpp"
 
 namespace pdl {
 namespace {
@@ -34,10 +37,16 @@ std::shared_ptr<const ScheduleFile> read_schedule(const JsonPlace& root) {
 
 RunSpec read_spec(const JsonPlace& root) {
   const JsonPlace config = root.at("config").object();
-  const bool file_model = config.at("model").text() != "mlp";
+  RunSpec named;
+  named.model_name = config.at("model").text();
+  const bool file_model = has_model_file(named);
   std::vector<SettingValue> settings;
   for (const auto& [key, value] : config.json().items()) {
-    if (!(file_model && key == "model")) settings.push_back(read_setting(key, config.at(key)));
+    const SettingValue setting = read_setting(key, config.at(key));
+    const SettingRow* row = find_row(key);
+    const bool of_file = row && file_model && (is_of_model(*row) || key == "split");
+    if (!of_file) settings.push_back(setting);
+    if (of_file && key != "model") row->read(setting, row->range, named);
   }
   const auto schedule = read_schedule(root);
   const auto of_run = [&] {  // its hosts are known, though one is not written
@@ -49,13 +58,18 @@ RunSpec read_spec(const JsonPlace& root) {
   };
   if (!file_model) return of_run();
   // The layers of a model file are in the run: the file itself need not be here.
-  const JsonPlace layers = root.at("model").at("layers");
-  Model model = read_layers(layers);
-  settings.push_back({"depth", std::to_string(model.layers.size()), layers.name()});
-  settings.push_back({"dim", std::to_string(input_numbers(model)), layers.name()});
+  const JsonPlace place = root.at("model");
+  Model model = read_model(place);
+  const std::string layers = place.at("layers").name();
+  settings.push_back({"depth", std::to_string(model.layers.size()), layers});
+  settings.push_back({"dim", std::to_string(width_of(model)), layers});
   RunSpec spec = of_run();
-  spec.model_name = config.at("model").text();
+  spec.model_name = named.model_name;
   spec.model = std::move(model);
+  spec.transformer = named.transformer;
+  spec.split = named.split;
+  if (const auto refusal = split_refusal(spec.split, spec.model, stage_count(spec)))
+    throw InputError(config.at("split").name(), refusal->found, refusal->expected);
   return spec;
 }
 
@@ -118,6 +132,13 @@ std::vector<Stage> read_stages(const JsonPlace& place, const RunSpec& spec) {
                      std::to_string(replicas) + ", as in config");
   }
   return stages;
+}
+
+/// The numbers of `--split auto` are those of the stages.
+void take_found_split(RunResult& run) {
+  for (const Stage& stage : run.stages) {
+    if (stage.replica == 0) run.spec.split.layers.push_back(stage.layer_count);
+  }
 }
 
 /// Samples that add up to `sum`, each at least `least`.
@@ -338,6 +359,7 @@ RunResult run_from_json(const nlohmann::json& document, const std::string& place
   run.steps = read_steps(root, run.measured);
   if (root.has("bound_ms")) run.bound_ms = root.at("bound_ms").number(0, kLargestMs);
   run.stages = read_stages(root.at("stages"), run.spec);
+  if (run.spec.split.is_auto) take_found_split(run);
   run.replica_rows = read_replica_rows(root, run.spec);
   const bool plain = run.replica_rows.size() == 1 && run.spec.accum == 1;
   run.microbatch_rows =

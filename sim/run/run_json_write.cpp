@@ -29,7 +29,9 @@ ordered_json config_to_json(const RunSpec& spec) {
 
 ordered_json model_to_json(const RunSpec& spec, std::int64_t count) {
   ordered_json model = {{"parameters", count}};
-  if (spec.model_name != "mlp") {
+  if (spec.split.is_auto && !spec.split.layers.empty()) model["split"] = spec.split.layers;
+  if (has_model_file(spec)) {
+    if (spec.model.loss != Loss::mse) model["loss"] = to_string(spec.model.loss);
     for (const Layer& layer : spec.model.layers) model["layers"].push_back(to_json(layer));
   }
   return model;

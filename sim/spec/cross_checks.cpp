@@ -1,15 +1,18 @@
 #include "sim/spec/cross_checks.hpp"
 
 #include <algorithm>
+#include <filesystem>
 #include <numeric>
 #include <string>
 #include <vector>
 
 #include "sim/io/error.hpp"
 #include "sim/io/words.hpp"
+#include "sim/model/inner_layers.hpp"
 #include "sim/spec/mesh.hpp"
 #include "sim/spec/schedule.hpp"
 #include "sim/spec/setting_words.hpp"
+#include "sim/spec/stage_layers.hpp"
 
 namespace pdl::setting_words {
 namespace {
@@ -40,6 +43,14 @@ bool splits_backwards(const RunSpec& spec) {
     return std::any_of(operations.begin(), operations.end(),
                        [](const Operation& operation) { return operation.kind == OperationKind::backward_weight; });
   });
+}
+
+/// Numbers of a sample that come out of the layer, and out of those that it is made of.
+double results_of(const Layer& layer) {
+  double numbers = 0;
+  for (const InnerLayer& inner : inner_layers(layer))
+    numbers += static_cast<double>(inner.rows) * static_cast<double>(output_numbers(inner.layer));
+  return numbers;
 }
 
 std::string count_of_stages(const RunSpec& spec) {
@@ -118,13 +129,46 @@ void check_parameters(const Given& given, const RunSpec& spec) {
                    "a model of fewer than 2.5e17 parameters");
 }
 
+void check_transformer(const Given& given, const TransformerSizes& sizes) {
+  const auto refusal = refusal_of(sizes);
+  if (!refusal) return;
+  throw InputError(refusal->of_sequence ? place_of(given, {"sequence", "model"})
+                                        : place_of(given, {"heads", "kv-heads", "hidden", "inner", "layers", "model"}),
+                   refusal->found, refusal->expected);
+}
+
+void check_tied(const Given& given, const RunSpec& spec) {
+  const SettingValue* tied = find(given, "tied");
+  if (!tied) return;
+  throw InputError(tied->place, "1 with " + count_of_stages(spec),
+                   "0: stages share no parameters, so that the head has a weight of its own");
+}
+
+void check_model_is_there(const std::string& path) {
+  std::error_code error;
+  if (std::filesystem::exists(path, error)) return;
+  std::vector<std::string> names = {"mlp"};
+  for (const Preset& preset : presets()) names.emplace_back(preset.name);
+  const std::string nearest = nearest_word(path, names);
+  throw InputError(path, "no such file",
+                   "a model file, or the name of a model: " + list_words(names) +
+                       (nearest.empty() ? "" : " (did you mean " + nearest + "?)"));
+}
+
 void check_layers(const Given& given, const RunSpec& spec) {
-  const auto layers = static_cast<std::int64_t>(spec.model.layers.size());
+  const auto blocks = blocks_of(spec.model);
+  const std::int64_t layers = blocks ? blocks->count : std::ssize(spec.model.layers);
   if (layers >= stage_count(spec)) return;
   const bool chunked = spec.chunks > 1 && find(given, "chunks");
-  throw InputError(place_of(given, {chunked ? "chunks" : "pp", "pp", "gpus", "schedule", "depth", "model"}),
-                   count_of_stages(spec) + " for " + std::to_string(layers) + (layers == 1 ? " layer" : " layers"),
-                   "at least one layer for every stage");
+  const std::string what = blocks ? "block" : "layer";
+  throw InputError(place_of(given, {chunked ? "chunks" : "pp", "pp", "gpus", "schedule", "depth", "layers", "model"}),
+                   count_of_stages(spec) + " for " + std::to_string(layers) + " " + what + (layers == 1 ? "" : "s"),
+                   "at least one " + what + " for every stage");
+}
+
+void check_split(const Given& given, const RunSpec& spec) {
+  if (const auto refusal = split_refusal(spec.split, spec.model, stage_count(spec)))
+    throw InputError(place_of(given, {"split"}), refusal->found, refusal->expected);
 }
 
 void check_microbatches(const Given& given, const RunSpec& spec) {
@@ -323,8 +367,13 @@ void check_total_time(const Given& given, const RunSpec& spec) {
 }
 
 void check_activations(const Given& given, const RunSpec& spec) {
-  double width = static_cast<double>(input_numbers(spec.model));
-  for (const Layer& layer : spec.model.layers) width += static_cast<double>(output_numbers(layer));
+  double width = static_cast<double>(input_numbers(spec.model)), of_layer = 0;
+  const Layer* counted = nullptr;  // equal layers stand one after another
+  for (const Layer& layer : spec.model.layers) {
+    if (!counted || layer != *counted) of_layer = results_of(layer);
+    counted = &layer;
+    width += of_layer;
+  }
   const double bytes = 4 * width * static_cast<double>(spec.batch) * static_cast<double>(spec.accum);
   if (bytes <= kMostActivationBytes) return;
   throw InputError(place_of(given, {"batch", "accum", "model", "dim", "depth"}),

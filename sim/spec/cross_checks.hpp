@@ -11,6 +11,7 @@
 #include <cstdint>
 
 #include "sim/spec/given_words.hpp"
+#include "sim/spec/presets.hpp"
 #include "sim/spec/run_spec.hpp"
 
 namespace pdl::setting_words {
@@ -36,8 +37,16 @@ void check_cells(const Given& given, const RunSpec& spec);
 
 /// The layers of an mlp, before they are made.
 void check_parameters(const Given& given, const RunSpec& spec);
-/// A layer for every stage.
+/// Its sizes go together.
+void check_transformer(const Given& given, const TransformerSizes& sizes);
+/// A head that was asked to have the embedding's weight is on its stage. Of a model with several stages.
+void check_tied(const Given& given, const RunSpec& spec);
+/// What `model` names is a file, or else is told what it might have been.
+void check_model_is_there(const std::string& path);
+/// A layer for every stage, of a transformer a block.
 void check_layers(const Given& given, const RunSpec& spec);
+/// A split has a number for every stage, and they add up.
+void check_split(const Given& given, const RunSpec& spec);
 /// The schedule's rule for the number of micro-batches.
 void check_microbatches(const Given& given, const RunSpec& spec);
 /// A list of times has one for every stage.

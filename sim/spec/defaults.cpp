@@ -3,9 +3,12 @@
 #include <algorithm>
 
 #include "sim/io/error.hpp"
+#include "sim/io/json_place.hpp"
 #include "sim/io/words.hpp"
 #include "sim/spec/cross_checks.hpp"
+#include "sim/spec/hugging_face_config.hpp"
 #include "sim/spec/mesh.hpp"
+#include "sim/spec/presets.hpp"
 #include "sim/spec/schedule.hpp"
 
 namespace pdl::setting_words {
@@ -34,6 +37,23 @@ void take_shape_of_file(const Given& given, RunSpec& spec) {
   spec.gpus = shape.workers * spec.dp;
   take("chunks", spec.chunks, shape.chunks);
   take("microbatches", spec.microbatches, shape.microbatches);
+}
+
+/// A list of layers, or a config.json, which takes some of the settings of a transformer.
+void load_model_file(const Given& given, RunSpec& spec) {
+  const std::string& path = spec.model_name;
+  check_model_is_there(path);
+  const nlohmann::json document = read_json_file(path);
+  const JsonPlace root(document, path);
+  if (is_hugging_face_config(root)) {
+    spec.model = read_hugging_face_config(root, spec.transformer);
+    return;
+  }
+  for (const char* name : {"sequence", "dropout-percent"}) {
+    const SettingValue* s = find(given, name);
+    if (s) throw InputError(s->place, s->value, "no " + s->name + ": the model comes from " + path);
+  }
+  spec.model = read_model_file(root);
 }
 
 }  // namespace
@@ -93,9 +113,23 @@ void resolve_model(const Given& given, RunSpec& spec) {
     spec.model = mlp(spec.depth, spec.dim);
     return;
   }
-  spec.model = load_model(spec.model_name);
+  if (const Preset* preset = find_preset(spec.model_name)) {
+    const TransformerSizes sizes = sizes_of(*preset, spec.transformer);
+    check_transformer(given, sizes);
+    spec.model = transformer(sizes);
+    spec.transformer = settings_of(sizes, spec.transformer.tied);
+  } else {
+    load_model_file(given, spec);
+  }
+  if (stage_count(spec) > 1 && is_tied(spec.model)) {
+    check_tied(given, spec);
+    untie_head(spec.model);
+    spec.head_untied = true;
+  }
   spec.depth = static_cast<std::int64_t>(spec.model.layers.size());
-  spec.dim = input_numbers(spec.model);
+  spec.dim = width_of(spec.model);
+  constexpr std::int64_t kSequences = 8;  // of a thousand tokens and more each
+  if (sequence_tokens(spec.model) > 0 && !find(given, "batch")) spec.batch = kSequences;
 }
 
 Workers default_workers(const RunSpec& spec) {

@@ -30,7 +30,9 @@ void resolve_schedule(const Given& given, RunSpec& spec);
 /// whole, or in as few micro-batches as the schedule can do with (dualpipe-v on one GPU: 2).
 void fill_in_microbatches(const Given& given, RunSpec& spec);
 
-/// Makes the layers, or loads their file. Throws InputError: too large, no such file.
+/// Makes the layers, or loads their file; a transformer's settings are all there afterwards, and its head is not tied
+/// where there are several stages. A model that takes tokens has a batch of 8 where none was given. Throws InputError:
+/// too large, no such file, sizes that do not go together.
 void resolve_model(const Given& given, RunSpec& spec);
 
 /// The programs of LibTorch's autograd have one thread: mp and the one-GPU program under autocast.

@@ -67,6 +67,7 @@ void read_shape(Reading& reading, const Given& given, RunSpec& spec) {
   reading.take(Turn::layers);
   resolve_model(given, spec);
   check_layers(given, spec);
+  check_split(given, spec);
   check_microbatches(given, spec);
   check_stage_costs(given, spec);
 }

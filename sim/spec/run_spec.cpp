@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "sim/spec/mesh.hpp"
+#include "sim/spec/presets.hpp"
 #include "sim/spec/schedule.hpp"
 
 namespace pdl {
@@ -35,10 +36,28 @@ bool exchanges_in_round(const RunSpec& spec, std::int64_t round) {
   return !spec.no_sync || round + 1 == spec.accum;
 }
 
+bool has_model_file(const RunSpec& spec) {
+  return spec.model_name != "mlp" && !find_preset(spec.model_name);
+}
+
+std::string describe_model(const RunSpec& spec) {
+  if (spec.model_name == "mlp") return "mlp " + std::to_string(spec.depth) + " x " + std::to_string(spec.dim);
+  const auto sizes = transformer_sizes(spec.model);
+  if (!sizes) return spec.model_name + " (" + std::to_string(spec.depth) + " layers)";
+  return spec.model_name + " (" + std::to_string(sizes->layers) + (sizes->layers == 1 ? " block" : " blocks") +
+         ", hidden " + std::to_string(sizes->hidden) + ", " + std::to_string(sizes->heads) +
+         (sizes->heads == 1 ? " head" : " heads") + ", sequence " + std::to_string(sizes->sequence) + ")";
+}
+
+std::string to_string(const Split& split) {
+  if (split.layers.empty()) return split.is_auto ? kAutoSplit : "";
+  std::string text;
+  for (const std::int64_t layers : split.layers) text += (text.empty() ? "" : ",") + std::to_string(layers);
+  return text;
+}
+
 std::string describe(const RunSpec& spec) {
-  std::string text = spec.model_name == "mlp" ? "mlp " + std::to_string(spec.depth) + " x " + std::to_string(spec.dim)
-                                              : spec.model_name + " (" + std::to_string(spec.depth) + " layers)";
-  text += ", batch " + std::to_string(spec.batch);
+  std::string text = describe_model(spec) + ", batch " + std::to_string(spec.batch);
   if (spec.accum > 1)
     text += " x " + std::to_string(spec.accum) + " gradient accumulation steps" + (spec.no_sync ? " (no_sync)" : "");
   if (!is_data_parallel(spec))
@@ -50,7 +69,9 @@ std::string describe(const RunSpec& spec) {
   if (spec.chunks > 1) text += ", " + std::to_string(spec.chunks) + " chunks a GPU";
   if (spec.recompute) text += ", recomputed";
   if (spec.dp > 1) text += ", " + std::to_string(spec.dp) + " replicas of " + std::to_string(pipeline_workers(spec));
-  if (spec.chunks > 1 || spec.recompute || spec.dp > 1) text += ",";
+  const std::string split = to_string(spec.split);
+  if (!split.empty()) text += ", split " + split;
+  if (spec.chunks > 1 || spec.recompute || spec.dp > 1 || !split.empty()) text += ",";
   text += " on " + std::to_string(spec.gpus) + (spec.gpus == 1 ? " GPU" : " GPUs");
   if (spec.hosts > 1) text += " of " + std::to_string(spec.hosts) + " hosts";
   if (spec.gpus > 1) text += ", transport " + to_string(spec.transport) + ", workers " + to_string(spec.workers);

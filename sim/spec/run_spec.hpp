@@ -75,8 +75,9 @@ struct TransformerSettings {
   bool operator==(const TransformerSettings&) const = default;
 };
 
-/// Layers of each stage of a replica; none: as even as can be. `is_auto`: by cost, found before the plan is made
-/// (sim/predict/auto_split.hpp), after which `layers` is set.
+/// Layers of each stage of a replica, as they were said: of blocks alone, or of all layers (sim/spec/stage_layers.hpp);
+/// none: as even as can be. `is_auto`: by cost, found before the plan is made (sim/predict/auto_split.hpp), after which
+/// `layers` is set, of all layers.
 struct Split {
   std::vector<std::int64_t> layers;
   bool is_auto = false;
@@ -88,6 +89,9 @@ struct RunSpec {
   Model model;                     // resolved from model_name, depth, dim, transformer
   TransformerSettings transformer;
   Split split;
+  /// The head would have the embedding's weight if there were one stage: torch.distributed.pipelining shares no
+  /// parameters between stages, so that it has one of its own.
+  bool head_untied = false;
   std::int64_t depth = 8;
   std::int64_t dim = 8192;
   std::int64_t batch = 2048;      // global: samples of one accumulation round, over all GPUs
@@ -163,6 +167,12 @@ RunSpec parse_run_spec(std::span<const SettingValue> values, std::shared_ptr<con
 /// "auto": the order is searched for (sim/predict/auto_schedule.hpp).
 inline constexpr const char* kAutoSchedule = "auto";
 
+/// The model is a file: neither mlp nor a name of the table (sim/spec/presets.hpp).
+bool has_model_file(const RunSpec& spec);
+
+/// "auto": layers are split by what they cost, found by pdl-sim (sim/predict/auto_split.hpp).
+inline constexpr const char* kAutoSplit = "auto";
+
 /// The entry of the table, or nullptr for a file or a searched order.
 const Schedule* named_schedule(const RunSpec& spec);
 
@@ -184,6 +194,12 @@ std::vector<SettingValue> to_settings(const RunSpec& spec);
 
 /// One line for people: "mlp 20 x 8192, batch 2048 in 8 micro-batches, fp32, sgd; pp gpipe on 5 GPUs, copy".
 std::string describe(const RunSpec& spec);
+
+/// What of it is the model: "mlp 20 x 8192", "gpt2 (12 blocks, hidden 768, 12 heads, sequence 1024)".
+std::string describe_model(const RunSpec& spec);
+
+/// "8,8,7,7"; "auto" before its numbers were found; empty: none was said.
+std::string to_string(const Split& split);
 
 std::string to_string(Strategy);
 std::string to_string(Optimizer);

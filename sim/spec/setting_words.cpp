@@ -16,7 +16,6 @@ constexpr const char* kTensorParallel = "tensor parallelism is not modelled yet"
 constexpr const char* kFullySharded = "fully sharded data parallelism is not modelled yet";
 constexpr const char* kSequenceParallel = "sequence and context parallelism are not modelled yet";
 constexpr const char* kExpertParallel = "expert parallelism is not modelled yet";
-constexpr const char* kAdamW = "AdamW is not modelled yet; adam is torch.optim.Adam, without weight decay";
 constexpr std::array kNotModelled = {
     NotModelled{"strategy", "tp", kTensorParallel},
     NotModelled{"strategy", "fsdp", kFullySharded},
@@ -30,7 +29,6 @@ constexpr std::array kNotModelled = {
     NotModelled{"dtype", "fp16", "fp16 weights are not modelled; amp-fp16 is autocast"},
     NotModelled{"dtype", "fp8", "fp8 is not modelled yet"},
     NotModelled{"dtype", "fp64", "fp64 is not modelled yet"},
-    NotModelled{"optimizer", "adamw", kAdamW},
     NotModelled{"transport", "mpi", "MPI's messages are not modelled yet"},
     NotModelled{"schedule", "dualpipe",
                 "DualPipe keeps two copies of the parameters, which is not modelled yet; dualpipe-v keeps one"},

@@ -10,9 +10,9 @@ namespace pdl {
 std::span<const SettingRow> all_settings() {
   static const std::vector<SettingRow> all = [] {
     std::vector<SettingRow> rows;
-    for (auto* theme : {setting_rows::model, setting_rows::mesh, setting_rows::schedule, setting_rows::execution,
-                        setting_rows::data_parallel, setting_rows::measurement, setting_rows::cluster,
-                        setting_rows::synthetic_costs}) {
+    for (auto* theme : {setting_rows::model, setting_rows::mesh, setting_rows::schedule, setting_rows::split,
+                        setting_rows::execution, setting_rows::data_parallel, setting_rows::measurement,
+                        setting_rows::cluster, setting_rows::synthetic_costs}) {
       std::ranges::move(theme(), std::back_inserter(rows));
     }
     return rows;
@@ -42,13 +42,17 @@ bool is_synthetic_cost(const std::string& name) {
   return row && is_synthetic_cost(*row);
 }
 
+bool is_of_model(const SettingRow& setting) {
+  return setting.turn == Turn::model;
+}
+
 bool is_number(const SettingRow& setting) {
   return setting.values == Values::whole || setting.values == Values::number || is_synthetic_cost(setting);
 }
 
 bool has_value_a_stage(const std::string& name) {
   const SettingRow* row = find_row(name);
-  return row && row->values == Values::cost_by_stage;
+  return row && (row->values == Values::cost_by_stage || row->values == Values::whole_by_stage);
 }
 
 std::vector<SettingValue> to_settings(const RunSpec& spec) {

@@ -24,13 +24,14 @@ namespace pdl {
 
 /// The values of a setting: how JSON writes them, what a sweep takes (a list of any of them), where a table sets them.
 enum class Values {
-  text,           // a path, or a form of its own: mlp, orders/mine.csv, 3:20.5
-  word,           // one of a few
-  on_off,         // 0 or 1; on a command line the name alone means 1
-  whole,          // whole numbers, of which a sweep takes ranges
-  number,         // numbers of which a sweep takes lists only
-  cost,           // milliseconds of synthetic costs, of which a sweep takes ranges
-  cost_by_stage,  // the same, or a list of one for every stage
+  text,            // a path, or a form of its own: mlp, orders/mine.csv, 3:20.5
+  word,            // one of a few
+  on_off,          // 0 or 1; on a command line the name alone means 1
+  whole,           // whole numbers, of which a sweep takes ranges
+  number,          // numbers of which a sweep takes lists only
+  whole_by_stage,  // whole numbers, one for every stage, or a word
+  cost,            // milliseconds of synthetic costs, of which a sweep takes ranges
+  cost_by_stage,   // the same, or a list of one for every stage
 };
 
 /// Both ends belong to it, or all above the least. Without a largest number: what 64 bits hold.
@@ -129,6 +130,9 @@ std::string help_of(const SettingRow& setting);
 bool is_synthetic_cost(const SettingRow& setting);
 /// False for what is no setting.
 bool is_synthetic_cost(const std::string& name);
+
+/// What says which model is trained, in how many layers and how wide.
+bool is_of_model(const SettingRow& setting);
 
 /// A setting whose values are numbers: its column stands to the right.
 bool is_number(const SettingRow& setting);

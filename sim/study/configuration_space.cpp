@@ -296,11 +296,11 @@ class Enumeration {
   void read_model() {
     std::vector<SettingValue> of_model;
     for (const SettingValue& word : words_) {
-      for (const char* name : {"model", "depth", "dim", "batch", "accum"})
-        if (word.name == name) of_model.push_back(word);
+      if (is_of_model(*find_row(word.name)) || word.name == "batch" || word.name == "accum") of_model.push_back(word);
     }
     const RunSpec spec = parse_run_spec(of_model);
-    chosen_.layers = static_cast<std::int64_t>(spec.model.layers.size());
+    const auto blocks = blocks_of(spec.model);  // a stage of a transformer has one at least
+    chosen_.layers = blocks ? blocks->count : std::ssize(spec.model.layers);
     chosen_.batch = spec.batch;
     chosen_.rounds = spec.accum;
   }

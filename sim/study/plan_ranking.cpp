@@ -15,10 +15,7 @@ using Runs = std::vector<const ValidatedRun*>;
 
 /// What plans of one training have in common: all but schedule, micro-batches and chunks.
 std::string model_of(const RunSpec& spec) {
-  const std::string model = spec.model_name == "mlp"
-                                ? "mlp " + std::to_string(spec.depth) + " x " + std::to_string(spec.dim)
-                                : spec.model_name;
-  return model + ", batch " + std::to_string(spec.batch) +
+  return (has_model_file(spec) ? spec.model_name : describe_model(spec)) + ", batch " + std::to_string(spec.batch) +
          (spec.accum > 1 ? " x " + std::to_string(spec.accum) + " accumulation steps" : "") + ", " +
          to_string(spec.dtype) + ", " + to_string(spec.optimizer) + ", " + std::to_string(spec.gpus) + " GPUs";
 }

@@ -31,7 +31,8 @@ std::size_t baseline_row(const ScenarioTable& table, std::size_t row) {
   const RunSpec& spec = table.rows[row].spec;
   const auto same = [&](const ScenarioRow& other) {
     return other.spec.model_name == spec.model_name && other.spec.depth == spec.depth && other.spec.dim == spec.dim &&
-           other.spec.batch == spec.batch && other.spec.accum == spec.accum && other.spec.delay_ms == spec.delay_ms;
+           other.spec.transformer == spec.transformer && other.spec.batch == spec.batch &&
+           other.spec.accum == spec.accum && other.spec.delay_ms == spec.delay_ms;
   };
   return static_cast<std::size_t>(std::find_if(table.rows.begin(), table.rows.end(), same) - table.rows.begin());
 }

@@ -19,6 +19,7 @@
 #include "sim/io/input_file.hpp"
 #include "sim/io/installation.hpp"
 #include "sim/io/words.hpp"
+#include "sim/predict/auto_split.hpp"
 #include "sim/predict/predict.hpp"
 #include "sim/run/communication.hpp"
 #include "sim/run/describe_run.hpp"
@@ -323,7 +324,7 @@ KindsOfSpecs kinds_of_sweep(std::span<const SettingValue> given, const SweepOpti
   KindsOfSpecs kinds;
   for (const SweepRow& row : rows_to_predict(given, options).rows) {
     try {
-      kinds.add(parse_run_spec(row.given.list()));
+      kinds.add(evenly_split(parse_run_spec(row.given.list())));
     } catch (const InputError&) {  // told when the row is predicted
     } catch (const CannotRun&) {
     }

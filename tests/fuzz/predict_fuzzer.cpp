@@ -47,6 +47,7 @@ std::string value_from(FuzzedDataProvider& bytes, const SettingRow& row) {
     case Values::word: return word_from(bytes, row.value_name);
     case Values::on_off: return word_from(bytes, "0|1");
     case Values::whole: return whole_from(bytes);
+    case Values::whole_by_stage: return word_from(bytes, "auto|1|4,4|3,5|2,2,2,2");
     case Values::number: return word_from(bytes, "0|1|0.001|25|400|1000000");
     case Values::cost:
     case Values::cost_by_stage: return cost_from(bytes);

@@ -12,3 +12,5 @@ inline auto ContainsSubstring(const std::string& text) {
   return Contains(text);
 }
 #endif
+using Catch::Matchers::EndsWith;
+using Catch::Matchers::StartsWith;

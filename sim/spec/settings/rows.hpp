@@ -16,6 +16,8 @@ namespace pdl::setting_rows {
 inline constexpr double kMillion = 1e6;
 
 std::vector<SettingRow> model();
+std::vector<SettingRow> transformer();  // those of model() have them among them
+std::vector<SettingRow> split();
 std::vector<SettingRow> mesh();
 std::vector<SettingRow> schedule();
 std::vector<SettingRow> execution();

@@ -74,8 +74,14 @@ TEST_CASE("every kind of layer survives a file, and its answers agree with each 
     const nlohmann::json json = nlohmann::json::parse(to_json(layer).dump());
     CHECK(read_layer(JsonPlace(json, "layer")) == layer);
     CHECK(find_layer_kind(kind->name) == kind);
-    CHECK(input_numbers(layer) == 24);
-    CHECK(output_numbers(layer) == 24);
+    CHECK(kind->stands_alone);
+    if (!kind->of_width) {
+      CHECK(input_numbers(layer) == 24);
+      CHECK(output_numbers(layer) == 24);
+    }
+    CHECK(input_numbers(layer) > 0);
+    CHECK(output_numbers(layer) > 0);
+    if (kind->refusal) CHECK_FALSE(kind->refusal(layer));
     CHECK(has_parameters(layer) == (parameters(layer) > 0));
     CHECK(flops(layer, {LayerOperation::forward, 2}) == 2 * flops(layer, {LayerOperation::forward, 1}));
     // Somebody has what the backward reads; without autocast nothing is half.
@@ -83,5 +89,17 @@ TEST_CASE("every kind of layer survives a file, and its answers agree with each 
     CHECK((tensors.keeps_input || tensors.keeps_result || !tensors.kept.empty()));
     CHECK(tensors.result_number_bytes == 4);
     CHECK(tensors.gradient_number_bytes == 4);
+  }
+}
+
+TEST_CASE("what is inside of other layers only is no layer of a file", "[layer]") {
+  for (const LayerKind* kind : inner_kinds()) {
+    INFO(kind->name);
+    CHECK(find_layer_kind(kind->name) == kind);
+    CHECK_FALSE(kind->stands_alone);
+    const nlohmann::json json = nlohmann::json::parse(to_json(layer_of_width(*kind, 24)).dump());
+    CHECK_THROWS_WITH(read_layer(JsonPlace(json, "layer")),
+                      "layer: kind: found \"" + std::string(kind->name) +
+                          "\", expected a kind that stands alone: this one is inside of others only");
   }
 }

@@ -119,6 +119,8 @@ TEST_CASE("every set of words that shape a run, with small values, is refused or
       {"tb", {"2", "2/4"}},
       {"tw", {"1"}},
       {"tcomm", {"1"}},
+      {"split", {"1,1", "2,1", "1/1/1", "4,3", kAutoSplit}},
+      {"sequence", {"8"}},
   };
   for (const Schedule& schedule : schedules()) words[4].values.emplace_back(schedule.name);
 
@@ -144,4 +146,42 @@ TEST_CASE("every set of words that shape a run, with small values, is refused or
     try_words(random() & random() & ((std::uint64_t{1} << words.size()) - 1));
   CHECK(accepted > 2000);
   CHECK(about_layers > 500);
+}
+
+TEST_CASE("every set of words that shape a transformer, with small values, is refused or adds up") {
+  const std::vector<Word> words = {
+      {"layers", {"1", "2", "3", "4"}},
+      {"hidden", {"16", "48", "50"}},
+      {"heads", {"1", "2", "3"}},
+      {"kv-heads", {"1", "2"}},
+      {"inner", {"24"}},
+      {"sequence", {"4", "2000"}},
+      {"vocabulary", {"0", "40"}},
+      {"dropout-percent", {"10"}},
+      {"tied", {"0", "1"}},
+      {"split", {"1,1", "2,1", "3,2", "1/1/2"}},
+      {"gpus", {"2", "3", "4"}},
+      {"dp", {"2"}},
+      {"schedule", {"gpipe", "interleaved", "zb-v"}},
+      {"strategy", {"mp", "ddp", "dp"}},
+      {"program", {"pytorch"}},
+      {"depth", {"3"}},
+      {"batch", {"16"}},
+  };
+  int accepted = 0;
+  std::mt19937_64 random(3);
+  for (int times = 0; times < 6'000; ++times) {
+    const char* const names[] = {"gpt2", "gpt", "llama", "llama2-70b"};
+    const std::uint64_t subset = random() & random();
+    std::vector<SettingValue> given = {{"model", names[random() % 4], "--model"}};
+    for (std::size_t w = 0; w < words.size(); ++w) {
+      if ((subset >> w & 1U) != 0)
+        given.push_back({words[w].name, words[w].values[random() % words[w].values.size()], "--" + words[w].name});
+    }
+    const Outcome outcome = outcome_of(given);
+    accepted += outcome.accepted ? 1 : 0;
+    if (!outcome.accepted && outcome.message.find(": found ") == std::string::npos)
+      FAIL_CHECK(text_of(given) << ": " << outcome.message);
+  }
+  CHECK(accepted > 200);
 }

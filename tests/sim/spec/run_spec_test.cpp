@@ -93,6 +93,9 @@ TEST_CASE("every word there is, given differently from its default, is among the
            "--first-bucket-mb 0.5 --bucket-views 1 --delay-ms 2.5 --straggler 3:20.5 --dtype amp-fp16 --loss-scale "
            "1024",
            "--gpus 2 --schedule gpipe --program pytorch --scale-grads 1",
+           "--model gpt2 --layers 4 --hidden 96 --heads 6 --inner 200 --sequence 64 --vocabulary 640 "
+           "--dropout-percent 10 --tied 0 --gpus 2 --split 3,3",
+           "--model llama-7b --kv-heads 8 --gpus 2 --split auto",
            "--gpus 2 --schedule gpipe --p2p rendezvous --tf 3 --tb 4 --tw 5 --tcomm 6"}) {
     check_that_settings_survive(flags);
     const std::map<std::string, std::string> usual = settings_of(spec(""));
@@ -168,7 +171,8 @@ TEST_CASE("nonsense is refused by name") {
   refused("--tf 0 --tb 0", "--tf");
   refused("--tf 1e9 --tb 1e9 --gpus 1000 --microbatches 10000", "--tf");
   refused("--gpus 1000000 --microbatches 1000000 --tf 1 --tb 1", "--microbatches");
-  refused("--model nowhere.json", "nowhere.json: found no such file, expected a model file, or the word mlp");
+  refused("--model nowhere.json",
+          "nowhere.json: found no such file, expected a model file, or the name of a model: mlp, gpt2, ");
   refused("--strategy ddp --gpus 4 --hosts 2 --tf 1 --tb 2", "--hosts: found 2 hosts with synthetic costs");
   refused("--strategy ddp --gpus 4 --network-gb-per-s 50 --tf 1 --tb 2",
           "--network-gb-per-s: found network-gb-per-s 50 with synthetic costs");

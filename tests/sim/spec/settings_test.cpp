@@ -31,11 +31,20 @@ struct Sample {
 
 std::vector<Sample> samples(const std::string& model_file) {
   const std::string ddp = "--strategy ddp --gpus 4", pipeline = "--gpus 2 --depth 24", cluster = ddp + " --hosts 2",
-                    costs = pipeline + " --tf 1 --tb 2";
+                    costs = pipeline + " --tf 1 --tb 2", gpt = "--model gpt2", llama = "--model llama-7b";
   return {
       {"model", model_file, ""},
       {"depth", "12", ""},
       {"dim", "64", ""},
+      {"layers", "3", gpt},
+      {"hidden", "1536", gpt},
+      {"heads", "6", gpt},
+      {"kv-heads", "8", llama},
+      {"inner", "1000", gpt},
+      {"sequence", "512", gpt},
+      {"vocabulary", "640", llama},
+      {"dropout-percent", "10", gpt},
+      {"tied", "1", llama},
       {"batch", "96", ""},
       {"microbatches", "3", pipeline},
       {"gpus", "3", "--depth 24 --strategy pp"},
@@ -43,6 +52,7 @@ std::vector<Sample> samples(const std::string& model_file) {
       {"dp", "3", "--depth 24 --pp 2 --batch 96"},
       {"strategy", "mp", "--gpus 2 --microbatches 1"},
       {"schedule", "gpipe", pipeline},
+      {"split", "10,14", pipeline},
       {"chunks", "3", pipeline + " --schedule interleaved"},
       {"recompute", "1", pipeline},
       {"overlap-steps", "1", pipeline},
@@ -221,8 +231,9 @@ TEST_CASE("every setting tells measured runs apart, by their file name too") {
 TEST_CASE("a sweep may vary every setting") {
   check_samples([](const SettingRow& setting, const Sample& sample) {
     const std::map<std::string, std::string> other_words = {
-        {"model", "mlp"},      {"strategy", "pp"}, {"schedule", "1f1b"},  {"dtype", "fp32"},       {"optimizer", "sgd"},
-        {"transport", "copy"}, {"p2p", "eager"},   {"workers", "thread"}, {"straggler", "0:20.5"}, {"program", "pdl"}};
+        {"model", "mlp"},        {"strategy", "pp"},    {"schedule", "1f1b"}, {"dtype", "fp32"},
+        {"optimizer", "sgd"},    {"transport", "copy"}, {"p2p", "eager"},     {"workers", "thread"},
+        {"straggler", "0:20.5"}, {"program", "pdl"},    {"hidden", "256"}};  // 4 is less than a head
     const std::string other = setting.values == Values::on_off     ? "0"
                               : other_words.contains(setting.name) ? other_words.at(setting.name)
                                                                    : "4";

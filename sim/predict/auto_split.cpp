@@ -1,0 +1,127 @@
+#include "sim/predict/auto_split.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+#include "sim/plan/plan.hpp"
+#include "sim/predict/step_of_plan.hpp"
+#include "sim/spec/mesh.hpp"
+#include "sim/spec/split.hpp"
+
+namespace pdl {
+namespace {
+
+/// By layer, from which a part may begin: in how few parts the layers from there on can be with no sum above `most`.
+/// No cost is above it.
+std::vector<std::int64_t> fewest_parts(std::span<const std::int64_t> costs, std::int64_t most) {
+  const std::size_t count = costs.size();
+  std::vector<std::int64_t> parts(count + 1, 0);
+  std::size_t end = count;  // of the part that begins at `first`
+  std::int64_t sum = 0;
+  for (std::size_t first = count; first-- > 0;) {
+    sum += costs[first];
+    while (sum > most) sum -= costs[--end];
+    parts[first] = 1 + parts[end];
+  }
+  return parts;
+}
+
+/// The least largest sum. A split in fewer parts can be cut further.
+std::int64_t least_largest(std::span<const std::int64_t> costs, std::int64_t parts) {
+  std::int64_t low = *std::max_element(costs.begin(), costs.end());
+  std::int64_t high = std::accumulate(costs.begin(), costs.end(), std::int64_t{0});
+  while (low < high) {
+    const std::int64_t middle = low + (high - low) / 2;
+    if (fewest_parts(costs, middle).front() <= parts) {
+      high = middle;
+    } else {
+      low = middle + 1;
+    }
+  }
+  return low;
+}
+
+/// One micro-batch through all layers, each a stage of its own on one GPU, as the program of the spec computes them. One
+/// thread for all GPUs computes by autograd, as PyTorch's pipelines do.
+RunSpec layer_by_layer(const RunSpec& spec) {
+  RunSpec one = spec;
+  const auto layers = static_cast<std::int32_t>(spec.model.layers.size());
+  one.split = {};
+  one.strategy = Strategy::pp;
+  one.gpus = one.dp = one.hosts = one.accum = 1;
+  one.chunks = layers;
+  one.microbatches = 1;
+  one.recompute = false;
+  one.straggler.reset();
+  one.delay_ms = 0;
+  const std::vector<std::int64_t> rows = microbatch_rows(spec);
+  one.batch = rows[rows.size() / 2];  // the last one may be smaller
+  if (resolve(spec).program == Program::one_thread) {
+    one.program = ProgramOf::pytorch;
+    one.workers = Workers::process;
+    one.transport = Transport::nccl;
+  }
+  auto file = std::make_shared<ScheduleFile>();
+  file->order = {Placement::loop, {1, layers, 1}, {{}}};
+  for (std::int32_t l = 0; l < layers; ++l) file->order.workers[0].push_back({OperationKind::forward, l, 0});
+  for (std::int32_t l = layers; l-- > 0;) file->order.workers[0].push_back({OperationKind::backward, l, 0});
+  one.schedule_file = std::move(file);
+  return one;
+}
+
+}  // namespace
+
+bool needs_split(const RunSpec& spec) {
+  return spec.split.is_auto && spec.split.layers.empty();
+}
+
+RunSpec evenly_split(RunSpec spec) {
+  if (needs_split(spec)) spec.split = {};
+  return spec;
+}
+
+std::vector<std::int64_t> layer_costs_ns(const RunSpec& spec, LayerFamilies& families) {
+  const Plan plan = make_plan(layer_by_layer(spec));
+  const PricedWork priced = price_at_full_clock(plan, &families);
+  std::vector<std::int64_t> costs(spec.model.layers.size(), 0);
+  for (const Task& task : plan.graph.tasks) {
+    if (task.kind == TaskKind::forward || task.kind == TaskKind::backward)
+      costs[static_cast<std::size_t>(task.stage)] += priced.costs[task.work].device_ns;
+  }
+  return costs;
+}
+
+RunSpec with_found_split(const RunSpec& spec, LayerFamilies* families) {
+  RunSpec with = spec;
+  const std::int64_t stages = stage_count(spec);
+  if (spec.synthetic || stages == 1) {
+    with.split.layers = spread(std::ssize(spec.model.layers), stages);
+  } else {
+    with.split.layers = smallest_largest_stage(layer_costs_ns(spec, *families), stages);
+  }
+  return with;
+}
+
+std::vector<std::int64_t> smallest_largest_stage(std::span<const std::int64_t> costs, std::int64_t parts) {
+  const std::int64_t most = least_largest(costs, parts);
+  const std::vector<std::int64_t> fewest = fewest_parts(costs, most);
+  std::vector<std::int64_t> split;
+  std::int64_t left = std::accumulate(costs.begin(), costs.end(), std::int64_t{0});
+  std::size_t first = 0;
+  for (std::int64_t behind = parts - 1; behind > 0; --behind) {
+    const std::size_t last_end = costs.size() - static_cast<std::size_t>(behind);  // a layer for each part behind
+    const double mean = static_cast<double>(left) / static_cast<double>(behind + 1);
+    std::size_t end = first + 1;
+    std::int64_t sum = costs[first];
+    while (end < last_end && sum + costs[end] <= most && (fewest[end] > behind || static_cast<double>(sum) < mean)) {
+      sum += costs[end++];
+    }
+    split.push_back(static_cast<std::int64_t>(end - first));
+    left -= sum;
+    first = end;
+  }
+  split.push_back(static_cast<std::int64_t>(costs.size() - first));
+  return split;
+}
+
+}  // namespace pdl

@@ -1,0 +1,30 @@
+// A config.json of Hugging Face's transformers as a model: of GPT-2 and of Llama.
+//
+//   {"model_type": "llama", "hidden_size": 4096, "num_hidden_layers": 32, ...}   ->  embedding, 32 x llama_block, head
+//
+//   gpt2     n_embd, n_layer, n_head, n_positions, vocab_size, n_inner (null: 4 x n_embd), activation_function,
+//            resid_pdrop and embd_pdrop (dropout; attn_pdrop is not modelled), tie_word_embeddings
+//   llama    hidden_size, num_hidden_layers, num_attention_heads, num_key_value_heads (none: as many as heads),
+//            intermediate_size, vocab_size, hidden_act, attention_bias, mlp_bias, head_dim, tie_word_embeddings
+//
+// Such files have dozens of other keys, which say nothing of sizes: they are not looked at. Where a key is missing its
+// default is that of the class, as of transformers 4.57 (configuration_gpt2.py, configuration_llama.py). Not here: other
+// architectures, weights, and what is said of precision (dtype is a setting of the run).
+#pragma once
+
+#include "sim/io/json_place.hpp"
+#include "sim/model/model.hpp"
+#include "sim/spec/run_spec.hpp"
+
+namespace pdl {
+
+/// An object with "model_type" or "architectures".
+bool is_hugging_face_config(const JsonPlace& root);
+
+/// `said`: of its fields `sequence` (none: 1024 of gpt2, 2048 of llama, or fewer where the model has fewer positions)
+/// and `dropout_percent` (none: what the file says; without a meaning for llama), others are not looked at. Throws
+/// InputError naming the file and the key: another architecture, a size that is missing or out of its range, an
+/// activation, a bias or a head size that the layers here have not, sizes that do not go together.
+Model read_hugging_face_config(const JsonPlace& root, const TransformerSettings& said);
+
+}  // namespace pdl
