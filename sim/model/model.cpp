@@ -22,6 +22,10 @@ const Layer& layer_at(const Model& model, std::int64_t index) {
   return model.layers[static_cast<std::size_t>(index)];
 }
 
+bool is_block(const Layer& layer) {
+  return layer.kind->inner && !layer.kind->inner(layer).front().part.empty();
+}
+
 }  // namespace
 
 Model mlp(std::int64_t depth, std::int64_t dim) {
@@ -107,18 +111,18 @@ double model_flops(const Model& model) {
   return sum;
 }
 
+bool has_blocks(const Model& model) {
+  return std::any_of(model.layers.begin(), model.layers.end(), is_block);
+}
+
 std::string layer_name(const Model& model, std::int64_t index) {
-  const auto is_block = [](const Layer& layer) {
-    return layer.kind->inner && !layer.kind->inner(layer).front().part.empty();
-  };
   const Layer& named = layer_at(model, index);
   if (is_block(named)) {
     const auto begin = model.layers.begin();
     return "block " + std::to_string(std::count_if(begin, begin + index, is_block));
   }
   if (named.kind->takes_tokens) return "embedding";
-  const bool has_blocks = std::any_of(model.layers.begin(), model.layers.end(), is_block);
-  return has_blocks && index + 1 == std::ssize(model.layers) ? "head" : "layer " + std::to_string(index);
+  return index + 1 == std::ssize(model.layers) && has_blocks(model) ? "head" : "layer " + std::to_string(index);
 }
 
 std::int64_t input_numbers(const Model& model) {

@@ -47,6 +47,9 @@ std::int64_t target_bytes(const Model& model);
 /// a GPU's peak is of.
 double model_flops(const Model& model);
 
+/// Are there layers of two parts, attention and MLP?
+bool has_blocks(const Model& model);
+
 /// "embedding", "block 3", "head"; of models without blocks "layer 3". From 0.
 std::string layer_name(const Model& model, std::int64_t index);
 
