@@ -98,7 +98,12 @@ double model_flops(const Model& model) {
       for (const InnerLayer& inner : inner_layers(layer)) {
         if (inner.layer.kind->scaling == LayerScaling::row_wise) continue;
         LayerWork work{LayerOperation::forward, inner.rows};
-        of_layer += flops(inner.layer, work);
+        const double forward = flops(inner.layer, work);
+        of_layer += forward;
+        if (inner.layer.kind->scaling == LayerScaling::attention) {
+          of_layer += 2 * forward;
+          continue;
+        }
         work.operation = LayerOperation::backward;
         work.input_gradient = !first || inner.from != InnerLayer::kInput;
         of_layer += flops(inner.layer, work);

@@ -43,8 +43,9 @@ LossRows loss_rows(const Model& model);
 /// Bytes of a sample's targets.
 std::int64_t target_bytes(const Model& model);
 
-/// Of a forward and a backward of a sample: matrix products and attention (of what is not masked) alone, which is what
-/// a GPU's peak is of.
+/// Of a forward and a backward of a sample: matrix products and attention (of what is not masked) alone, what a
+/// GPU's peak is of. A backward of attention counts as two forwards: that its kernels compute the softmax once more is
+/// no work of the model (PaLM, arXiv:2204.02311, appendix B).
 double model_flops(const Model& model);
 
 /// Are there layers of two parts, attention and MLP?
