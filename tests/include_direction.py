@@ -33,7 +33,8 @@ ALLOWED = {
     # Of costs the values, not where they come from.
     "sim/engine": "sim/io sim/plan sim/timeline sim/cost/task_cost.hpp sim/cost/host_pauses.hpp",
     "sim/memory": "sim/plan",
-    "sim/run": "sim/io sim/spec sim/plan sim/timeline sim/cost/environment.hpp sim/cost/error_bar.hpp sim/memory",
+    "sim/run": "sim/io sim/spec sim/plan sim/timeline sim/cost/card_limits.hpp sim/cost/environment.hpp "
+               "sim/cost/error_bar.hpp sim/memory",
     "sim/predict": "sim/io sim/spec sim/plan sim/timeline sim/cost sim/engine sim/memory sim/run",
     "sim/study": "sim/io sim/spec sim/cost sim/run sim/predict",
     "sim/course": "sim/io sim/run sim/predict/host_bound.hpp sim/study",
@@ -52,7 +53,7 @@ ALLOWED = {
     "runtime/tool": "runtime/device runtime/comm runtime/model runtime/program runtime/measure runtime/pytorch "
                     "sim/io sim/spec sim/plan/pytorch_pipeline_step.hpp sim/run sim/study/scenario.hpp sim/report "
                     "sim/tool/flags.hpp sim/tool/output_flags.hpp sim/tool/program_texts.hpp sim/tool/screen.hpp",
-    "calibrate/fit": "sim/io sim/model/dtype.hpp sim/cost",
+    "calibrate/fit": "sim/io sim/cost",
     "calibrate/probe": "calibrate/fit runtime/device runtime/comm runtime/model runtime/trace runtime/program "
                        "runtime/measure/environment.hpp runtime/pytorch sim/io sim/model sim/spec sim/plan sim/cost "
                        "sim/memory/memory.hpp",

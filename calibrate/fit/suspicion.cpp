@@ -6,7 +6,7 @@
 #include <map>
 #include <optional>
 
-#include "calibrate/fit/card_limits.hpp"
+#include "sim/cost/card_limits.hpp"
 #include "sim/cost/layer_time.hpp"
 #include "sim/io/error.hpp"
 

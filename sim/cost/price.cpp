@@ -108,7 +108,8 @@ class Pricer {
         shares_(profile_.host_description.device == "cuda" && has_kernels_beside_compute(plan) &&
                 profile_.host_description.multiprocessors > 0),
         slows_all_reduces_(shares_ && has_work(plan, TaskKind::all_reduce)),
-        on_host_(profile_.host_description.device == "cpu") {
+        on_host_(profile_.host_description.device == "cpu"),
+        has_blocks_(has_blocks(plan.spec.model)) {
     if (slows_all_reduces_) contention_ = MemoryContention(profile_);
     if (plan.spec.program == ProgramOf::pytorch && profile_.host_description.device == "cuda" && !python_.known) {
       notices_.say(
@@ -128,6 +129,7 @@ class Pricer {
       priced.costs.push_back(cost(work));
       if (power_limit_.flops_per_s()) priced.limited.push_back(limited_);
       rest_of_work(work, priced.costs.back());
+      if (judges_) name_rest_of_work(work, priced.costs.back());
       if (shares_) priced.shared.kernels.push_back(std::move(kernels_));
     }
     notices_.end_works();
@@ -150,6 +152,7 @@ class Pricer {
     for (auto& [key, error] : errors_) priced.errors.push_back(std::move(error));
     priced.step_overhead_ns = std::llround(calls_.step_overhead_ns);
     priced.power_limit = power_limit_;
+    priced.kinds_ns = std::move(kinds_ns_);
     return priced;
   }
 
@@ -352,6 +355,7 @@ class Pricer {
       const Layer& last = plan_.spec.model.layers[static_cast<std::size_t>(work.first_layer + work.layer_count - 1)];
       OperationTime time = loss(name_of(work.implementation), work.rows * output_numbers(last));
       kernels.add(in_python(time, python_.loss_ns));
+      if (judges_) add_kind(nullptr, kind_names::kLoss, kind_names::kLoss, time.device_ns);
     }
     const std::int32_t first = first_leaf(work), end = end_leaf(work);
     for (std::int32_t i = first; i < end; ++i) {
@@ -360,13 +364,16 @@ class Pricer {
       notices_.say_again(priced.said);
       copy_gradient(work, index, kernels);
       double python_ns = python_of_layer_ns(work, index);  // for its first operation
+      double device_ns = 0;
       for (const PricedOperation& operation : priced.operations) {
         if (shares_ && work.kind == TaskKind::backward) kernels.slows_collectives(operation.slows_collectives);
         OperationTime time = operation.time;
         time.issue_ns = python_.known ? std::exchange(python_ns, 0) : time.issue_ns * slower_in_python_;
         kernels.add(time);
         count_error(operation);
+        device_ns += operation.time.device_ns;
       }
+      if (judges_) add_kind(leaf(index).layer.kind, leaf(index).layer.kind->name, part_of(leaf(index)), device_ns);
       limited_.flops += priced.limited.flops;
       limited_.device_ns += priced.limited.device_ns;
     }
@@ -541,6 +548,40 @@ class Pricer {
     error.works_ns.back().second += ns;
   }
 
+  /// Where a leaf is in the model.
+  std::string_view part_of(const Leaf& of) const {
+    if (!of.part.empty()) return of.part;
+    const auto l = static_cast<std::size_t>(of.index);
+    const std::vector<Layer>& layers = plan_.spec.model.layers;
+    if (layers[l].kind->takes_tokens) return part_names::kEmbedding;
+    return has_blocks_ && l + 1 == layers.size() ? part_names::kHead : part_names::kLayers;
+  }
+
+  /// Of the work that is priced now.
+  void add_kind(const LayerKind* kind, std::string_view name, std::string_view part, double ns) {
+    if (ns <= 0) return;
+    named_ns_ += ns;
+    for (auto known = kinds_ns_.rbegin(); known != kinds_ns_.rend() && known->work == work_; ++known) {
+      if (known->kind == kind && known->name == name && known->part == part) {
+        known->device_ns += ns;
+        return;
+      }
+    }
+    kinds_ns_.push_back({work_, kind, name, part, ns});
+  }
+
+  void name_rest_of_work(const Work& work, const TaskCost& cost) {
+    const double rest_ns = static_cast<double>(cost.device_ns) - std::exchange(named_ns_, 0.0);
+    if (work.kind == TaskKind::sleep || rest_ns < 1) return;
+    const std::string_view name = is_collective(work.kind)          ? kind_names::kCollectives
+                                  : is_communication(work.kind)     ? kind_names::kTransfers
+                                  : work.kind == TaskKind::loss      ? kind_names::kLoss
+                                  : work.kind == TaskKind::optimizer ? kind_names::kOptimizer
+                                                                     : kind_names::kOther;
+    add_kind(nullptr, name, name, rest_ns);
+    named_ns_ = 0;
+  }
+
   /// What is no layer: of one kind all together.
   void rest_of_work(const Work& work, const TaskCost& cost) {
     const double rest_ns = static_cast<double>(cost.device_ns) - of_layers_ns_;
@@ -617,7 +658,8 @@ class Pricer {
                        is_mse ? "at least one" : "a profile that has measured it: pdl-calibrate makes one");
     }
     if (unlike(found->key) > 0)
-      notices_.say_substitute("loss", profile_.name, "loss " + (is_mse ? "" : name + " ") + implementation + " " + to_string(dtype_),
+      notices_.say_substitute("loss", profile_.name,
+                              "loss " + (is_mse ? "" : name + " ") + implementation + " " + to_string(dtype_),
                               describe(found->key));
     return at_size(*found, elements);
   }
@@ -762,12 +804,15 @@ class Pricer {
   bool shares_;                      // multiprocessors, with collectives or messages
   bool slows_all_reduces_;           // they share with collectives
   bool on_host_;                     // a CPU's
+  bool has_blocks_;                  // the model
   MemoryContention contention_;      // where multiprocessors are shared
   KernelList of_layers_;             // of the compute work that was priced last, with what goes with them
   std::vector<KernelCost> kernels_;  // of the work that was priced last, where multiprocessors are shared
   std::size_t work_ = 0;             // that is priced now
   double of_layers_ns_ = 0;          // of it
   LimitedLayers limited_;            // of it
+  double named_ns_ = 0;              // of it: what kinds_ns_ has
+  std::vector<KindTime> kinds_ns_;
   std::map<MeasuredKey, PriceError> errors_;
   std::array<PriceError*, 2> rest_of_{};  // of them: of what is no layer, and of communication
   std::vector<PricedLayer> priced_layers_;

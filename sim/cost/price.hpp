@@ -29,6 +29,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -57,6 +58,27 @@ struct LimitedLayers {
   double device_ns = 0;  // at full clock
 };
 
+/// Device time of one piece of work, by what it goes into.
+struct KindTime {
+  std::size_t work = 0;             // index into TaskGraph::works
+  const LayerKind* kind = nullptr;  // null: no layer
+  std::string_view name = {};       // of the kind; of what is no layer one of the words below
+  std::string_view part = {};       // of the model, the words below; of what is no layer its name again
+  double device_ns = 0;
+};
+
+/// What is no layer: copies of gradients and whatever else there is are other.
+namespace kind_names {
+inline constexpr std::string_view kLoss = "loss", kOptimizer = "optimizer", kTransfers = "transfers",
+                                  kCollectives = "collectives", kOther = "other";
+}
+/// Parts of a model: what takes tokens, "attention" and "mlp" of blocks, the last layer of a model with blocks; other
+/// layers.
+namespace part_names {
+inline constexpr std::string_view kEmbedding = "embedding", kAttention = "attention", kMlp = "mlp", kHead = "head",
+                                  kLayers = "layers";
+}
+
 struct PricedWork {
   std::vector<TaskCost> costs;
   /// One a kind of thing: extrapolated sizes (with what was measured), substitutes, what the fit warned about.
@@ -75,6 +97,9 @@ struct PricedWork {
   /// By work, where the card has a power limit for the data type: what of it slows down there. Empty: nothing does.
   std::vector<LimitedLayers> limited = {};
   PowerLimit power_limit = {};
+  /// What the device times of all works but sleeps are made of, in the order of works; of each work every kind and part
+  /// once. Empty: not asked for, or not known (synthetic costs).
+  std::vector<KindTime> kinds_ns = {};
   /// By what the times of layers above have been multiplied, because of it.
   double slowdown = 1;
 };

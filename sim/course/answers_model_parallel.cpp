@@ -46,6 +46,7 @@ Series by_depth(const Tables& tables) {
 }
 
 std::string layer_word(const std::string& range) {
+  if (range.find_first_not_of("0123456789-, ") != std::string::npos) return range;  // "block 0 to block 2"
   return (range.find_first_of("-,") == std::string::npos ? "layer " : "layers ") + range;
 }
 
@@ -91,7 +92,7 @@ std::string hw3_1_where_data_moves(const Tables& tables) {
   std::vector<std::string> places;
   for (const Stage& stage : run.result.stages) {
     if (stage.first_layer > 0)
-      places.push_back("layer " + std::to_string(stage.first_layer) + " on GPU " + std::to_string(only_worker(stage)));
+      places.push_back(layer_name(row.spec.model, stage.first_layer) + " on GPU " + std::to_string(only_worker(stage)));
   }
   if (places.empty()) return "Nowhere: one GPU holds all layers.";
   const ForwardTransfers forward = forward_transfers(run.result);

@@ -7,6 +7,20 @@
 #include <cstdlib>
 
 namespace pdl {
+namespace {
+
+std::string with_decimal_unit(double value, const char* unit) {
+  constexpr std::array<const char*, 7> prefixes = {"", "k", "M", "G", "T", "P", "E"};
+  std::size_t prefix = 0;
+  while (value >= 999.5 && prefix + 1 < prefixes.size()) {
+    value /= 1000;
+    ++prefix;
+  }
+  const int digits = prefix == 0 || value >= 99.95 ? 0 : value >= 9.995 ? 1 : 2;
+  return fixed(value, digits) + " " + prefixes[prefix] + unit;
+}
+
+}  // namespace
 
 std::string fixed(double value, int digits) {
   if (std::isnan(value)) return "nan";
@@ -39,15 +53,11 @@ std::string grouped(std::int64_t value) {
 }
 
 std::string decimal_bytes(std::int64_t bytes) {
-  constexpr std::array<const char*, 7> units = {"B", "kB", "MB", "GB", "TB", "PB", "EB"};
-  double value = static_cast<double>(bytes);
-  std::size_t unit = 0;
-  while (value >= 999.5 && unit + 1 < units.size()) {
-    value /= 1000;
-    ++unit;
-  }
-  const int digits = unit == 0 || value >= 99.95 ? 0 : value >= 9.995 ? 1 : 2;
-  return fixed(value, digits) + " " + units[unit];
+  return with_decimal_unit(static_cast<double>(bytes), "B");
+}
+
+std::string decimal_flops(double flops) {
+  return with_decimal_unit(flops, "FLOP");
 }
 
 std::string gib(std::int64_t bytes) {

@@ -3,7 +3,7 @@
 //   fixed(3.14159, 2)      "3.14"         percent(0.875)        "87.5 %"
 //   decimal_bytes(67108864) "67.1 MB"     grouped(1342218240)   "1,342,218,240"
 //   gib(85899345920)       "80.00"        mib(1572864)          "1.50"
-//   milliseconds(1500000)  "1.500"
+//   milliseconds(1500000)  "1.500"      decimal_flops(8.44e12) "8.44 TFLOP"
 //
 // MB, GB are 1e6, 1e9 bytes; MiB is 2^20, GiB 2^30.
 #pragma once
@@ -27,6 +27,9 @@ std::string grouped(std::int64_t value);
 
 /// Three significant digits and a decimal unit: "8 B", "67.1 MB", "1.34 GB".
 std::string decimal_bytes(std::int64_t bytes);
+
+/// The same of FLOPs: "8.44 TFLOP", "12 FLOP".
+std::string decimal_flops(double flops);
 
 /// "7.52 GiB", or "0.24 MiB" below one GiB.
 std::string binary_bytes(std::int64_t bytes);

@@ -199,7 +199,12 @@ double model_flops(const Model& model) {
       for (const InnerLayer& inner : inner_layers(layer)) {
         if (inner.layer.kind->scaling == LayerScaling::row_wise) continue;
         LayerWork work{LayerOperation::forward, inner.rows};
-        of_layer += flops(inner.layer, work);
+        const double forward = flops(inner.layer, work);
+        of_layer += forward;
+        if (inner.layer.kind->scaling == LayerScaling::attention) {
+          of_layer += 2 * forward;
+          continue;
+        }
         work.operation = LayerOperation::backward;
         work.input_gradient = !first || inner.from != InnerLayer::kInput;
         of_layer += flops(inner.layer, work);
@@ -214,6 +219,10 @@ double model_flops(const Model& model) {
 
 bool is_block(const Layer& layer) {
   return layer.kind->inner && !layer.kind->inner(layer).front().part.empty();
+}
+
+bool has_blocks(const Model& model) {
+  return std::any_of(model.layers.begin(), model.layers.end(), is_block);
 }
 
 std::optional<BlockRange> blocks_of(const Model& model) {
@@ -235,8 +244,7 @@ std::string layer_name(const Model& model, std::int64_t index) {
     return "block " + std::to_string(std::count_if(begin, begin + index, is_block));
   }
   if (named.kind->takes_tokens) return "embedding";
-  const bool has_blocks = std::any_of(model.layers.begin(), model.layers.end(), is_block);
-  return has_blocks && index + 1 == std::ssize(model.layers) ? "head" : "layer " + std::to_string(index);
+  return index + 1 == std::ssize(model.layers) && has_blocks(model) ? "head" : "layer " + std::to_string(index);
 }
 
 std::int64_t input_numbers(const Model& model) {

@@ -47,8 +47,9 @@ LossRows loss_rows(const Model& model);
 /// Bytes of a sample's targets.
 std::int64_t target_bytes(const Model& model);
 
-/// Of a forward and a backward of a sample: matrix products and attention (of what is not masked) alone, which is what
-/// a GPU's peak is of.
+/// Of a forward and a backward of a sample: matrix products and attention (of what is not masked) alone, what a
+/// GPU's peak is of. A backward of attention counts as two forwards: that its kernels compute the softmax once more is
+/// no work of the model (PaLM, arXiv:2204.02311, appendix B).
 double model_flops(const Model& model);
 
 /// One of the blocks that a transformer is made of, which have parts (InnerLayer::part).
@@ -62,6 +63,9 @@ std::optional<BlockRange> blocks_of(const Model& model);
 
 /// Numbers of a token between layers, where the model takes tokens; else numbers of a row that it takes.
 std::int64_t width_of(const Model& model);
+
+/// Are there layers of two parts, attention and MLP?
+bool has_blocks(const Model& model);
 
 /// "embedding", "block 3", "head"; of models without blocks "layer 3". From 0.
 std::string layer_name(const Model& model, std::int64_t index);

@@ -46,6 +46,9 @@ double slowdown_of_layers(const Plan& plan, const PricedWork& at_full_clock, con
 void slow_down_layers(PricedWork& priced, double slowdown) {
   priced.slowdown = slowdown;
   if (slowdown == 1) return;
+  for (KindTime& time : priced.kinds_ns) {
+    if (time.kind && time.kind->scaling != LayerScaling::row_wise) time.device_ns *= slowdown;
+  }
   for (std::size_t w = 0; w < priced.costs.size(); ++w) {
     TaskCost& cost = priced.costs[w];
     if (cost.device_ns == 0 || priced.limited[w].device_ns == 0) continue;

@@ -9,6 +9,7 @@
 #include "sim/predict/at_power_limit.hpp"
 #include "sim/predict/host_bound.hpp"
 #include "sim/predict/step_of_plan.hpp"
+#include "sim/predict/times_by_kind.hpp"
 
 namespace pdl {
 namespace {
@@ -73,6 +74,9 @@ RunResult predict(const RunSpec& asked, const CostProfile* profile, const Predic
   result.timeline = std::move(step.timeline);
   const bool overlap = steps_overlap(spec);
   result.step_time.median_ms = in_ms(step_ns(result.timeline, overlap));
+  TimesByKind times = times_by_kind(made.plan, step.priced, result.step_time.median_ms);
+  result.layer_kinds = std::move(times.kinds);
+  result.layer_parts = std::move(times.parts);
   result.bound_ms = in_ms(overlap ? step.ideal.longest_worker_ns : step.ideal.last_end_ns);
   result.workspaces = step.workspaces;
   result.peak_memory_bytes = std::move(step.peak_memory_bytes);

@@ -5,6 +5,7 @@
 
 #include "sim/io/number_text.hpp"
 #include "sim/report/explain_document.hpp"
+#include "sim/report/layer_times_document.hpp"
 #include "sim/report/warnings.hpp"
 #include "sim/run/describe_run.hpp"
 #include "sim/run/measured_facts.hpp"
@@ -66,6 +67,14 @@ std::string text_of_step_time(const RunResult& run) {
   return text + ")";
 }
 
+/// "model: 8.44 TFLOP a step, MFU 41.3 % of 989.4 TFLOP/s (amp-bf16, dense) on each GPU"
+std::string text_of_model(const RunResult& run, const RunMetrics& metrics) {
+  const std::string flops = "model: " + decimal_flops(metrics.model_flops) + " a step";
+  if (!metrics.mfu) return flops;
+  return flops + ", MFU " + percent(*metrics.mfu) + " of " + fixed(*metrics.peak_flops_per_s / 1e12, 1) +
+         " TFLOP/s (" + to_string(run.spec.dtype) + ", dense) on each GPU";
+}
+
 std::string text_of_noise(const StepDistribution& drawn) {
   return "noise: of " + grouped(drawn.draws) + (drawn.draws == 1 ? " drawn step" : " drawn steps") +
          " 10 % take less than " + fixed(drawn.p10_ms, 3) + " ms, 50 % less than " + fixed(drawn.p50_ms, 3) +
@@ -102,7 +111,9 @@ void add_totals(Document& document, const RunResult& run, const RunMetrics& metr
   add(text_of_step_time(run));
   if (!other_program.empty()) add(other_program);
   if (run.noise) add(text_of_noise(*run.noise));
-  add("throughput: " + fixed(metrics.throughput_samples_per_s, 1) + " samples/s");
+  add("throughput: " + fixed(metrics.throughput_samples_per_s, 1) + " samples/s" +
+      (metrics.tokens_per_s ? ", " + grouped(std::llround(*metrics.tokens_per_s)) + " tokens/s" : ""));
+  if (metrics.tokens_per_s || metrics.mfu) add(text_of_model(run, metrics));
   add(has_bubble(run.spec)
           ? "bubble: " + percent(metrics.bubble_fraction) + " of the time of all GPUs is not forward or backward work"
           : "idle: " + percent(metrics.idle_fraction) +
@@ -215,6 +226,7 @@ Document run_document(const std::shared_ptr<const RunResult>& run, const RunStyl
   document.add(table_of_gpus(*run, metrics, style.gantt.most_rows));
   add_totals(document, *run, metrics, style.other_program);
   add_unprobed(document, *run);
+  if (has_blocks(run->spec.model) || explanation) document.add(layer_times_document(*run));
   if (style.with_gantt) document.add(Preformatted{gantt(*run, spans, style.gantt), /*terminal_only=*/true});
   document.add(TimelineFigure{"Timeline of the step", {run}});
   document.add(MemoryFigures{run});

@@ -13,6 +13,7 @@
 
 #include "sim/io/output_file.hpp"
 #include "sim/report/run_document.hpp"
+#include "sim/run/describe_run.hpp"
 #include "sim/run/memory_over_time.hpp"
 #include "sim/run/metrics.hpp"
 #include "sim/run/plan_of_run.hpp"
@@ -193,6 +194,7 @@ class TraceOfRun {
         count_(count),
         first_tid_(first_tid),
         plan_(plan_of_run(traced.run)),
+        named_layers_(has_blocks(traced.run.spec.model)),
         order_(spans_by_start(traced.run.timeline)),
         threads_(threads_of(traced.run.timeline, order_)) {}
 
@@ -255,11 +257,21 @@ class TraceOfRun {
     }
   }
 
-  static void write_work(std::ostream& out, const Work& work) {
-    if (work.layer_count > 0)
-      out << R"(, "layers": ")" << work.first_layer << "-" << work.first_layer + work.layer_count - 1 << '"';
+  void write_work(std::ostream& out, const Work& work) {
+    if (work.layer_count > 0) out << R"(, "layers": ")" << layers_of(work) << '"';
     if (work.rows > 0) out << R"(, "rows": )" << work.rows;
     if (work.bytes > 0) out << R"(, "bytes": )" << work.bytes;
+  }
+
+  /// Of many tasks the same.
+  const std::string& layers_of(const Work& work) {
+    std::string& text = layer_ranges_[{work.first_layer, work.layer_count}];
+    if (text.empty()) {
+      text = named_layers_ ? layer_range(run_.spec.model, work.first_layer, work.layer_count)
+                           : std::to_string(work.first_layer) + "-" +
+                                 std::to_string(work.first_layer + work.layer_count - 1);
+    }
+    return text;
   }
 
   /// From behind the first nanosecond of the one to before the last of the other: an end at the edge of a slice may be
@@ -329,6 +341,8 @@ class TraceOfRun {
   std::string name_;
   std::int64_t index_, count_, first_tid_;
   std::optional<Plan> plan_;
+  bool named_layers_;
+  std::map<std::pair<std::int32_t, std::int32_t>, std::string> layer_ranges_;  // by first layer and count
   std::vector<std::uint32_t> order_;
   TraceThreads threads_;
 };

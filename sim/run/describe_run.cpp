@@ -25,6 +25,24 @@ std::string describe_synthetic(const SyntheticCosts& costs) {
          to_text(costs.tcomm_ms) + " ms, for each stage and micro-batch; nothing else takes time";
 }
 
+std::string numbered_range(std::int64_t first, std::int64_t count) {
+  return std::to_string(first) + (count > 1 ? "-" + std::to_string(first + count - 1) : "");
+}
+
+/// What stands before and behind the blocks has a name of its own; the rest are layers that follow each other.
+std::string named_range(const Model& model, std::int64_t first, std::int64_t count) {
+  const auto kind_of = [&](std::int64_t layer) { return model.layers[static_cast<std::size_t>(layer)].kind; };
+  std::string text;
+  for (std::int64_t begin = first; begin < first + count;) {
+    std::int64_t end = begin + 1;
+    while (end < first + count && kind_of(end) == kind_of(begin)) ++end;
+    text += (text.empty() ? "" : ", ") + layer_name(model, begin);
+    if (end - begin > 1) text += " to " + layer_name(model, end - 1);
+    begin = end;
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string describe_source(const RunResult& run) {
@@ -40,13 +58,17 @@ std::string describe_source(const RunResult& run) {
          (chosen_as.empty() ? "" : "; by default: " + chosen_as + " (choose with --profile)");
 }
 
+std::string layer_range(const Model& model, std::int64_t first, std::int64_t count) {
+  return has_blocks(model) ? named_range(model, first, count) : numbered_range(first, count);
+}
+
 std::vector<std::string> layer_ranges_of_gpus(const RunResult& run) {
   std::vector<std::string> ranges(static_cast<std::size_t>(run.spec.gpus));
+  const bool named = has_blocks(run.spec.model);
   for (const Stage& stage : run.stages) {
-    const std::int32_t last = stage.first_layer + stage.layer_count - 1;
     std::string& of_gpu = ranges.at(static_cast<std::size_t>(only_worker(stage)));
-    of_gpu += (of_gpu.empty() ? "" : ", ") + std::to_string(stage.first_layer) +
-              (last > stage.first_layer ? "-" + std::to_string(last) : "");
+    of_gpu += (of_gpu.empty() ? "" : ", ") + (named ? named_range(run.spec.model, stage.first_layer, stage.layer_count)
+                                                    : numbered_range(stage.first_layer, stage.layer_count));
   }
   return ranges;
 }

@@ -18,7 +18,10 @@ namespace pdl {
 /// synthetic costs; or the host measured.
 std::string describe_source(const RunResult& run);
 
-/// The layers of each GPU: "0-3"; "0-1, 8-9" where a GPU holds several stages.
+/// "0-3", "5"; of a model with blocks "embedding, block 0 to block 2". Layers [first, first + count).
+std::string layer_range(const Model& model, std::int64_t first, std::int64_t count);
+
+/// The layers of each GPU: "0-3"; "0-1, 8-9" where a GPU holds several stages. In names where the model has blocks.
 std::vector<std::string> layer_ranges_of_gpus(const RunResult& run);
 
 /// The same with their number: "4 (0-3)".

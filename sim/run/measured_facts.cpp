@@ -20,6 +20,15 @@ void read_fact(const RunResult& run, const char* key, Value& into) {
   }
 }
 
+/// Of the machine that the run was measured on, or of that of its profile; empty where it is not said.
+std::string word_of_host(const RunResult& run, const char* key) {
+  const nlohmann::json* host = &run.environment;
+  if (!run.measured) host = host->is_object() && host->contains("profile") ? &host->at("profile") : nullptr;
+  if (!host || !host->is_object()) return "";
+  const auto word = host->find(key);
+  return word != host->end() && word->is_string() ? word->get<std::string>() : "";
+}
+
 }  // namespace
 
 MeasuredFacts measured_facts(const RunResult& run) {
@@ -61,10 +70,11 @@ std::string other_card_text(const nlohmann::json& measured, const nlohmann::json
 }
 
 bool is_on_cpu(const RunResult& run) {
-  if (!run.environment.is_object()) return false;
-  const nlohmann::json& host = run.measured ? run.environment : run.environment.value("profile", nlohmann::json());
-  const auto device = host.is_object() ? host.find("device") : host.end();
-  return device != host.end() && *device == "cpu";
+  return word_of_host(run, "device") == "cpu";
+}
+
+std::string card_of(const RunResult& run) {
+  return word_of_host(run, "card");
 }
 
 std::optional<double> unusual_recording(const RunResult& run) {

@@ -43,6 +43,9 @@ std::optional<double> unusual_recording(const RunResult& run);
 /// The devices of the run, or those that its profile is of, are processors rather than GPUs.
 bool is_on_cpu(const RunResult& run);
 
+/// The card that the run was measured on, or its profile: "NVIDIA H200". Empty: synthetic costs, or it is not said.
+std::string card_of(const RunResult& run);
+
 /// The losses of the steps that were not skipped: training as it went on.
 std::vector<double> losses_of_training(const MeasuredFacts& facts);
 

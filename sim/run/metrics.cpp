@@ -4,6 +4,9 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "sim/cost/card_limits.hpp"
+#include "sim/run/measured_facts.hpp"
+
 namespace pdl {
 namespace {
 
@@ -79,6 +82,19 @@ std::vector<std::string> operations(const RunResult& run, const std::vector<cons
   return names;
 }
 
+/// What the model gets done in the median step.
+void measure_model(const RunResult& run, RunMetrics& metrics) {
+  const double step_s = run.step_time.median_ms / 1e3;
+  const auto samples = static_cast<double>(run.spec.batch * run.spec.accum);
+  metrics.throughput_samples_per_s = samples / step_s;
+  if (const std::int64_t tokens = sequence_tokens(run.spec.model); tokens > 0)
+    metrics.tokens_per_s = metrics.throughput_samples_per_s * static_cast<double>(tokens);
+  metrics.model_flops = model_flops(run.spec.model) * samples;
+  metrics.peak_flops_per_s = dense_peak(card_of(run), run.spec.dtype);
+  if (metrics.peak_flops_per_s)
+    metrics.mfu = metrics.model_flops / (step_s * static_cast<double>(run.spec.gpus) * *metrics.peak_flops_per_s);
+}
+
 }  // namespace
 
 bool has_bubble(const RunSpec& spec) {
@@ -135,8 +151,7 @@ RunMetrics compute_metrics(const RunResult& run, const SpansOfGpus& spans, Opera
   const double time_of_all_ns = static_cast<double>(gpus) * static_cast<double>(metrics.step_ns);
   metrics.bubble_fraction = 1 - useful_ns / time_of_all_ns;
   metrics.idle_fraction = idle_ns / time_of_all_ns;
-  metrics.throughput_samples_per_s =
-      static_cast<double>(run.spec.batch * run.spec.accum) / (run.step_time.median_ms / 1e3);
+  measure_model(run, metrics);
   metrics.transfer_count = static_cast<std::int64_t>(run.transfer_bytes.size());
   for (const std::int64_t bytes : run.transfer_bytes) metrics.transfer_bytes += bytes;
   metrics.collective_count = static_cast<std::int64_t>(run.collective_bytes.size());

@@ -16,6 +16,11 @@
 // place: nobody waits for another stage there, and the optimizer and copies of gradients are work that a bubble would
 // count.
 //
+// Model FLOPs are those of matrix products and attention of a forward and a backward (model_flops() of
+// sim/model/model.hpp), whatever is run again in the backward. MFU, model FLOPs utilization (PaLM, arXiv:2204.02311):
+// their share of what all GPUs would do in the median step at the peak of their card with dense products of the data
+// type (sim/cost/card_limits.hpp).
+//
 // A copy between GPUs is issued by its sender; NCCL and Gloo occupy both ends. In one-thread programs a copy may run on
 // the compute stream: it is communication there too. The step is that of the timeline: of a measured run the recorded
 // step, the one nearest to the median. Where steps overlap (zb-h2 has no barrier at the optimizer), a step is the time
@@ -23,6 +28,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -53,6 +59,11 @@ struct RunMetrics {
   double bubble_fraction = 0;
   double idle_fraction = 0;             // idle / (GPUs x step)
   double throughput_samples_per_s = 0;  // batch x rounds / median step time
+  std::optional<double> tokens_per_s;   // of models that take tokens
+  double model_flops = 0;               // of a step, over all GPUs
+  /// FLOP/s of one GPU: of its card and the run's data type. Nothing where costs are synthetic or it is not known.
+  std::optional<double> peak_flops_per_s;
+  std::optional<double> mfu;  // where there is a peak
   std::int64_t transfer_count = 0;
   std::int64_t transfer_bytes = 0;
   std::int64_t collective_count = 0;

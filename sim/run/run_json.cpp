@@ -229,6 +229,22 @@ std::optional<ErrorBar> read_error_bar(const JsonPlace& root, bool measured) {
   return bar;
 }
 
+/// Of predictions by a profile; older ones have none. Their shares are computed from them.
+std::vector<NamedTime> read_times(const JsonPlace& root, const char* key, bool measured) {
+  std::vector<NamedTime> times;
+  if (!root.has(key)) return times;
+  if (measured) root.at(key).refuse("none: a measured run does not know them");
+  const JsonPlace list = root.at(key).array();
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    const JsonPlace in = list.at(i).object();
+    NamedTime& time = times.emplace_back();
+    time.name = in.at("name").text();
+    time.ms = in.at("ms").number(0, kLargestMs);
+    if (in.has("overlaps")) time.overlaps = in.at("overlaps").boolean();
+  }
+  return times;
+}
+
 /// Of predictions with --noise.
 std::optional<StepDistribution> read_noise(const JsonPlace& root, bool measured) {
   if (!root.has("noise")) return std::nullopt;
@@ -370,6 +386,8 @@ RunResult run_from_json(const nlohmann::json& document, const std::string& place
   run.peak_memory_bytes = read_memory(root.at("gpus"), run.spec);
   run.live = read_live(root.at("gpus"));
   run.error_bar = read_error_bar(root, run.measured);
+  run.layer_kinds = read_times(root, "layer_kinds", run.measured);
+  run.layer_parts = read_times(root, "layer_parts", run.measured);
   run.noise = read_noise(root, run.measured);
   run.probe_command = read_probe_command(root);
   run.workspaces = read_workspaces(root, run);

@@ -5,9 +5,11 @@
 //    "step_time_ms": {"median": 24.0, "half_width_90": 0.3},    measured: median, p25, p75, n
 //    "uncertainty": {"half_width_90_percent": 1.25, "probed": true, "unprobed_share": 0.0, "carried_by": [...]},
 //    "steps": [{"step_time_ms": 512.3, "loss": 1.0013, "warmup": true}, ...],    measured: every step, as it came
-//    "throughput_samples_per_s": 85333.3, "bubble_fraction": 0.875,
-//    "model": {"parameters": 536936448}, "transfers": {"count": 14, "bytes": 939524096, "each_bytes": [...]},
+//    "throughput_samples_per_s": 85333.3, "mfu": 0.413, "bubble_fraction": 0.875,
+//    "model": {"parameters": 536936448, "flops_per_step": 6.32e12},
+//    "transfers": {"count": 14, "bytes": 939524096, "each_bytes": [...]},
 //    "collectives": {"count": 0, "bytes": 0},
+//    "layer_kinds": [{"name": "linear_relu", "ms": 3.0, "share": 0.125}, ...],    predictions by a profile
 //    "gpus": [{"layers": 1, "busy_ms": 3.0, "comm_ms": 0.0, "idle_ms": 21.0, "bubble_fraction": 0.875,
 //              "peak_memory_bytes": 805437440, "ops": ["F0", "B0"]}, ...],
 //    "stages": [{"gpu": 0, "first_layer": 0, "layer_count": 1, "slots": 1, "live_microbatches": 1}, ...],

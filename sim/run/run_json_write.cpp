@@ -1,7 +1,10 @@
 // Writes the JSON of a run: to_json() and write_run() of run_json.hpp. What reads it goes through the keys in the same
 // order (run_json.cpp).
+#include <algorithm>
+#include <array>
 #include <ostream>
 #include <sstream>
+#include <string_view>
 
 #include "sim/io/output_file.hpp"
 #include "sim/run/metrics.hpp"
@@ -27,8 +30,8 @@ ordered_json config_to_json(const RunSpec& spec) {
   return config;
 }
 
-ordered_json model_to_json(const RunSpec& spec, std::int64_t count) {
-  ordered_json model = {{"parameters", count}};
+ordered_json model_to_json(const RunSpec& spec, const RunMetrics& metrics) {
+  ordered_json model = {{"parameters", metrics.parameters}, {"flops_per_step", metrics.model_flops}};
   if (spec.split.is_auto && !spec.split.layers.empty()) model["split"] = spec.split.layers;
   if (has_model_file(spec)) {
     if (spec.model.loss != Loss::mse) model["loss"] = to_string(spec.model.loss);
@@ -51,6 +54,15 @@ ordered_json gpu_to_json(const GpuMetrics& gpu, const RunResult& run, std::size_
     out["live_activation_bytes"] = run.live[index].bytes;
   }
   out["ops"] = gpu.ops;
+  return out;
+}
+
+ordered_json times_to_json(const std::vector<NamedTime>& times, double step_ms) {
+  ordered_json out = ordered_json::array();
+  for (const NamedTime& time : times) {
+    out.push_back({{"name", time.name}, {"ms", time.ms}, {"share", time.ms / step_ms}});
+    if (time.overlaps) out.back()["overlaps"] = true;
+  }
   return out;
 }
 
@@ -146,13 +158,17 @@ ordered_json without_spans(const RunResult& run, const Explanation* explanation)
   for (const MeasuredStep& step : run.steps) out["steps"].push_back(step_to_json(step));
   if (run.bound_ms) out["bound_ms"] = *run.bound_ms;
   out["throughput_samples_per_s"] = metrics.throughput_samples_per_s;
+  if (metrics.tokens_per_s) out["throughput_tokens_per_s"] = *metrics.tokens_per_s;
+  if (metrics.mfu) out["mfu"] = *metrics.mfu;
   out["bubble_fraction"] = metrics.bubble_fraction;
   out["idle_fraction"] = metrics.idle_fraction;
-  out["model"] = model_to_json(run.spec, metrics.parameters);
+  out["model"] = model_to_json(run.spec, metrics);
   out["transfers"] = {{"count", metrics.transfer_count}, {"bytes", metrics.transfer_bytes}};
   out["transfers"]["each_bytes"] = run.transfer_bytes;
   out["collectives"] = {{"count", metrics.collective_count}, {"bytes", metrics.collective_bytes}};
   if (!run.collective_bytes.empty()) out["collectives"]["each_bytes"] = run.collective_bytes;
+  if (!run.layer_kinds.empty()) out["layer_kinds"] = times_to_json(run.layer_kinds, run.step_time.median_ms);
+  if (!run.layer_parts.empty()) out["layer_parts"] = times_to_json(run.layer_parts, run.step_time.median_ms);
   out["gpus"] = ordered_json::array();
   for (std::size_t g = 0; g < metrics.gpus.size(); ++g) out["gpus"].push_back(gpu_to_json(metrics.gpus[g], run, g));
   if (run.workspaces && !run.spec.synthetic) out["workspaces"] = workspaces_to_json(*run.workspaces);
@@ -175,6 +191,9 @@ std::string line_of(const ordered_json& value) {
   return value.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
 }
 
+constexpr std::array<std::string_view, 6> kListsByLine = {"gpus",         "stages",      "steps",
+                                                          "schedule_rows", "layer_kinds", "layer_parts"};
+
 /// A list of objects has one line each, everything else a line of its own: small files, readable diffs.
 void write_list(std::ostream& out, const ordered_json& list) {
   for (std::size_t i = 0; i < list.size(); ++i) out << (i == 0 ? "\n  " : ",\n  ") << line_of(list[i]);
@@ -187,7 +206,7 @@ void write_json_lines(std::ostream& out, const RunResult& run, const Explanation
   for (const auto& [key, value] : document.items()) {
     out << (first ? "{\n" : ",\n") << " " << line_of(key) << ": ";
     first = false;
-    if (key == "gpus" || key == "stages" || key == "steps" || key == "schedule_rows") {
+    if (std::find(kListsByLine.begin(), kListsByLine.end(), key) != kListsByLine.end()) {
       out << "[";
       write_list(out, value);
       out << "]";

@@ -45,6 +45,14 @@ struct StepDistribution {
   bool operator==(const StepDistribution&) const = default;
 };
 
+/// How long the GPUs are at something in a step.
+struct NamedTime {
+  std::string name;       // "linear", "optimizer"
+  double ms = 0;          // mean over the GPUs
+  bool overlaps = false;  // communication, at its whole length: it may run beside the others, and is in none of them
+  bool operator==(const NamedTime&) const = default;
+};
+
 struct RunResult {
   RunSpec spec;
   std::vector<Stage> stages;
@@ -66,6 +74,12 @@ struct RunResult {
   std::optional<double> host_share;
   /// Predictions by a profile: how far the step time may be off. Nothing where that is not known.
   std::optional<ErrorBar> error_bar;
+  /// Predictions by a profile: device time by kind of layer, the longest first; then "loss", "optimizer", "other" and
+  /// "rest", with which all that do not overlap add up to the step (sim/predict/times_by_kind.hpp); then what overlaps,
+  /// "transfers" and "collectives". Empty: not known.
+  std::vector<NamedTime> layer_kinds;
+  /// The same by part of the model: "embedding", "attention", "mlp", "layers", "head"; without what overlaps.
+  std::vector<NamedTime> layer_parts;
   /// Predictions with --noise.
   std::optional<StepDistribution> noise;
   /// Where the error bar rests on what no probe measured: the command line that has the shapes of the run probed. Else

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <random>
 
-#include "calibrate/fit/card_limits.hpp"
 #include "calibrate/fit/summary.hpp"
 #include "sim/cost/price.hpp"
 #include "sim/engine/run.hpp"
@@ -330,23 +329,6 @@ TEST_CASE("a GPU that nobody knows: a warning in the profile, and what no GPU re
   const CostProfile known = fit_profile(on("NVIDIA H200", 3).samples);
   CHECK(std::none_of(known.warnings.begin(), known.warnings.end(),
                      [](const std::string& warning) { return warning.find("were held") != std::string::npos; }));
-}
-
-TEST_CASE("cards by the name that the driver reports", "[fit]") {
-  Environment environment;
-  const auto card = [&](const char* name) {
-    environment.card = name;
-    const auto limits = limits_of(environment);
-    return limits ? limits->card : "";
-  };
-  CHECK(card("NVIDIA H100 80GB HBM3") == "H100");
-  CHECK(card("NVIDIA H200") == "H200");
-  CHECK(card("NVIDIA GH200 480GB") == "GH200");
-  CHECK(card("NVIDIA A100-SXM4-80GB") == "A100");
-  CHECK(card("Tesla T4") == "T4");
-  CHECK(card("Quadro RT4000") == "");
-  CHECK(card("AMD EPYC") == "");
-  CHECK(card("") == "");
 }
 
 TEST_CASE("faster than a link or than memory: refused", "[fit]") {

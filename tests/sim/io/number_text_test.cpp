@@ -26,6 +26,8 @@ TEST_CASE("numbers as text") {
   CHECK(decimal_bytes(67108864) == "67.1 MB");
   CHECK(decimal_bytes(999'600'000) == "1.00 GB");
   CHECK(decimal_bytes(INT64_MAX) == "9.22 EB");
+  CHECK(decimal_flops(8.44e12) == "8.44 TFLOP");
+  CHECK(decimal_flops(12) == "12 FLOP");
   CHECK(gib(85899345920) == "80.00");
   CHECK(binary_bytes(1 << 30) == "1.00 GiB");
   CHECK(binary_bytes(1 << 29) == "512.00 MiB");

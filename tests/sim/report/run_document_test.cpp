@@ -10,6 +10,7 @@
 #include "tests/support/drawn_run.hpp"
 #include "tests/support/golden.hpp"
 #include "tests/support/tiny_profile.hpp"
+#include "tests/support/tiny_transformer.hpp"
 
 using namespace pdl;
 
@@ -130,4 +131,36 @@ TEST_CASE("a prediction with an error bar says how far off it may be, and what w
   CHECK_THAT(view, ContainsSubstring("\n" + run.probe_command + "\n"));
   const auto document = run_document(std::make_shared<const RunResult>(run), {});
   CHECK_THAT(to_markdown(document), ContainsSubstring("36.500 ms +- 0.730 ms") && ContainsSubstring(run.probe_command));
+}
+
+TEST_CASE("a transformer says what it gets done, what its time goes into, and names its layers") {
+  const RunSpec asked = tiny_transformer("--gpus 2 --batch 8 --microbatches 4 --schedule 1f1b", 2);
+  const CostProfile profile = profile_of(asked, 2);
+  RunResult run = predict(asked, &profile);
+  run.step_time.median_ms = 8;
+  const std::string view = view_of(run);
+  CHECK_THAT(view, ContainsSubstring("embedding, block 0  ") && ContainsSubstring("block 1, head  "));
+  CHECK_THAT(view, ContainsSubstring("\nthroughput: 1000.0 samples/s, 4,000 tokens/s\n"));
+  CHECK_THAT(view,
+             ContainsSubstring("\nmodel: 965 kFLOP a step, MFU 0.0 % of 66.9 TFLOP/s (fp32, dense) on each GPU\n"));
+  CHECK_THAT(view, ContainsSubstring("kind of layer") && ContainsSubstring("scaled_dot_product") &&
+                       ContainsSubstring("part of the model") && ContainsSubstring("\nattention ") &&
+                       ContainsSubstring("On a GPU transfers take 0.020 ms, hidden"));
+  run.environment["profile"]["card"] = "Tiny GPU";
+  CHECK_THAT(view_of(run), ContainsSubstring("\nmodel: 965 kFLOP a step\n"));
+  run.layer_kinds.clear();
+  CHECK_THAT(view_of(run), !ContainsSubstring("kind of layer"));
+}
+
+TEST_CASE("an mlp has its MFU where the peak is known, and its kinds of layers with --explain") {
+  CostProfile profile = tiny_profile();
+  const RunSpec asked = spec("--gpus 2 --depth 4 --dim 64 --batch 64 --microbatches 2");
+  CHECK_THAT(view_of(predict(asked, &profile)), !ContainsSubstring("model:") && !ContainsSubstring("kind of layer"));
+  profile.host_description.card = "NVIDIA H200";
+  const RunResult run = predict(asked, &profile);
+  CHECK_THAT(view_of(run), ContainsSubstring(" samples/s\nmodel: ") && ContainsSubstring("MFU "));
+  const Explanation explanation = explain(run).value();
+  const std::string explained = view_of(run, {}, &explanation);
+  CHECK_THAT(explained, ContainsSubstring("kind of layer") && ContainsSubstring("\nlinear_relu ") &&
+                            !ContainsSubstring("part of the model"));
 }

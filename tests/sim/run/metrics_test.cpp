@@ -2,6 +2,7 @@
 
 #include "tests/support/catch.hpp"
 #include "tests/support/drawn_run.hpp"
+#include "tests/support/tiny_transformer.hpp"
 
 using namespace pdl;
 
@@ -124,4 +125,37 @@ TEST_CASE("the sums hold for every schedule and cost") {
       CHECK(metrics.transfer_count == 2 * 2 * 5);
     }
   }
+}
+
+// Parameters in products: 2,048 of each block and 800 of the head. Each takes 2 FLOPs a token forward and 4 backward;
+// attention, of what is not masked, 2 x 4 x 4 x 16 forward and twice that backward.
+TEST_CASE("FLOPs, MFU and tokens of a transformer, by hand") {
+  RunResult run = drawn_run(2, {{0, "aabb....BBBAAAo."}, {1, "...aabbBBBAAA.o."}});
+  run.spec.model = tiny_transformer("--gpus 1 --strategy single", 2).model;
+  run.spec.batch = 4;
+  run.spec.accum = 3;
+  const double flops_of_sample = (2 * 2048 + 800) * 4 * 6 + 2 * (2 * 4 * 4 * 16) * 3;
+  RunMetrics metrics = compute_metrics(run);
+  CHECK(metrics.model_flops == 12 * flops_of_sample);
+  CHECK(metrics.tokens_per_s.value() == Approx(12 * 4 / 0.016));
+  CHECK_FALSE(metrics.mfu.has_value());  // no card
+  run.measured = true;
+  run.environment = {{"card", "NVIDIA H200"}};
+  run.spec.dtype = Dtype::amp_bf16;
+  metrics = compute_metrics(run);
+  CHECK(metrics.peak_flops_per_s == 989.4e12);
+  CHECK(metrics.mfu.value() == Approx(12 * flops_of_sample / (0.016 * 2 * 989.4e12)));
+  run.environment = {{"card", "Tiny GPU"}};
+  CHECK_FALSE(compute_metrics(run).mfu.has_value());
+  run.measured = false;
+  run.environment = {{"profile", {{"card", "NVIDIA H200"}}}};
+  CHECK(compute_metrics(run).mfu == metrics.mfu);
+  run.environment = {{"profile", {{"card", 3}}}};
+  CHECK_FALSE(compute_metrics(run).mfu.has_value());
+}
+
+TEST_CASE("FLOPs of an mlp: the first layer has no input gradient, and there are no tokens") {
+  const RunMetrics metrics = compute_metrics(drawn_run(2, {{0, "aaAA"}, {1, ".aA."}}));
+  CHECK(metrics.model_flops == 2 * (2 * 4 * 4) * (2 + 3));
+  CHECK_FALSE(metrics.tokens_per_s.has_value());
 }

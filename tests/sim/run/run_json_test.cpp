@@ -4,10 +4,12 @@
 
 #include "sim/io/error.hpp"
 #include "sim/predict/predict.hpp"
+#include "sim/run/metrics.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/drawn_run.hpp"
 #include "tests/support/golden.hpp"
 #include "tests/support/temporary_folder.hpp"
+#include "tests/support/tiny_transformer.hpp"
 
 using namespace pdl;
 
@@ -103,6 +105,36 @@ TEST_CASE("the file is what to_json gives") {
   const TemporaryFolder folder;
   write_run(measured_run(), folder / "run.json");
   CHECK(nlohmann::ordered_json::parse(read_text(folder / "run.json")) == to_json(measured_run()));
+}
+
+TEST_CASE("what the model gets done, and the times of its kinds of layers, come back") {
+  RunResult run = measured_run();
+  run.measured = false;
+  run.steps.clear();
+  run.spec.model = tiny_transformer("--gpus 1 --strategy single", 0).model;
+  run.spec.model_name = "gpt.json";
+  run.spec.model.loss = Loss::mse;
+  run.environment = {{"profile", {{"card", "NVIDIA H200"}}}};
+  run.layer_kinds = {{"linear", 9.5}, {"rest", 5.6}, {"collectives", 4, true}};
+  run.layer_parts = {{"mlp", 9.5}, {"rest", 5.6}};
+  nlohmann::json json = to_json(run);
+  CHECK(json["model"]["flops_per_step"] == 4 * 800 * 4 * 6);
+  CHECK(json["mfu"] == compute_metrics(run).mfu.value());
+  CHECK(json["throughput_tokens_per_s"] == Approx(4 * 4 / 0.0151));
+  CHECK(json["layer_kinds"][0] == nlohmann::json{{"name", "linear"}, {"ms", 9.5}, {"share", 9.5 / 15.1}});
+  CHECK(json["layer_kinds"][2]["overlaps"] == true);
+  const RunResult back = run_from_json(json, "a.json");
+  CHECK(back.layer_kinds == run.layer_kinds);
+  CHECK(back.layer_parts == run.layer_parts);
+  CHECK(nlohmann::json(to_json(back)) == json);
+  CHECK(nlohmann::json::parse(run_text(run)) == json);
+  json["layer_kinds"][1]["ms"] = -1;
+  CHECK_THAT(message_of(json), ContainsSubstring("a.json: layer_kinds[1].ms: found -1"));
+  nlohmann::json measured = to_json(measured_run());
+  CHECK_FALSE(measured.contains("mfu"));
+  CHECK_FALSE(measured.contains("throughput_tokens_per_s"));
+  measured["layer_kinds"] = nlohmann::json::array();
+  CHECK_THAT(message_of(measured), ContainsSubstring("a measured run does not know them"));
 }
 
 TEST_CASE("keys of the contract") {
