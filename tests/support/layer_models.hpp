@@ -30,14 +30,11 @@ inline std::vector<Layer> chained_layers(std::int64_t width) {
   return layers;
 }
 
-<<<<<<< ours
-=======
 /// Two trainings draw other masks.
 inline bool has_dropout(const std::vector<Layer>& layers) {
   return std::any_of(layers.begin(), layers.end(), [](const Layer& layer) { return layer.kind->name == "dropout"; });
 }
 
->>>>>>> theirs
 /// Eleven layers of one width for every kind of chained_layers(), among linear_relu: in the middle, twice behind each
 /// other, last; and, where it has parameters, first. Then all kinds together.
 inline std::vector<std::vector<Layer>> mixed_layers(std::int64_t width) {
