@@ -10,7 +10,10 @@
 //
 //   step time: 24.000 ms +- 0.300 ms, predicted (90 % of measured steps lie within)
 //   throughput: 85,333.3 samples/s
+//   model: 6.32 TFLOP a step, MFU 49.2 % of 66.9 TFLOP/s (fp32, dense) on each GPU
 //
+// The model's line is there where the peak of the card is known, or the model takes tokens. Models with blocks have
+// tables of what their time goes into (layer_times_document.hpp); others with an explanation.
 // Where the error bar rests on what no probe measured, a line names it, with the command that would measure it. Not
 // here: where the step goes (explain_document.hpp), which a run is shown with if it is given.
 #pragma once

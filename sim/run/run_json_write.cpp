@@ -191,7 +191,7 @@ std::string line_of(const ordered_json& value) {
   return value.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
 }
 
-constexpr std::array<std::string_view, 6> kListsByLine = {"gpus",         "stages",      "steps",
+constexpr std::array<std::string_view, 6> kListsByLine = {"gpus",          "stages",      "steps",
                                                           "schedule_rows", "layer_kinds", "layer_parts"};
 
 /// A list of objects has one line each, everything else a line of its own: small files, readable diffs.

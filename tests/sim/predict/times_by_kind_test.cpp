@@ -86,7 +86,7 @@ TEST_CASE("kinds of layers of a pipeline are a mean over its GPUs, what it trans
   check_kinds_add_up(make_plan(asked), price_by_profile(make_plan(asked), profile));
 }
 
-TEST_CASE("an mlp has one kind and one part; synthetic costs and slow hosts have none", "[times_by_kind]") {
+TEST_CASE("an mlp has one kind and one part, synthetic costs and slow hosts have none", "[times_by_kind]") {
   const CostProfile profile = tiny_profile();
   const RunSpec asked = spec("--gpus 2 --depth 4 --dim 64 --batch 64 --microbatches 2 --schedule gpipe");
   const RunResult run = predict(asked, &profile);

@@ -113,7 +113,6 @@ TEST_CASE("what the model gets done, and the times of its kinds of layers, come 
   run.steps.clear();
   run.spec.model = tiny_transformer("--gpus 1 --strategy single", 0).model;
   run.spec.model_name = "gpt.json";
-  run.spec.model.loss = Loss::mse;
   run.environment = {{"profile", {{"card", "NVIDIA H200"}}}};
   run.layer_kinds = {{"linear", 9.5}, {"rest", 5.6}, {"collectives", 4, true}};
   run.layer_parts = {{"mlp", 9.5}, {"rest", 5.6}};
