@@ -88,8 +88,8 @@ Model read_model_file(const JsonPlace& root);
 /// cross_entropy where the model takes tokens, else mse. Throws InputError naming the place: no list, as read_layer, a
 /// width that does not fit the layer before, a first layer without parameters (it would have nothing to train), no
 /// layer or more than a million, more than kMostParameters; tokens without cross_entropy, or that without tokens, or
-/// with an output that is no whole number of logits for each token; a tied head that is not last, or whose weight is not
-/// of the embedding's size.
+/// with an output that is no whole number of logits for each token; a tied head that is not last, or whose weight is
+/// not of the embedding's size.
 Model read_model(const JsonPlace& object);
 
 /// Numbers of a row that the model takes, and gives.

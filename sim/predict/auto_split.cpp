@@ -41,8 +41,8 @@ std::int64_t least_largest(std::span<const std::int64_t> costs, std::int64_t par
   return low;
 }
 
-/// One micro-batch through all layers, each a stage of its own on one GPU, as the program of the spec computes them. One
-/// thread for all GPUs computes by autograd, as PyTorch's pipelines do.
+/// One micro-batch through all layers, each a stage of its own on one GPU, as the program of the spec computes them.
+/// One thread for all GPUs computes by autograd, as PyTorch's pipelines do.
 RunSpec layer_by_layer(const RunSpec& spec) {
   RunSpec one = spec;
   const auto layers = static_cast<std::int32_t>(spec.model.layers.size());

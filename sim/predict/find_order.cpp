@@ -57,7 +57,7 @@ class Search {
 
  private:
   /// More chunks than one are tried where there are layers for them, unless --chunks says how many. Synthetic costs are
-  /// those of a stage, so that more stages would be more work: as many as --chunks says, and as a split has numbers for.
+  /// those of a stage, so that more stages would be more work: as many as --chunks says. As a split has numbers for.
   bool wanted(std::int32_t chunks) const {
     const bool may_choose = spec_.chunks == 1 && !spec_.synthetic && spec_.split.layers.empty();
     const auto blocks = blocks_of(spec_.model);

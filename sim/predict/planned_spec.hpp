@@ -23,8 +23,8 @@ struct OutOfMemory : CannotRun {
   std::int64_t needed_bytes;  // of the GPU that needs most
 };
 
-/// On the device and the hosts of the profile, with layers for each stage and an order. `families`: nullptr where costs are synthetic. Throws as
-/// with_found_order() and on_hosts_of_profile().
+/// On the device and the hosts of the profile, with layers for each stage and an order. `families`: nullptr where costs
+/// are synthetic. Throws as with_found_split(), with_found_order() and on_hosts_of_profile().
 RunSpec planned_spec(const RunSpec& asked, LayerFamilies* families, std::optional<std::int64_t> memory_limit_bytes);
 
 /// Throws OutOfMemory where a GPU needs more than `limit_bytes`; without a limit, more than the GPU of the profile has,

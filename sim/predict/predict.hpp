@@ -51,9 +51,9 @@ struct PredictOptions {
 
 /// `profile` is not used (and may be nullptr) if the spec has synthetic costs. The result's spec is the one that was
 /// planned: on a profile of device "cpu" as on_cpu() has it, on the hosts of the profile where the user gave none
-/// (sim/cost/hosts_of_profile.hpp), for schedule "auto" with the order that was found, for split "auto" with the layers. Throws InputError as make_plan,
-/// price and on_hosts_of_profile, and for noise where costs are synthetic; CannotRun for a deadlock; OutOfMemory if a
-/// GPU needs more memory than it may.
+/// (sim/cost/hosts_of_profile.hpp), for schedule "auto" with the order that was found, for split "auto" with the layers
+/// of each stage. Throws InputError as make_plan, price and on_hosts_of_profile, and for noise where costs are
+/// synthetic; CannotRun for a deadlock; OutOfMemory if a GPU needs more memory than it may.
 RunResult predict(const RunSpec& spec, const CostProfile* profile, const PredictOptions& options = {});
 
 /// Of what is predicted together, a table or one run: nothing where the user gives the costs (`synthetic`); else the

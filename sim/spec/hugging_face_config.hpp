@@ -7,9 +7,9 @@
 //   llama    hidden_size, num_hidden_layers, num_attention_heads, num_key_value_heads (none: as many as heads),
 //            intermediate_size, vocab_size, hidden_act, attention_bias, mlp_bias, head_dim, tie_word_embeddings
 //
-// Such files have dozens of other keys, which say nothing of sizes: they are not looked at. Where a key is missing its
-// default is that of the class, as of transformers 4.57 (configuration_gpt2.py, configuration_llama.py). Not here: other
-// architectures, weights, and what is said of precision (dtype is a setting of the run).
+// Such files have dozens of other keys, which say nothing of sizes: they are not looked at. Widths, heads, layers and
+// vocabulary must be there; where another key is missing, its default is that of the class (GPT2Config, LlamaConfig).
+// Not here: other architectures, weights, and what is said of precision (dtype is a setting of the run).
 #pragma once
 
 #include "sim/io/json_place.hpp"

@@ -1,4 +1,4 @@
-// A config.json: GPT-2's and Llama's are the presets, other architectures and what the layers here have not are refused.
+// A config.json: GPT-2's and Llama's are the presets; other architectures, and what the layers here have not, are not.
 #include "sim/spec/hugging_face_config.hpp"
 
 #include "sim/io/error.hpp"
