@@ -128,11 +128,11 @@ std::string what_is_trained_text(const ConfigurationSearch& search) {
 }
 
 std::string counts_text(const ConfigurationSearch& search) {
-  const std::size_t predicted = search.predicted(), refused = search.count(Loss::refused);
+  const std::size_t predicted = search.predicted(), refused = search.count(Drawback::refused);
   std::size_t memory = 0, by_bounds = 0;
   for (const SearchRow& row : search.rows) {
-    if (row.loss == Loss::memory && !row.step) ++memory;
-    if (row.loss != Loss::refused && row.loss != Loss::memory && !row.step) ++by_bounds;
+    if (row.loss == Drawback::memory && !row.step) ++memory;
+    if (row.loss != Drawback::refused && row.loss != Drawback::memory && !row.step) ++by_bounds;
   }
   const auto amount = [](std::size_t number) { return grouped(static_cast<std::int64_t>(number)); };
   std::string text = amount(search.rows.size()) + " configurations: " + amount(predicted) + " predicted";
@@ -211,7 +211,7 @@ Table best_table(const ConfigurationSearch& search, const std::vector<std::strin
       const auto& run = search.measured[i];
       cells.push_back(run ? TableCell(fixed(run->step_time_ms, 3), run->step_time_ms) : TableCell("-"));
     }
-    cells.emplace_back(row.behind == Loss::none ? "-" : to_string(row.behind));
+    cells.emplace_back(row.behind == Drawback::none ? "-" : to_string(row.behind));
     table.rows.push_back(std::move(cells));
   }
   return table;
@@ -230,24 +230,24 @@ Counted counted(const ConfigurationSearch& search, const std::string& name, cons
     if (!name.empty() && word_of(row, name) != value) continue;
     ++counts.rows;
     ++counts.by_loss[static_cast<std::size_t>(row.loss)];
-    const bool fits = row.step && row.loss != Loss::memory;
+    const bool fits = row.step && row.loss != Drawback::memory;
     if (fits && (!counts.best_ms || row.step->step_time_ms < *counts.best_ms)) counts.best_ms = row.step->step_time_ms;
   }
   return counts;
 }
 
-constexpr std::array kLossColumns = {Loss::memory,        Loss::compute, Loss::bubble,
-                                     Loss::communication, Loss::host,    Loss::refused};
+constexpr std::array kLossColumns = {Drawback::memory,        Drawback::compute, Drawback::bubble,
+                                     Drawback::communication, Drawback::host,    Drawback::refused};
 
-std::string meaning_of(Loss loss) {
+std::string meaning_of(Drawback loss) {
   switch (loss) {
-    case Loss::none: return "";
-    case Loss::memory: return "a GPU needs more than it may";
-    case Loss::compute: return "the computation of the GPUs has grown most against the best, or alone takes longer";
-    case Loss::bubble: return "the waiting of the GPUs for each other has, or fill and drain alone are too long";
-    case Loss::communication: return "the exposed part of transfers and collectives has";
-    case Loss::host: return "bound by the host that issues the work";
-    case Loss::refused: return "no such plan, or no price for it";
+    case Drawback::none: return "";
+    case Drawback::memory: return "a GPU needs more than it may";
+    case Drawback::compute: return "the computation of the GPUs has grown most against the best, or alone takes longer";
+    case Drawback::bubble: return "the waiting of the GPUs for each other has, or fill and drain alone are too long";
+    case Drawback::communication: return "the exposed part of transfers and collectives has";
+    case Drawback::host: return "bound by the host that issues the work";
+    case Drawback::refused: return "no such plan, or no price for it";
   }
   return "";
 }
@@ -260,9 +260,9 @@ Table lost_table(const ConfigurationSearch& search, const std::vector<std::strin
                           {"best_step_time_ms", "best step time", "ms", "of those that were predicted and fit"},
                           {"among_best", "listed"}},
               .key_columns = 2};
-  std::vector<Loss> losses(kLossColumns.begin(), kLossColumns.end());
-  std::erase_if(losses, [&](Loss loss) { return search.count(loss) == 0; });
-  for (const Loss loss : losses)
+  std::vector<Drawback> losses(kLossColumns.begin(), kLossColumns.end());
+  std::erase_if(losses, [&](Drawback loss) { return search.count(loss) == 0; });
+  for (const Drawback loss : losses)
     table.columns.push_back({std::string("lost_by_") + to_string(loss), to_string(loss), "", meaning_of(loss)});
   const auto add = [&](const std::string& name, const std::string& value) {
     const Counted counts = counted(search, name, value);
@@ -271,8 +271,8 @@ Table lost_table(const ConfigurationSearch& search, const std::vector<std::strin
     };
     std::vector<TableCell> cells = {name.empty() ? "all" : name, name.empty() ? "-" : value, whole(counts.rows)};
     cells.push_back(counts.best_ms ? TableCell(fixed(*counts.best_ms, 3), *counts.best_ms) : TableCell("-"));
-    cells.push_back(whole(counts.by_loss[static_cast<std::size_t>(Loss::none)]));
-    for (const Loss loss : losses) cells.push_back(whole(counts.by_loss[static_cast<std::size_t>(loss)]));
+    cells.push_back(whole(counts.by_loss[static_cast<std::size_t>(Drawback::none)]));
+    for (const Drawback loss : losses) cells.push_back(whole(counts.by_loss[static_cast<std::size_t>(loss)]));
     table.rows.push_back(std::move(cells));
   };
   add("", "");
@@ -286,7 +286,7 @@ Table lost_table(const ConfigurationSearch& search, const std::vector<std::strin
 Table refused_table(const ConfigurationSearch& search) {
   std::vector<std::pair<std::string, std::size_t>> reasons;
   for (const SearchRow& row : search.rows) {
-    if (row.loss != Loss::refused) continue;
+    if (row.loss != Drawback::refused) continue;
     const auto found =
         std::find_if(reasons.begin(), reasons.end(), [&](const auto& reason) { return reason.first == row.refusal; });
     found == reasons.end() ? void(reasons.emplace_back(row.refusal, 1)) : void(++found->second);
@@ -448,7 +448,7 @@ Document search_document(const ConfigurationSearch& search, const std::string& f
   if (!search.best.empty()) add_best(search, flags, document);
   document.add(Heading{"Why the others lost"});
   document.add(lost_table(search, names));
-  if (search.count(Loss::refused) > 0) document.add(refused_table(search));
+  if (search.count(Drawback::refused) > 0) document.add(refused_table(search));
   if (!search.best.empty()) document.add(Heading{"What would have to change"});
   if (const std::string text = more_memory_text(search, names); !text.empty()) document.add(Paragraph{text});
   add_best_two(search, document);

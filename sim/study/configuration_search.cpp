@@ -59,17 +59,17 @@ std::string unlike_bytes(std::int64_t bytes, std::int64_t other) {
 }
 
 /// What has grown most from the best step to this one.
-Loss loss_against(const SearchedStep& step, const SearchedStep& best) {
+Drawback loss_against(const SearchedStep& step, const SearchedStep& best) {
   const auto grown = [&](double (*ms)(const SearchedStep&)) { return ms(step) - ms(best); };
-  std::array<std::pair<double, Loss>, 3> parts = {
-      std::pair{grown([](const SearchedStep& s) { return s.busy_ms; }), Loss::compute},
-      std::pair{grown([](const SearchedStep& s) { return s.idle_ms; }), Loss::bubble},
+  std::array<std::pair<double, Drawback>, 3> parts = {
+      std::pair{grown([](const SearchedStep& s) { return s.busy_ms; }), Drawback::compute},
+      std::pair{grown([](const SearchedStep& s) { return s.idle_ms; }), Drawback::bubble},
       std::pair{grown([](const SearchedStep& s) { return s.exposed_communication_fraction * s.step_time_ms; }),
-                Loss::communication}};
+                Drawback::communication}};
   const auto most =
       std::max_element(parts.begin(), parts.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   const double host_ms = grown([](const SearchedStep& s) { return s.host_share * s.step_time_ms; });
-  return step.host_share > kHostBoundShare && host_ms >= most->first ? Loss::host : most->second;
+  return step.host_share > kHostBoundShare && host_ms >= most->first ? Drawback::host : most->second;
 }
 
 /// The best of some rows, the least step time first.
@@ -127,7 +127,7 @@ class Search {
     }
     for (SearchRow& row : found_.rows) {
       if (!row.refusal.empty()) {
-        row.loss = Loss::refused;
+        row.loss = Drawback::refused;
         ++decided_;
         continue;
       }
@@ -157,7 +157,7 @@ class Search {
       row.source = describe_source(run);
     } catch (const OutOfMemory& error) {
       row.needed_memory_bytes = error.needed_bytes;
-      row.loss = Loss::memory;
+      row.loss = Drawback::memory;
     } catch (const BrokenFile&) {
       throw;
     } catch (const InputError& error) {
@@ -170,7 +170,7 @@ class Search {
   }
 
   static void refuse(SearchRow& row, const std::string& why, int exit_code) {
-    row.loss = Loss::refused;
+    row.loss = Drawback::refused;
     row.refusal = why;
     row.exit_code = exit_code;
   }
@@ -257,11 +257,11 @@ class Search {
     std::vector<std::size_t> rows;
     for (std::size_t r = 0; r < found_.rows.size(); ++r) {
       SearchRow& row = found_.rows[r];
-      if (row.loss == Loss::none && !options_.exhaustive && row.least_memory_bytes > limit()) {
-        row.loss = Loss::memory;
+      if (row.loss == Drawback::none && !options_.exhaustive && row.least_memory_bytes > limit()) {
+        row.loss = Drawback::memory;
         ++decided_;
       }
-      if (row.loss == Loss::none) rows.push_back(r);
+      if (row.loss == Drawback::none) rows.push_back(r);
     }
     return rows;
   }
@@ -275,11 +275,11 @@ class Search {
   }
 
   /// What alone takes longer than the worst of the best.
-  static Loss loss_by_bounds(const SearchRow& row, double worst_ms) {
+  static Drawback loss_by_bounds(const SearchRow& row, double worst_ms) {
     const ReplicaBound replica = row.replica.value_or(ReplicaBound());
-    if (bound_ms(std::max(row.bound.compute_ns, replica.compute_ns)) > worst_ms) return Loss::compute;
-    if (bound_ms(row.bound.step_ns) > worst_ms) return Loss::bubble;
-    return bound_ms(replica.without_host_ns) > worst_ms ? Loss::communication : Loss::host;
+    if (bound_ms(std::max(row.bound.compute_ns, replica.compute_ns)) > worst_ms) return Drawback::compute;
+    if (bound_ms(row.bound.step_ns) > worst_ms) return Drawback::bubble;
+    return bound_ms(replica.without_host_ns) > worst_ms ? Drawback::communication : Drawback::host;
   }
 
   void say_why_others_lost() {
@@ -288,9 +288,9 @@ class Search {
     for (SearchRow& row : found_.rows) {
       if (!row.step) continue;
       row.loss = loss_against(*row.step, winner);
-      row.behind = row.step->step_time_ms > winner.step_time_ms ? row.loss : Loss::none;
+      row.behind = row.step->step_time_ms > winner.step_time_ms ? row.loss : Drawback::none;
     }
-    for (const std::size_t row : found_.best) found_.rows[row].loss = Loss::none;
+    for (const std::size_t row : found_.best) found_.rows[row].loss = Drawback::none;
   }
 
   /// Of those that were not reckoned the ones that may need least first.
@@ -304,7 +304,7 @@ class Search {
     std::vector<std::size_t> unknown;
     for (std::size_t r = 0; r < found_.rows.size(); ++r) {
       take_least(r);
-      if (found_.rows[r].loss == Loss::memory && !found_.rows[r].needed_memory_bytes) unknown.push_back(r);
+      if (found_.rows[r].loss == Drawback::memory && !found_.rows[r].needed_memory_bytes) unknown.push_back(r);
     }
     std::stable_sort(unknown.begin(), unknown.end(), [&](std::size_t a, std::size_t b) {
       return found_.rows[a].least_memory_bytes < found_.rows[b].least_memory_bytes;
@@ -323,7 +323,7 @@ class Search {
   void find_faster_with_more_memory() {
     std::vector<std::size_t> rows;
     for (std::size_t r = 0; r < found_.rows.size(); ++r) {
-      if (found_.rows[r].loss == Loss::memory) rows.push_back(r);
+      if (found_.rows[r].loss == Drawback::memory) rows.push_back(r);
     }
     Ranking ranking{.most = 1, .below_ms = step_ms(found_.best.front())};
     rank(rows, kNoLimit, ranking);
@@ -398,7 +398,7 @@ std::string command_line(const std::string& program, const std::vector<SettingVa
   return command;
 }
 
-const char* to_string(Loss loss) {
+const char* to_string(Drawback loss) {
   constexpr std::array<const char*, kLosses> kWords = {"none",   "refused",       "memory", "compute",
                                                        "bubble", "communication", "host"};
   return kWords[static_cast<std::size_t>(loss)];
@@ -448,7 +448,7 @@ std::optional<CostProfile> costs_of_space(ConfigurationSpace& space, const std::
   return costs;
 }
 
-std::size_t ConfigurationSearch::count(Loss loss) const {
+std::size_t ConfigurationSearch::count(Drawback loss) const {
   return static_cast<std::size_t>(
       std::count_if(rows.begin(), rows.end(), [&](const SearchRow& row) { return row.loss == loss; }));
 }

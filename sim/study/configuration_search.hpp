@@ -50,9 +50,9 @@ namespace pdl {
 ///   communication  more of its transfers and collectives is exposed
 ///   host           it is bound by the host that issues it
 /// Where several do, the one that has grown most against the best configuration.
-enum class Loss : std::uint8_t { none, refused, memory, compute, bubble, communication, host };
+enum class Drawback : std::uint8_t { none, refused, memory, compute, bubble, communication, host };
 inline constexpr std::size_t kLosses = 7;
-const char* to_string(Loss loss);
+const char* to_string(Drawback loss);
 
 /// "pdl-sim --gpus 4 --schedule 1f1b"
 std::string command_line(const std::string& program, const std::vector<SettingValue>& words);
@@ -87,8 +87,8 @@ struct SearchRow {
   std::string source;                               // of its costs, in a line, where it was predicted
   std::string refusal;
   int exit_code = 0;
-  Loss loss = Loss::none;    // none: it is one of the best
-  Loss behind = Loss::none;  // of what was predicted, but the first: what has grown most against the first
+  Drawback loss = Drawback::none;    // none: it is one of the best
+  Drawback behind = Drawback::none;  // of what was predicted, but the first: what has grown most against the first
 };
 
 /// A measured run of a configuration, on GPUs of the profile's kind.
@@ -131,7 +131,7 @@ struct ConfigurationSearch {
   /// an InputError where is_input_error().
   std::string nothing_fits() const;
   bool is_input_error() const;
-  std::size_t count(Loss loss) const;
+  std::size_t count(Drawback loss) const;
   std::size_t predicted() const;
 };
 

@@ -53,8 +53,8 @@ TEST_CASE(
   REQUIRE_FALSE(found.best.empty());
   CHECK_THAT(line(found.rows[found.best[0]]), ContainsSubstring("schedule zb-h2"));
   CHECK(found.rows[found.best[0]].step->step_time_ms == 24);
-  CHECK(found.rows[found.best[1]].behind == Loss::bubble);
-  CHECK(found.count(Loss::refused) == 0);
+  CHECK(found.rows[found.best[1]].behind == Drawback::bubble);
+  CHECK(found.count(Drawback::refused) == 0);
   CHECK_FALSE(found.memory_limit_bytes);
 }
 
@@ -115,7 +115,7 @@ TEST_CASE("what is as fast as the first is behind by nothing") {
   const double first_ms = found.rows[found.best.front()].step->step_time_ms;
   for (const std::size_t row : found.best) {
     const SearchRow& one = found.rows[row];
-    CHECK((one.behind == Loss::none) == (one.step->step_time_ms == first_ms));
+    CHECK((one.behind == Drawback::none) == (one.step->step_time_ms == first_ms));
   }
 }
 
@@ -171,15 +171,15 @@ TEST_CASE("with more memory another one would win") {
   const ConfigurationSearch tight = search("gpus 2 depth 4 dim 64 batch 256 strategy pp pp 2", &profile, options);
   REQUIRE(tight.faster_with_more_memory);
   CHECK(tight.rows[*tight.faster_with_more_memory].step->step_time_ms == free.rows[free.best[0]].step->step_time_ms);
-  CHECK(tight.rows[*tight.faster_with_more_memory].loss == Loss::memory);
+  CHECK(tight.rows[*tight.faster_with_more_memory].loss == Drawback::memory);
 }
 
 TEST_CASE("every configuration is among the best or has lost by something") {
   const CostProfile profile = tiny_profile();
   const ConfigurationSearch found = search("gpus 8 depth 4 dim 64 batch 30", &profile);
   std::size_t sum = found.best.size();
-  for (const Loss loss : {Loss::refused, Loss::memory, Loss::compute, Loss::bubble, Loss::communication, Loss::host})
+  for (const Drawback loss : {Drawback::refused, Drawback::memory, Drawback::compute, Drawback::bubble, Drawback::communication, Drawback::host})
     sum += found.count(loss);
   CHECK(sum == found.rows.size());
-  CHECK(found.count(Loss::none) == found.best.size());
+  CHECK(found.count(Drawback::none) == found.best.size());
 }
