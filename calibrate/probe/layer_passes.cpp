@@ -4,6 +4,8 @@
 #include <iterator>
 #include <utility>
 
+#include "calibrate/probe/transformer_shapes.hpp"
+
 namespace pdl {
 namespace {
 
@@ -133,13 +135,27 @@ std::vector<std::int64_t> some_of(const std::vector<std::int64_t>& sizes) {
 LayerPass row_wise_grid_pass(const ProbeOptions& options, Dtype dtype) {
   LayerPass pass = row_wise_pass_of(options, dtype, "compute " + to_string(dtype) + " row-wise");
   for (const LayerKind* kind : layer_kinds()) {
-    if (kind->scaling != LayerScaling::row_wise || dtype == Dtype::tf32) continue;
+    const bool of_tokens = kind->takes_tokens || kind->sizes.size() > 2;  // transformer_passes() have them
+    if (kind->scaling != LayerScaling::row_wise || dtype == Dtype::tf32 || of_tokens) continue;
     for (const std::int64_t width : some_of(options.dims)) {
       for (const std::int64_t rows : some_of(options.rows))
         pass.layers.push_back(in_all_programs(options, {layer_of_width(*kind, width), rows, dtype}));
     }
   }
   return pass;
+}
+
+/// What transformers are made of, by LibTorch's modules.
+std::vector<LayerPass> transformer_passes(const ProbeOptions& options, Dtype dtype, std::int64_t memory_bytes) {
+  TransformerShapes shapes = transformer_shapes(dtype, options.device == "cuda", memory_bytes);
+  LayerPass products = pass_of(options, dtype, "transformers " + to_string(dtype));
+  products.seconds /= 2;  // kernels are long there
+  products.layers = std::move(shapes.products);
+  products.layers.insert(products.layers.end(), shapes.attention.begin(), shapes.attention.end());
+  LayerPass row_wise = row_wise_pass_of(options, dtype, "transformers " + to_string(dtype) + " row-wise");
+  row_wise.layers = std::move(shapes.row_wise);
+  row_wise.losses = std::move(shapes.losses);
+  return {products, row_wise};
 }
 
 void add_optimizers(LayerPass& pass, const ProbeOptions& options, std::int64_t width, std::int64_t layers) {
@@ -248,7 +264,7 @@ void remove_probed(PlanShapes& plan, const std::vector<LayerPass>& passes) {
     std::erase_if(plan.losses, [&](const LossShape& shape) {
       return std::any_of(pass.losses.begin(), pass.losses.end(), [&](const LossShape& probed) {
         return probed.implementation == shape.implementation && probed.dtype == shape.dtype &&
-               probed.rows * probed.width == shape.rows * shape.width;
+               probed.loss == shape.loss && probed.rows * probed.width == shape.rows * shape.width;
       });
     });
     std::erase_if(plan.optimizers, [&](const OptimizerShape& shape) {
@@ -269,6 +285,7 @@ double seconds_of(const LayerPass& pass, const LayerShape& shape) {
   if (is_row_wise(shape.layer)) return 0.05;
   const double products =
       static_cast<double>(input_numbers(shape.layer)) * static_cast<double>(output_numbers(shape.layer));
+  if (shape.layer.kind->scaling == LayerScaling::attention) return 0.1;
   const double fp32 = 0.3 + products * static_cast<double>(shape.rows) * 5e-11;
   return fp32 * (shape.dtype == Dtype::fp32 ? 1 : has_pipeline(shape.dtype) ? 0.6 : 0.2);
 }
@@ -276,6 +293,12 @@ double seconds_of(const LayerPass& pass, const LayerShape& shape) {
 std::vector<LayerPass> layer_passes(const ProbeOptions& options, const PlanOfProbe* plan, std::int64_t memory_bytes) {
   std::vector<LayerPass> passes;
   if (!options.beside) passes = all_passes(options, memory_bytes);
+  if (options.transformers) {
+    for (const Dtype dtype : options.dtypes) {
+      for (LayerPass& pass : transformer_passes(options, dtype, memory_bytes)) passes.push_back(std::move(pass));
+    }
+    if (options.beside) passes.push_back(optimizer_pass(options, memory_bytes));
+  }
   if (plan) {
     PlanShapes shapes = plan->shapes;
     remove_probed(shapes, passes);

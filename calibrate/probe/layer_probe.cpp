@@ -12,6 +12,7 @@
 #include "calibrate/probe/autograd_operations.hpp"
 #include "calibrate/probe/compute_operations.hpp"
 #include "calibrate/probe/device_timer.hpp"
+#include "calibrate/probe/inner_operations.hpp"
 #include "calibrate/probe/kernel_trace.hpp"
 #include "runtime/comm/rank_threads.hpp"
 #include "runtime/comm/waiting.hpp"
@@ -52,6 +53,10 @@ void for_each_of_layer(const LayerShape& shape, const RuntimeOptions& runtime, c
   const auto visit_all = [&](std::vector<ComputeOperation> operations) {
     for (const ComputeOperation& operation : operations) visit(operation);
   };
+  if (is_inner_probe(shape.layer)) {
+    InnerOperations inner(shape.layer, shape.rows, shape.dtype, device);
+    return visit_all(inner.list());
+  }
   if (shape.pipeline) {
     const c10::InferenceMode without_autograd;
     if (is_row_wise(shape.layer)) {
@@ -82,7 +87,10 @@ void for_each_operation(const LayerPass& pass, const RuntimeOptions& runtime, c1
   }
   for (const LossShape& shape : pass.losses) {
     visit_shape(done / pass.share, "loss of " + std::to_string(shape.rows * shape.width) + " numbers");
-    if (shape.implementation == "pipeline") {
+    if (shape.loss == Loss::cross_entropy) {
+      CrossEntropyOperation loss(shape.rows, shape.width, shape.dtype, device);
+      visit(loss.operation());
+    } else if (shape.implementation == "pipeline") {
       const c10::InferenceMode without_autograd;
       PipelineLoss loss(shape.rows, shape.width, shape.dtype, device, runtime);
       visit(loss.operation());

@@ -65,6 +65,7 @@ ProbeOptions resolve(ProbeOptions options) {
     if (list.empty()) list = values;
   };
   using Numbers = std::vector<std::int64_t>;
+  if (cuda && !options.beside && options.dims.empty() && options.rows.empty()) options.transformers = true;
   if (options.random_shapes < 0) options.random_shapes = cuda && options.dims.empty() && options.rows.empty() ? 24 : 0;
   if (options.tensor_core_dims.empty())
     options.tensor_core_dims = options.dims.empty() && cuda ? Numbers{1024, 4096, 8192} : options.dims;
@@ -74,7 +75,7 @@ ProbeOptions resolve(ProbeOptions options) {
   if (options.tensor_core_dims.empty()) options.tensor_core_dims = options.dims;
   check_plan_beside_lists(options);
   set(options.dtypes, cuda ? std::vector<Dtype>(kAllDtypes.begin(), kAllDtypes.end()) : std::vector{Dtype::fp32});
-  set(options.optimizers, std::vector<std::string>{"sgd", "adam"});
+  set(options.optimizers, std::vector<std::string>{"sgd", "adam", "adamw", "adamw-fused"});
   set(options.transports, cuda ? std::vector<std::string>{"copy", "nccl"} : std::vector<std::string>{"copy", "gloo"});
   for (std::size_t i = 0; i < options.dtypes.size(); ++i) {
     if (options.dtypes[i] == Dtype::tf32 && !cuda)
@@ -136,6 +137,7 @@ nlohmann::json settings_of(const ProbeOptions& options, const std::optional<RunS
           {"optimizers", options.optimizers},
           {"transports", options.transports},
           {"random_shapes", options.random_shapes},
+          {"transformers", options.transformers},
           {"plan", words_of(plan)},
           {"samples_beside", options.beside ? options.beside->samples.size() : 0},
           {"date_of_samples_beside", options.beside ? options.beside->environment.value("date", "") : ""},
@@ -161,7 +163,8 @@ class TimeLimit {
   std::atomic<double> fraction_ = 0;
 };
 
-/// In the order in which they are measured; beside samples of a file what the plan needs alone, or Python's host times.
+/// In the order in which they are measured; beside samples of a file what the plan needs alone, or Python's host times
+/// and what transformers are made of.
 /// Shares: seconds, as they were on 2 x H200 (136 s in all; 2026-11-29).
 std::vector<ProbePart> parts_of(const ProbeOptions& options, const PlanOfProbe* plan, const RuntimeOptions& runtime,
                                 const Pace& pace) {
@@ -174,7 +177,8 @@ std::vector<ProbePart> parts_of(const ProbeOptions& options, const PlanOfProbe* 
                      }});
   };
   if (options.beside) {
-    add("host of Python", 25, probe_python);
+    if (options.transformers) parts = compute_parts(options, plan, runtime, pace);
+    if (!options.python.empty()) add("host of Python", 25, probe_python);
     return parts;
   }
   const auto gpus = static_cast<double>(options.gpus);
@@ -256,7 +260,7 @@ Samples probe_host(const ProbeOptions& given) {
     if (plan) remove_measured(plan->shapes, options.beside->samples);
     if (plan && runtime.device == DeviceKind::cuda)
       check_same_clock(plan->shapes, options.beside->samples, options.beside_place);
-    if (options.python.empty() && (!plan || plan->shapes.empty())) {
+    if (options.python.empty() && !options.transformers && (!plan || plan->shapes.empty())) {
       if (options.note) options.note("nothing to measure: " + options.beside_place + " has every shape of this plan");
       return {host, {}, {}};
     }

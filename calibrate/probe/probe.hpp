@@ -40,7 +40,8 @@ struct ProbeOptions {
   /// Layers between the widths of `dims` and some that are not square, of fp32; of each other type two thirds as many.
   /// -1: 24 on CUDA where `dims` and `rows` are left open, else none.
   std::int64_t random_shapes = -1;
-  std::vector<std::string> optimizers;  // sgd, adam
+  bool transformers = false;  // what they are made of too; on CUDA always, where `dims` and `rows` are left open
+  std::vector<std::string> optimizers;  // sgd, adam, adamw, adamw-fused
   std::vector<std::string> transports;  // copy, nccl, gloo
   double max_seconds = 290;             // layers are repeated less often where it would take longer; a few times always
   std::uint64_t seed = 0;               // of weights and activations
@@ -52,7 +53,8 @@ struct ProbeOptions {
   /// many as are measured. Empty and 0: none.
   std::vector<SettingValue> plan;
   std::int64_t plan_gpus = 0;
-  /// Of the same card: only what the plan needs and these have not is measured. Null: everything. Not owned.
+  /// Of the same card: only what the plan needs and these have not is measured, or the host times of Python, or what
+  /// transformers are made of. Null: everything. Not owned.
   const Samples* beside = nullptr;
   std::string beside_place;  // its file
   /// Called now and then with the fraction done, 0 to 1, and what is being measured. Empty: nobody listens.

@@ -6,6 +6,7 @@
 
 #include "sim/cost/measured_key.hpp"
 #include "sim/io/error.hpp"
+#include "sim/model/inner_layers.hpp"
 #include "sim/model/model.hpp"
 
 namespace pdl {
@@ -13,6 +14,10 @@ namespace {
 
 std::string name_of(Implementation implementation) {
   return implementation == Implementation::pipeline ? "pipeline" : "autograd";
+}
+
+std::string name_of(Loss loss) {
+  return loss == Loss::mse ? "" : kCrossEntropy;
 }
 
 template <class Shape>
@@ -24,17 +29,17 @@ void add_once(std::vector<Shape>& shapes, const Shape& shape) {
 class Collector {
  public:
   explicit Collector(const Plan& plan)
-      : plan_(plan), number_bytes_(activation_number_bytes(plan.spec.model, plan.spec.dtype)) {}
+      : plan_(plan),
+        leaves_(leaves_of(plan.spec.model.layers, plan.spec.dtype,
+                          activation_number_bytes(plan.spec.model, plan.spec.dtype))) {}
 
   PlanShapes collect() {
     for (const Work& work : plan_.graph.works) {
       if (is_compute(work.kind)) add_layers(work);
       if (is_compute(work.kind) && work.loss)
-        add_loss(work.implementation, work.rows, layers()[static_cast<std::size_t>(last_layer(work))]);
-      if (work.kind == TaskKind::loss) {
-        const Layer& last = layers().back();
-        add_loss(work.implementation, work.bytes / kBytesPerNumber / output_numbers(last), last);
-      }
+        add_loss(work.implementation, work.rows);
+      if (work.kind == TaskKind::loss)
+        add_loss(work.implementation, work.bytes / kBytesPerNumber / output_numbers(plan_.spec.model));
       if (work.kind == TaskKind::optimizer) add_optimizer(work);
     }
     return std::move(shapes_);
@@ -42,17 +47,18 @@ class Collector {
 
  private:
   const std::vector<Layer>& layers() const { return plan_.spec.model.layers; }
-  static std::int32_t last_layer(const Work& work) { return work.first_layer + work.layer_count - 1; }
 
   void add_layers(const Work& work) {
     const LayerShape* before = nullptr;  // equal layers stand one after another
     LayerShape shape;
-    for (std::int32_t i = work.first_layer; i <= last_layer(work); ++i) {
-      const auto index = static_cast<std::size_t>(i);
-      const Layer& layer = layers()[index];
-      const bool in_fp32 = number_bytes_[index] == kBytesPerNumber;
-      const bool row_wise = layer.kind->scaling == LayerScaling::row_wise;
-      const LayerShape next{layer, work.rows, row_wise && in_fp32 ? Dtype::fp32 : plan_.spec.dtype, false, false};
+    const std::int32_t first = leaves_.first[static_cast<std::size_t>(work.first_layer)];
+    const std::int32_t end = leaves_.first[static_cast<std::size_t>(work.first_layer + work.layer_count)];
+    for (std::int32_t i = first; i < end; ++i) {
+      const Leaf& leaf = leaves_.all[static_cast<std::size_t>(i)];
+      const bool in_fp32 = leaf.number_bytes >= kBytesPerNumber && !leaf.layer.kind->mixes_types;
+      const bool row_wise = leaf.layer.kind->scaling == LayerScaling::row_wise;
+      const LayerShape next{leaf.layer, work.rows * leaf.rows, row_wise && in_fp32 ? Dtype::fp32 : plan_.spec.dtype,
+                            false, false};
       if (before && next == shape) continue;
       shape = next;
       before = &shape;
@@ -71,8 +77,11 @@ class Collector {
     (implementation == Implementation::pipeline ? known->pipeline : known->autograd) = true;
   }
 
-  void add_loss(Implementation implementation, std::int64_t rows, const Layer& last) {
-    add_once(shapes_.losses, {name_of(implementation), plan_.spec.dtype, rows, output_numbers(last)});
+  void add_loss(Implementation implementation, std::int64_t samples) {
+    const Model& model = plan_.spec.model;
+    const LossRows of = loss_rows(model);
+    add_once(shapes_.losses,
+             {name_of(implementation), plan_.spec.dtype, samples * of.rows, of.width, model.loss});
   }
 
   void add_optimizer(const Work& work) {
@@ -87,7 +96,7 @@ class Collector {
   }
 
   const Plan& plan_;
-  std::vector<std::int64_t> number_bytes_;  // of what goes into each layer
+  ModelLeaves leaves_;
   PlanShapes shapes_;
 };
 
@@ -147,7 +156,7 @@ void remove_measured(PlanShapes& shapes, const std::vector<Sample>& samples) {
   std::erase_if(shapes.losses, [&](const LossShape& shape) {
     return measured([&](const MeasuredKey& key) {
       return key.probe == Probe::loss && key.implementation == shape.implementation && key.dtype == shape.dtype &&
-             key.size == shape.rows * shape.width;
+             key.name == name_of(shape.loss) && key.size == shape.rows * shape.width;
     });
   });
   std::erase_if(shapes.optimizers, [&](const OptimizerShape& shape) {

@@ -36,12 +36,13 @@ struct LayerShape {
   bool operator==(const LayerShape&) const = default;
 };
 
-/// The loss of rows x width numbers.
+/// The loss of rows x width numbers; of logits rows are tokens, and the width is the vocabulary.
 struct LossShape {
   std::string implementation;
   Dtype dtype = Dtype::fp32;
   std::int64_t rows = 0;
   std::int64_t width = 0;
+  Loss loss = Loss::mse;
   bool operator==(const LossShape&) const = default;
 };
 

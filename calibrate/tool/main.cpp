@@ -69,21 +69,24 @@ const std::vector<std::string>& flags_of_probe() {
   static const std::vector<std::string> flags = {"--samples",       "--device",     "--gpus",        "--plan-gpus",
                                                  "--dims",          "--rows",       "--dtypes",      "--optimizers",
                                                  "--random-shapes", "--transports", "--max-seconds", "--seed",
-                                                 "--resume",        "--wait-limit", "--python"};
+                                                 "--resume",        "--wait-limit", "--python",
+                                                 "--transformers"};
   return flags;
 }
 
 /// Of these, those that say what is measured of every host, not of a plan.
 const std::vector<std::string>& flags_of_lists() {
   static const std::vector<std::string> flags = {"--dims",          "--rows",       "--dtypes", "--optimizers",
-                                                 "--random-shapes", "--transports", "--python"};
+                                                 "--random-shapes", "--transports", "--python",
+                                                 "--transformers"};
   return flags;
 }
 
-/// Of those, all but --python.
+/// Of those, all but what may be measured by itself.
 std::vector<std::string> flags_of_other_probes() {
   std::vector<std::string> flags = flags_of_lists();
   std::erase(flags, "--python");
+  std::erase(flags, "--transformers");
   return flags;
 }
 
@@ -102,7 +105,7 @@ void add_flags(CLI::App& app, CommandLine& line) {
   app.add_option("--from", line.from,
                  "fit these samples instead of measuring; needs no hardware. With the words of a plan: measures what "
                  "the plan needs and these have not, on this host, and fits both (--samples writes both); with "
-                 "--python the host times of Python alone")
+                 "--python the host times of Python alone, with --transformers what those are made of alone")
       ->type_name("FILE");
   app.add_option(
          "--products", line.products,
@@ -133,7 +136,9 @@ void add_flags(CLI::App& app, CommandLine& line) {
                  "fp32, tf32, amp-fp16, amp-bf16, separated by commas [all on GPUs, fp32 on CPU]")
       ->type_name("WORD")
       ->delimiter(',');
-  app.add_option("--optimizers", line.probe.optimizers, "sgd, adam")->type_name("WORD")->delimiter(',');
+  app.add_flag("--transformers", line.probe.transformers,
+               "measure what transformers are made of too [on CUDA always, unless --dims or --rows are given]");
+  app.add_option("--optimizers", line.probe.optimizers, "sgd, adam, adamw, adamw-fused")->type_name("WORD")->delimiter(',');
   app.add_option("--random-shapes", line.probe.random_shapes,
                  "how many layers between the widths, and not square, of fp32; two thirds as many of each other data "
                  "type [24 on GPUs where --dims and --rows are left open, else 0]")
@@ -166,7 +171,7 @@ KnownWords known_words() {
   std::vector<std::string> dtypes;
   for (const Dtype dtype : kAllDtypes) dtypes.push_back(to_string(dtype));
   return {{"--dtypes", dtypes},
-          {"--optimizers", {"sgd", "adam"}},
+          {"--optimizers", {"sgd", "adam", "adamw", "adamw-fused"}},
           {"--transports", {"copy", "nccl", "gloo"}},
           {"--collective", nccl_tests_collectives()}};
 }
@@ -228,8 +233,8 @@ void check(const CLI::App& app, const CommandLine& line) {
   };
   if (!line.from.empty() && has_plan) {
     refuse_beside("--from", flags_of_lists(), " with the words of a plan measures what the plan needs alone");
-  } else if (!line.from.empty() && !line.probe.python.empty()) {
-    refuse_beside("--from", flags_of_other_probes(), " with --python measures the host times of Python alone");
+  } else if (!line.from.empty() && (!line.probe.python.empty() || line.probe.transformers)) {
+    refuse_beside("--from", flags_of_other_probes(), " with --python or --transformers measures those alone");
   } else if (!line.from.empty()) {
     refuse_beside("--from", flags_of_probe(), " measures nothing");
   }
@@ -350,7 +355,7 @@ Samples read_samples(const CommandLine& line) {
 }
 
 bool measures(const CommandLine& line) {
-  return !line.probe.plan.empty() || !line.probe.python.empty() || (line.from.empty() && line.nccl_tests.empty());
+  return !line.probe.plan.empty() || !line.probe.python.empty() || line.probe.transformers || (line.from.empty() && line.nccl_tests.empty());
 }
 
 Samples measure_or_read(const CommandLine& line) {

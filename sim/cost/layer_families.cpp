@@ -6,6 +6,7 @@
 
 #include <boost/container_hash/hash.hpp>
 
+#include "sim/cost/attention_time.hpp"
 #include "sim/cost/kernel_name.hpp"
 #include "sim/cost/layer_time.hpp"
 #include "sim/cost/without_activation.hpp"
@@ -70,9 +71,10 @@ MeasuredKey with(MeasuredKey layer, const char* operation, bool accumulate, bool
 }
 
 /// Without what makes no difference: TF32 where nothing is multiplied by tensor cores, gradients that are added to
-/// where there are no parameters.
+/// where there are no parameters, a gradient of tokens, which there is none of.
 void as_measured(MeasuredKey& layer) {
   if (is_row_wise(layer) && layer.dtype == Dtype::tf32) layer.dtype = Dtype::fp32;
+  if (layer.layer.kind->takes_tokens) layer.input_gradient = true;
   if (layer.accumulate && !has_parameters(layer.layer)) layer.accumulate = false;
 }
 
@@ -147,9 +149,13 @@ std::vector<Kernel> adapted_kernels(const std::vector<Kernel>& nearest, const Mo
 }
 
 /// The weight's gradient of a layer without parameters; the input's of the model's first layer, which nobody needs,
-/// where there is no activation to go back through.
+/// where there is no activation to go back through; what moves nothing, such as the forward of views.
 bool has_nothing_to_do(const MeasuredKey& layer) {
-  if (layer.operation == "backward_weight") return !has_parameters(layer.layer);
+  if (layer.operation == "backward_weight" && !has_parameters(layer.layer)) return true;
+  if (layer.layer.kind->mixes_types && layer.dtype == Dtype::fp32 && layer.operation != "forward") return true;
+  if (layer.layer.kind->takes_tokens && layer.operation == "backward_input") return true;
+  if (!layer.layer.kind->stands_alone && !layer.input_gradient) return true;
+  if (layer_bytes(layer) == 0) return !layer.layer.kind->stands_alone;
   return layer.operation == "backward_input" && !layer.input_gradient && layer.layer.kind->with_activation;
 }
 
@@ -208,6 +214,9 @@ constexpr std::size_t kMostKept = 4'000;
 /// What an error bar grows by with each doubling beyond what was measured, a guess: kernels' model, a straight line
 /// between widths, kinds whose time follows their bytes.
 constexpr double kAnOctaveOfKernels = 0.1, kAnOctaveOfALine = 0.3, kAnOctaveOfBytes = 0.05;
+
+/// Attention between measured numbers of heads, sequences and tokens: straight lines over a factor of four.
+constexpr double kOfAttention = 0.06;
 
 /// Beyond the widths and rows of a family: log2 of how many times.
 double octaves_outside(double value, double least, double largest) {
@@ -391,6 +400,10 @@ LayerFamilies::Substitute LayerFamilies::find_substitute(const MeasuredKey& laye
       return found;
     }
   }
+  if (!layer.layer.kind->inner && layer.layer.kind->modules == 0) {
+    found.said.say("not in profile " + profile_.name + ": " + operation_text(layer) + "; taken as no time");
+    return found;
+  }
   check_kind_is_measured(layer.layer, profile_);
   throw InputError("profile " + profile_.name, "no " + operation_text(layer), "measurements of it");
 }
@@ -451,8 +464,9 @@ double LayerFamilies::roofline_ns(const Family& family, const MeasuredKey& layer
   const LayerKind* kind = layer.layer.kind;
   const auto& best = family.of_dtype->best_bytes_per_ns;
   const double bytes_per_ns = best.at(best.contains(kind) ? kind : kind->with_activation);
-  return std::max({measured_ns * layer_flops(layer) / layer_flops(measured), layer_bytes(layer) / bytes_per_ns,
-                   family.smallest_ns});
+  const double measured_flops = layer_flops(measured);
+  const double by_flops = measured_flops > 0 ? measured_ns * layer_flops(layer) / measured_flops : 0;
+  return std::max({by_flops, layer_bytes(layer) / bytes_per_ns, family.smallest_ns});
 }
 
 double LayerFamilies::at_rows(const Family& family, const MeasuredCurve& shape, std::int64_t rows,
@@ -485,12 +499,15 @@ LayerPart LayerFamilies::by_numbers(const Family& family, const MeasuredKey& lay
   if (size >= curve.least() && size <= curve.largest()) return part_of(curve, size, read_curve(curve, size).time_ns);
   notices.extrapolated("rows x width of " + std::string(layer.layer.kind->name), size, curve.least(), curve.largest());
   const CurvePoint& nearest = nearest_point(curve, size);
-  MeasuredKey measured = layer;
-  measured.layer = layer_of_width(*layer.layer.kind, 1);
-  measured.size = nearest.size;  // so many rows of one number
-  MeasuredKey wanted = measured;
-  wanted.size = size;
-  return part_of(curve, size, roofline_ns(family, wanted, measured, nearest.time_ns));
+  const double all_ns = nearest.time_ns * static_cast<double>(size) / static_cast<double>(nearest.size);
+  // FLOPs and bytes are in proportion to the numbers.
+  return part_of(curve, size, roofline_ns(family, layer, layer, all_ns));
+}
+
+/// Norms have sums over rows and over columns: both count, where both are inside of what was measured.
+bool LayerFamilies::follows_rows_and_width(const Family& family, const MeasuredKey& layer) {
+  return is_row_wise(layer) && has_parameters(layer.layer) && !layer.layer.kind->takes_tokens &&
+         layer.layer.kind->sizes.size() == 1 && octaves_of(family, layer) == 0;
 }
 
 /// What the error bar has more of. Kernels of tensor cores load 16 bytes at once: for a width that is no multiple of so
@@ -588,6 +605,16 @@ LayerPart LayerFamilies::of_family(const Family& family, const MeasuredKey& laye
     part = part_of((*same)->curve, layer.size, measured->time_ns);
     part.half_width = spread_of(*measured);
     part.probed = measured->count > 0;  // else derived
+  } else if (layer.layer.kind->scaling == LayerScaling::attention) {
+    const AttentionTime time = attention_time(family.shapes, layer);
+    part = part_of(*time.nearest, time.nearest_size, time.ns);
+    part.octaves_beyond = time.octaves_beyond;
+    part.half_width = kOfAttention + kAnOctaveOfKernels * time.octaves_beyond;
+    part.probed = false;
+  } else if (follows_rows_and_width(family, layer)) {
+    part = by_line(family, layer, price.said);
+    part.half_width = half_width(layer, part, kAnOctaveOfBytes);
+    part.probed = false;
   } else if (is_row_wise(layer)) {
     part = by_numbers(family, layer, price.said);
     const Curve& curve = family.by_numbers;

@@ -20,20 +20,20 @@ Beside beside_products(const MeasuredKey& layer) {
   const auto number = static_cast<double>(product_number_bytes(layer.dtype.value_or(Dtype::fp32)));
   const bool amp = layer.dtype && is_amp(*layer.dtype);
   const bool autograd = layer.implementation == "autograd";
-  const bool relu = layer.layer.kind->has_relu;
+  const bool relu = layer.layer.kind->has_relu, bias = layer.layer.kind->has_bias;
   Beside beside;
   if (layer.operation == "forward") {
     if (autograd && relu) beside = {2 * rows * out * number, 1};          // ReLU
-    if (amp) beside = {beside.bytes + in * out * 6, beside.kernels + 2};  // copies of weight and bias
+    if (amp) beside = {beside.bytes + in * out * 6, beside.kernels + (bias ? 2.0 : 1.0)};  // copies of weight and bias
     return beside;
   }
   if (relu) beside = {3 * rows * out * number, 1};  // its backward
   if (layer.operation == "backward_input") return beside;
   if (layer.operation == "backward_weight") beside = {};
-  beside.bytes += rows * out * number;  // the bias's gradient
-  beside.kernels += 1;
-  if (autograd && layer.accumulate) beside = {beside.bytes + 12 * in * out, beside.kernels + 2};
-  if (amp) beside = {beside.bytes + 6 * in * out, beside.kernels + 2};  // the gradient to fp32
+  const double tensors = bias ? 2 : 1;
+  if (bias) beside = {beside.bytes + rows * out * number, beside.kernels + 1};  // its gradient
+  if (autograd && layer.accumulate) beside = {beside.bytes + 12 * in * out, beside.kernels + tensors};
+  if (amp) beside = {beside.bytes + 6 * in * out, beside.kernels + tensors};  // the gradient to fp32
   return beside;
 }
 

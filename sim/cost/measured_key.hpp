@@ -8,7 +8,7 @@
 //
 //   probe       fields                                                                size
 //   layer       implementation operation accumulate input_gradient dtype layer        rows
-//   loss        implementation dtype                                                  elements (rows * out)
+//   loss        implementation dtype [name: cross_entropy; mse if it is not there]     elements (rows * out)
 //   optimizer   implementation optimizer ("unscale": GradScaler's unscale and check)  parameters
 //   zero_grad   implementation                                                        parameters
 //   transfer    transport from to bidirectional                                       bytes
@@ -61,6 +61,9 @@ std::string_view to_string(Probe probe);
 
 /// The operation of an overlap that is not beside a layer but beside copies of in x out numbers: with rows 1.
 inline constexpr const char* kAllReduceBesideCopies = "all_reduce_beside_copies";
+
+/// The name of the loss of logits: of tokens x vocabulary of them.
+inline constexpr const char* kCrossEntropy = "cross_entropy";
 
 struct MeasuredKey {
   Probe probe = Probe::layer;

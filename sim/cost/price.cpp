@@ -24,6 +24,7 @@
 #include "sim/cost/python_host.hpp"
 #include "sim/io/error.hpp"
 #include "sim/io/words.hpp"
+#include "sim/model/inner_layers.hpp"
 
 namespace pdl {
 namespace {
@@ -96,7 +97,8 @@ class Pricer {
         power_limit_(families.power_limit(plan.spec.dtype)),
         judges_(speed == HostSpeed::usual),
         host_quantile_(host_quantile),
-        number_bytes_(activation_number_bytes(plan.spec.model, plan.spec.dtype)),
+        leaves_(leaves_of(plan.spec.model.layers, plan.spec.dtype,
+                          activation_number_bytes(plan.spec.model, plan.spec.dtype))),
         layers_(families, dtype_, of_layer_, host_quantile),
         host_(profile_, name_of(implementation_of(plan.parallel.program)), host_quantile, notices_),
         python_(issues_from_python() ? python_of_host(speed) : PythonHost()),
@@ -232,21 +234,33 @@ class Pricer {
     return price.cost;
   }
 
+  // Layers are counted by leaves from here on.
+
+  const Leaf& leaf(std::int32_t index) const { return leaves_.all[static_cast<std::size_t>(index)]; }
+  std::int32_t first_leaf(const Work& work) const { return leaves_.first[static_cast<std::size_t>(work.first_layer)]; }
+  std::int32_t end_leaf(const Work& work) const {
+    return leaves_.first[static_cast<std::size_t>(work.first_layer + work.layer_count)];
+  }
+  bool begins_work(const Work& work, std::int32_t index) const {
+    return leaf(index).index == work.first_layer && leaf(index).begins_layer;
+  }
+
   MeasuredKey layer_key(const Work& work, std::int32_t index) const {
-    const Layer& layer = plan_.spec.model.layers[static_cast<std::size_t>(index)];
+    const Leaf& of = leaf(index);
+    const Layer& layer = of.layer;
     MeasuredKey key;
     key.probe = Probe::layer;
     key.implementation = name_of(work.implementation);
     key.operation = layer_operation(work.kind);
     key.accumulate = work.accumulate && (work.kind == TaskKind::backward || work.kind == TaskKind::backward_weight);
     const bool gives_input = work.kind == TaskKind::backward || work.kind == TaskKind::backward_input;
-    key.input_gradient = !gives_input || work.input_gradient || index != work.first_layer;
+    key.input_gradient = !gives_input || work.input_gradient || !begins_work(work, index);
     key.dtype = dtype_;
     // What is not multiplied is computed in the type that comes: autocast leaves an activation in fp32 as it is.
-    const bool in_fp32 = number_bytes_[static_cast<std::size_t>(index)] == kBytesPerNumber;
+    const bool in_fp32 = of.number_bytes >= kBytesPerNumber && !layer.kind->mixes_types;
     if (layer.kind->scaling == LayerScaling::row_wise && in_fp32) key.dtype = Dtype::fp32;
     key.layer = layer;
-    key.size = work.rows;
+    key.size = work.rows * of.rows;
     return key;
   }
 
@@ -286,15 +300,14 @@ class Pricer {
   /// Of a layer's result, or of its gradient, which is as large. Nothing: copies were not measured.
   std::optional<OperationTime> copy_of_result(const Work& work, std::int32_t index) {
     if (!communication_.knows_copies()) return std::nullopt;
-    const Layer& layer = plan_.spec.model.layers[static_cast<std::size_t>(index)];
-    return communication_.copy(work.rows * output_numbers(layer) * number_bytes_[static_cast<std::size_t>(index) + 1]);
+    const Leaf& of = leaf(index);
+    return communication_.copy(work.rows * of.rows * output_numbers(of.layer) * of.result_number_bytes);
   }
 
   /// It reads a gradient and a result and writes a gradient, where a copy reads one and writes one; 0 where a layer has
   /// none, or copies were not measured.
   double activation_backward_ns(const Work& work, std::int32_t index) {
-    const Layer& layer = plan_.spec.model.layers[static_cast<std::size_t>(index)];
-    if (!layer.kind->has_relu) return 0;
+    if (!leaf(index).layer.kind->has_relu) return 0;
     const std::optional<OperationTime> copy = copy_of_result(work, index);
     return copy ? 1.5 * copy->device_ns : 0;
   }
@@ -302,9 +315,8 @@ class Pricer {
   /// The weight's half begins with a copy of the gradient of the layer's product: stage_backward_weight gives it to
   /// Python's sum(), which adds it to 0 (torch/distributed/pipelining/_backward.py, PyTorch 2.11).
   void copy_gradient(const Work& work, std::int32_t index, KernelList& kernels) {
-    const Layer& layer = plan_.spec.model.layers[static_cast<std::size_t>(index)];
     const bool copies = work.kind == TaskKind::backward_weight && work.implementation == Implementation::autograd;
-    if (!copies || !has_parameters(layer)) return;
+    if (!copies || !has_parameters(leaf(index).layer)) return;
     if (const auto copy = copy_of_result(work, index))
       kernels.add(in_python(*copy, 0));  // its host time is the layer's
   }
@@ -318,11 +330,14 @@ class Pricer {
     }
   }
 
-  /// The probe's layers are linear_relu, of two modules.
+  /// Blocks were measured as they are, all of their modules together; of other layers linear_relu, of two modules.
   double python_of_layer_ns(const Work& work, std::int32_t index) const {
     constexpr double kModulesOfProbe = 2;
-    const LayerKind& kind = *plan_.spec.model.layers[static_cast<std::size_t>(index)].kind;
-    return python_call(work.kind).layer_ns * static_cast<double>(kind.modules) / kModulesOfProbe;
+    const PythonCall& call = python_call(work.kind);
+    const auto l = static_cast<std::size_t>(leaf(index).index);
+    const auto block = call.of_blocks_ns.find(plan_.spec.model.layers[l].kind);
+    if (block != call.of_blocks_ns.end()) return block->second / (leaves_.first[l + 1] - leaves_.first[l]);
+    return call.layer_ns * static_cast<double>(leaf(index).layer.kind->modules) / kModulesOfProbe;
   }
 
   TaskCost compute(const Work& work) {
@@ -333,14 +348,14 @@ class Pricer {
     const bool begins_model = forward && work.first_layer == 0;  // model(x), whatever GPUs its layers are on
     const bool is_call = is_pipeline_of_pytorch() ? !work.same_call : begins_model || work.loss;
     if (python_.known && is_call) kernels.add({.issue_ns = python_call(work.kind).call_ns, .kernels = &kNone});
-    const std::vector<Layer>& layers = plan_.spec.model.layers;
     if (work.loss) {
-      const Layer& last = layers[static_cast<std::size_t>(work.first_layer + work.layer_count - 1)];
+      const Layer& last = plan_.spec.model.layers[static_cast<std::size_t>(work.first_layer + work.layer_count - 1)];
       OperationTime time = loss(name_of(work.implementation), work.rows * output_numbers(last));
       kernels.add(in_python(time, python_.loss_ns));
     }
-    for (std::int32_t i = 0; i < work.layer_count; ++i) {
-      const std::int32_t index = work.first_layer + (forward ? i : work.layer_count - 1 - i);
+    const std::int32_t first = first_leaf(work), end = end_leaf(work);
+    for (std::int32_t i = first; i < end; ++i) {
+      const std::int32_t index = forward ? i : first + end - 1 - i;
       const PricedLayer& priced = priced_layer(work, index);
       notices_.say_again(priced.said);
       copy_gradient(work, index, kernels);
@@ -372,8 +387,7 @@ class Pricer {
     bool first = false;  // of its kind in the work
     bool first_of_work = false;
     Work work;  // without its place: which layers, which stage
-    Layer layer;
-    std::int64_t number_bytes = 0;           // of what goes into it
+    Leaf leaf;  // without its place
     const LayerKind* begins_with = nullptr;  // the work
     const LayerKind* before = nullptr;       // the kind of the layer before it in the model
     bool operator==(const LayerInWork&) const = default;
@@ -393,12 +407,12 @@ class Pricer {
     wanted.work = work;
     wanted.work.first_layer = wanted.work.layer_count = 0;
     wanted.work.loss = false;
-    wanted.layer = plan_.spec.model.layers[static_cast<std::size_t>(index)];
-    wanted.number_bytes = number_bytes_[static_cast<std::size_t>(index)];
+    wanted.leaf = leaf(index);
+    wanted.leaf.index = 0;
     wanted.first = is_first_of_kind(work, index);
-    wanted.first_of_work = index == work.first_layer;
-    wanted.begins_with = plan_.spec.model.layers[static_cast<std::size_t>(work.first_layer)].kind;
-    if (index > 0) wanted.before = plan_.spec.model.layers[static_cast<std::size_t>(index) - 1].kind;
+    wanted.first_of_work = begins_work(work, index);
+    wanted.begins_with = leaf(first_leaf(work)).layer.kind;
+    if (index > 0) wanted.before = leaf(index - 1).layer.kind;
     const auto known = std::find_if(priced_layers_.rbegin(), priced_layers_.rend(),
                                     [&](const PricedLayer& priced) { return priced.of == wanted; });
     if (known != priced_layers_.rend()) return *known;
@@ -424,7 +438,7 @@ class Pricer {
             contention_.of_layer(layer_key(work, index), time.device_ns, plan_.parallel.mesh.dp);
       }
     }
-    if (power_limit_.flops_per_s() && priced.of.layer.kind->scaling != LayerScaling::row_wise) {
+    if (power_limit_.flops_per_s() && priced.of.leaf.layer.kind->scaling != LayerScaling::row_wise) {
       priced.limited.flops = layer_flops(layer_key(work, index)) * power_of_numbers(work, index);
       for (const PricedOperation& operation : priced.operations) priced.limited.device_ns += operation.time.device_ns;
     }
@@ -434,10 +448,7 @@ class Pricer {
   /// By how much more power a FLOP of this layer draws than in the probes, whose activations and gradients have a ReLU
   /// behind them: half of them are 0. A product takes its share from each of what it multiplies, but for the weights.
   double power_of_numbers(const Work& work, std::int32_t index) const {
-    const std::vector<Layer>& layers = plan_.spec.model.layers;
-    const auto half_are_zero = [&](std::int32_t of) {
-      return of >= 0 && layers[static_cast<std::size_t>(of)].kind->has_relu;
-    };
+    const auto half_are_zero = [&](std::int32_t of) { return of >= 0 && leaf(of).layer.kind->has_relu; };
     const double input = half_are_zero(index - 1) ? 1 : kPowerOfFullNumbers;
     const double gradient = half_are_zero(index) ? 1 : kPowerOfFullNumbers;
     const double of_weight = (gradient + input) / 2;
@@ -446,16 +457,16 @@ class Pricer {
       case TaskKind::recompute: return input;
       case TaskKind::backward_input: return gradient;
       case TaskKind::backward_weight: return of_weight;
-      default: return work.input_gradient || index != work.first_layer ? (gradient + of_weight) / 2 : of_weight;
+      default: return work.input_gradient || !begins_work(work, index) ? (gradient + of_weight) / 2 : of_weight;
     }
   }
 
   /// What a forward takes where autocast has cast the parameters already. The casts are its first kernels, as probes
   /// measure it: each forward in a context of its own.
   void leave_out_casts(const Work& work, std::int32_t index, PricedOperation& operation) {
-    const std::int64_t bytes = number_bytes_[static_cast<std::size_t>(index)];
-    const AutogradTensors tensors = autograd_tensors(plan_.spec.model.layers[static_cast<std::size_t>(index)],
-                                                     {work.rows, dtype_, bytes, /*input_gradient=*/true});
+    const Leaf& of = leaf(index);
+    const AutogradTensors tensors =
+        autograd_tensors(of.layer, {work.rows * of.rows, dtype_, of.number_bytes, /*input_gradient=*/true});
     auto casts = static_cast<std::int64_t>(tensors.kept_parameters.size() + tensors.cached.size());
     if (casts == 0) return;
     std::vector<Kernel> kernels = *operation.time.kernels;
@@ -485,9 +496,9 @@ class Pricer {
   }
 
   bool is_first_of_kind(const Work& work, std::int32_t index) const {
-    const auto begin = plan_.spec.model.layers.begin();
-    return std::none_of(begin + work.first_layer, begin + index,
-                        [&](const Layer& layer) { return layer.kind == begin[index].kind; });
+    const auto begin = leaves_.all.begin();
+    return std::none_of(begin + first_leaf(work), begin + index,
+                        [&](const Leaf& before) { return before.layer.kind == leaf(index).layer.kind; });
   }
 
   /// Whatever the gradients of a layer are added to, its times would be wrong together.
@@ -554,17 +565,14 @@ class Pricer {
   /// its size. None if these were not measured at all.
   std::optional<OperationTime> time_by_length(const Work& work, std::int32_t index) {
     constexpr std::int64_t kMeasuredLength = 4;
-    const auto begin = plan_.spec.model.layers.begin();
-    const auto first = std::find_if(begin + work.first_layer, begin + index,
-                                    [&](const Layer& layer) { return layer.kind == begin[index].kind; });
     MeasuredKey alone = layer_key(work, index);
-    alone.input_gradient = work.input_gradient || begin[work.first_layer].kind != begin[index].kind;
+    alone.input_gradient = work.input_gradient || leaf(first_leaf(work)).layer.kind != leaf(index).layer.kind;
     alone.layers = 1;
     MeasuredKey longer = alone;
     longer.layers = kMeasuredLength;
     if (!layers_.has(alone) || !layers_.has(longer)) return std::nullopt;
     const OperationTime one = layers_.at(alone).front();
-    if (first == begin + index) return one;
+    if (is_first_of_kind(work, index)) return one;
     OperationTime slope = layers_.at(longer).front();  // a fourth of the stage
     MeasuredKey itself = layer_key(work, index);
     itself.layers = 1;
@@ -594,23 +602,29 @@ class Pricer {
   }
 
   OperationTime loss(const std::string& implementation, std::int64_t elements) {
+    const bool is_mse = plan_.spec.model.loss == Loss::mse;
+    const std::string name = is_mse ? "" : kCrossEntropy;
     const MeasuredCurve* found = nullptr;
     const auto unlike = [&](const MeasuredKey& key) {
       return (key.implementation != implementation ? 2 : 0) + (key.dtype != dtype_ ? 1 : 0);
     };
     for (const MeasuredCurve& measured : profile_.of(Probe::loss)) {
+      if (measured.key.name != name) continue;
       if (!found || unlike(measured.key) < unlike(found->key)) found = &measured;
     }
-    if (!found) throw InputError("profile " + profile_.name, "no measurement of the loss", "at least one");
+    if (!found) {
+      throw InputError("profile " + profile_.name, "no measurement of the loss" + (is_mse ? "" : " " + name),
+                       is_mse ? "at least one" : "a profile that has measured it: pdl-calibrate makes one");
+    }
     if (unlike(found->key) > 0)
-      notices_.say_substitute("loss", profile_.name, "loss " + implementation + " " + to_string(dtype_),
+      notices_.say_substitute("loss", profile_.name, "loss " + (is_mse ? "" : name + " ") + implementation + " " + to_string(dtype_),
                               describe(found->key));
     return at_size(*found, elements);
   }
 
   TaskCost optimizer(const Work& work) {
     const std::string implementation = name_of(work.implementation);
-    const std::string wanted = to_string(plan_.spec.optimizer);
+    const std::string wanted = measured_optimizer(implementation);
     const std::int64_t count = parameters(plan_.spec.model, work.first_layer, work.layer_count);
     if (count == 0) return {};
     const MeasuredCurve* found = nullptr;
@@ -634,6 +648,21 @@ class Pricer {
     if (zero_grad) kernels.add(in_python(at_size(*zero_grad, count), 0));
     kernels.add(in_python(at_size(*found, count), optimizer_in_python_ns(work)));
     return waits ? after_scaler(kernels, count) : of_kernels(kernels);
+  }
+
+  /// AdamW is Adam with one more product of all parameters, and fused what pipelines have of Adam: where it was not
+  /// measured, that is taken.
+  std::string measured_optimizer(const std::string& implementation) {
+    const std::string wanted = to_string(plan_.spec.optimizer);
+    if (plan_.spec.optimizer == Optimizer::sgd || plan_.spec.optimizer == Optimizer::adam) return wanted;
+    const auto curves = profile_.of(Probe::optimizer);
+    const bool has_it = std::any_of(curves.begin(), curves.end(), [&](const MeasuredCurve& measured) {
+      return measured.key.optimizer == wanted;
+    });
+    if (has_it) return wanted;
+    notices_.say_substitute("optimizer", profile_.name, "optimizer " + implementation + " " + wanted,
+                            "optimizer " + implementation + " adam");
+    return to_string(Optimizer::adam);
   }
 
   [[noreturn]] void refuse_optimizer(const std::string& wanted) const {
@@ -721,7 +750,7 @@ class Pricer {
   Notices notices_;
   Notices of_layer_;  // what is said while a layer is priced
   double host_quantile_;
-  std::vector<std::int64_t> number_bytes_;  // of what goes into each layer
+  ModelLeaves leaves_;
   LayerTimes layers_;
   HostTimes host_;
   PythonHost python_;        // of PyTorch's programs
@@ -747,7 +776,9 @@ class Pricer {
 PricedWork price_by_profile(const Plan& plan, LayerFamilies& families, HostSpeed host) {
   const LayerKind* checked = nullptr;  // equal layers stand one after another, a million of them in some models
   for (const Layer& layer : plan.spec.model.layers) {
-    if (layer.kind != checked) check_kind_is_measured(layer, families.profile());
+    if (layer.kind != checked) {
+      for (const InnerLayer& inner : inner_layers(layer)) check_kind_is_measured(inner.layer, families.profile());
+    }
     checked = layer.kind;
   }
   const double usual = quantile_of_slowest(plan.parallel.program == Program::ddp ? plan.graph.workers : 1);

@@ -38,7 +38,13 @@ class Reader {
   }
 
   PythonCall call(const std::string& name, const std::string& end = "") {
-    return {of(name + end), of(name + end + "_layer")};
+    PythonCall call{of(name + end), of(name + end + "_layer")};
+    for (const Layer& layer : plan_.spec.model.layers) {
+      if (!layer.kind->inner || call.of_blocks_ns.contains(layer.kind)) continue;
+      const double ns = of(name + end + "_" + std::string(layer.kind->name));
+      if (ns > 0) call.of_blocks_ns[layer.kind] = ns;
+    }
+    return call;
   }
   double of(const std::string& name) { return host_.of("python_" + name, {}, false); }
 
@@ -51,11 +57,17 @@ class Reader {
                                             std::pair{&python.backward_input, backward}}) {
       of_pipeline->call_ns += by_autocast.call_ns;
       of_pipeline->layer_ns += by_autocast.layer_ns;
+      for (auto& [kind, ns] : of_pipeline->of_blocks_ns) ns += by_autocast.of_blocks_ns.at(kind);
     }
   }
   PythonCall more(const std::string& name, const std::string& than) {
-    const PythonCall with{of(name), of(name + "_layer")}, without = call(than);
-    return {std::max(0.0, with.call_ns - without.call_ns), std::max(0.0, with.layer_ns - without.layer_ns)};
+    const PythonCall with = call(name), without = call(than);
+    PythonCall more{std::max(0.0, with.call_ns - without.call_ns), std::max(0.0, with.layer_ns - without.layer_ns)};
+    for (const auto& [kind, ns] : without.of_blocks_ns) {
+      const auto found = with.of_blocks_ns.find(kind);
+      more.of_blocks_ns[kind] = found == with.of_blocks_ns.end() ? 0 : std::max(0.0, found->second - ns);
+    }
+    return more;
   }
   void replicate_by_ddp(PythonHost& python) {
     python.forward.call_ns += of("ddp_forward");
@@ -70,7 +82,9 @@ class Reader {
     const PythonCall whole = call("data_parallel"), forward = call("plain_forward");  // in fp32; whole: of a GPU
     const auto in_all = [&](const PythonCall& of) { return replicas * (of.call_ns + layers * of.layer_ns); };
     python.replicate_ns = std::max(0.0, in_all(whole) - in_all(forward));
-    python.forward = {replicas * python.forward.call_ns, replicas * python.forward.layer_ns};
+    python.forward.call_ns *= replicas;
+    python.forward.layer_ns *= replicas;
+    for (auto& [kind, ns] : python.forward.of_blocks_ns) ns *= replicas;
   }
 
   const Plan& plan_;
@@ -84,6 +98,7 @@ PythonHost slower(PythonHost python, double factor) {
        {&python.forward, &python.backward, &python.backward_input, &python.backward_weight, &python.optimizer}) {
     call->call_ns *= factor;
     call->layer_ns *= factor;
+    for (auto& [kind, ns] : call->of_blocks_ns) ns *= factor;
   }
   for (double* ns : {&python.zero_grad_ns, &python.scaler_ns, &python.loss_ns, &python.step_ns, &python.message_ns,
                      &python.hook_ns, &python.all_reduce_ns, &python.replicate_ns})

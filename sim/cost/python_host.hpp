@@ -13,6 +13,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 
 #include "sim/cost/host_times.hpp"
 #include "sim/plan/plan.hpp"
@@ -22,6 +23,7 @@ namespace pdl {
 struct PythonCall {
   double call_ns = 0;
   double layer_ns = 0;
+  std::map<const LayerKind*, double> of_blocks_ns = {};  // of a block of the kind, with all of its modules
 };
 
 struct PythonHost {

@@ -59,6 +59,11 @@ void take_away(CurvePoint& point, double activation_ns) {
   point.median_ns.reset();
 }
 
+/// The sum of a gradient over its rows: the bias's. By a pipeline it is a product with a vector.
+bool is_bias_gradient(const Kernel& kernel) {
+  return kernel.name.find("reduce_kernel") != std::string::npos || kernel.name.find("gemv") != std::string::npos;
+}
+
 void take_away_launch(CurvePoint& point, double launches) {
   if (!point.issue_ns || launches < 2) return;
   const double left = 1 - 1 / launches;
@@ -66,9 +71,14 @@ void take_away_launch(CurvePoint& point, double launches) {
   issue = {issue.median_ns * left, issue.p75_ns * left, issue.p90_ns * left, issue.p95_ns * left};
 }
 
+/// Its weight's gradient is that of a layer without.
+bool has_activation(const MeasuredKey& layer) {
+  return layer.operation != "backward_weight";
+}
+
 CurvePoint without_activation(CurvePoint point, const MeasuredKey& layer, const CostProfile& profile,
                               double bytes_per_ns) {
-  if (layer.operation == "backward_weight") return point;
+  if (!has_activation(layer)) return point;
   point.count = 0;
   const bool forward = layer.operation == "forward";
   const Kernels* of = has_two_streams(layer) ? kernels_of_input_gradient(profile, layer, point.size) : &point.kernels;
@@ -94,6 +104,28 @@ CurvePoint without_activation(CurvePoint point, const MeasuredKey& layer, const 
   return point;
 }
 
+/// Without the kernels of the bias: its cast under autocast, the second of a forward's; its gradient.
+CurvePoint without_bias(CurvePoint point, const MeasuredKey& layer) {
+  if (layer.operation == "backward_input") return point;
+  point.count = 0;
+  const bool forward = layer.operation == "forward";
+  const bool casts = layer.dtype && is_amp(*layer.dtype);
+  if (point.kernels.empty() || (forward && !casts)) return point;
+  auto of_bias = std::find_if(point.kernels.begin(), point.kernels.end(), forward ? is_activation : is_bias_gradient);
+  if (forward && of_bias != point.kernels.end() && of_bias->count == 1)
+    of_bias = std::find_if(of_bias + 1, point.kernels.end(), is_activation);
+  if (of_bias == point.kernels.end()) return point;
+  double all_ns = 0, launches = 0;
+  for (const Kernel& kernel : point.kernels) {
+    all_ns += time_ns(kernel);
+    launches += static_cast<double>(kernel.count);
+  }
+  take_away(point, point.time_ns * of_bias->time_ns / all_ns);
+  take_away_launch(point, launches);
+  if (--of_bias->count == 0) point.kernels.erase(of_bias);
+  return point;
+}
+
 }  // namespace
 
 MeasuredCurve without_activation(const MeasuredCurve& with_activation, const LayerKind& kind,
@@ -103,6 +135,8 @@ MeasuredCurve without_activation(const MeasuredCurve& with_activation, const Lay
   derived.key.layer.kind = &kind;
   for (const CurvePoint& point : with_activation.curve.points)
     derived.curve.points.push_back(without_activation(point, with_activation.key, profile, bytes_per_ns));
+  if (kind.has_bias) return derived;
+  for (CurvePoint& point : derived.curve.points) point = without_bias(std::move(point), with_activation.key);
   return derived;
 }
 

@@ -10,6 +10,8 @@
 // without; whether the library takes the same kernel for it is not known. So the quartiles of a point are as far apart,
 // at least, as the activation was long, and the error bar of what rests on it with them.
 //
+// A kind without a bias has also less the kernels of that: its cast under autocast, the sum of its gradient.
+//
 // Units: nanoseconds. Not here: which kinds have such a partner (LayerKind::with_activation).
 #pragma once
 

@@ -72,9 +72,15 @@ struct Replay {
   std::int64_t loss_rows(const Work& work) const {
     return is_dp() ? work.bytes / kBytesPerNumber / output_numbers(plan.spec.model) : work.rows;
   }
-  /// What a loss keeps: it is mse_loss's own result, unless a weight makes another of it (weighted_loss,
+  bool has_logits() const { return plan.spec.model.loss == Loss::cross_entropy; }
+  /// Of the weight that the embedding and the head share: its gradient by the head waits for that by the embedding.
+  std::int64_t tied_bytes() const {
+    return is_tied(plan.spec.model) ? tensor_bytes(parameter_tensors(layers().front()).front().numbers()) : 0;
+  }
+  /// What a loss keeps: cross_entropy its result; mse_loss: it is mse_loss's own result, unless a weight makes another of it (weighted_loss,
   /// runtime/model).
   std::int64_t kept_by_loss(const Work& work) const {
+    if (has_logits()) return tensor_bytes(1);
     const std::int64_t rows = loss_rows(work), replicas = is_dp() ? 1 : plan.parallel.mesh.dp;
     return rows * replicas == plan.spec.batch * plan.spec.accum ? tensor_bytes(rows * output_numbers(plan.spec.model))
                                                                 : 0;
@@ -107,7 +113,11 @@ void replay_forward(const Replay& replay, const Work& work, Level level);
 std::int64_t replay_backward(const Replay& replay, const Work& work, const Stage& stage, std::int64_t arrived,
                              Level level);
 
-/// mse_loss in fp32 and its gradient: the terms, and once more what their mean reads. An output that no layer keeps is
+/// cross_entropy: the logits in fp32 where they are half, and their log_softmax, which the backward reads: a program that
+/// calls the loss behind the forward (PyTorch's pipelines) has it from there on. Afterwards `log_softmax` is there.
+void replay_log_softmax(const Replay& replay, const Work& work, Level level);
+
+/// The gradient of cross_entropy, by way of that of log_softmax. mse_loss in fp32 and its gradient: the terms, and once more what their mean reads. An output that no layer keeps is
 /// kept by the loss, or, if it is half, its copy in fp32; DataParallel keeps the output in any case.
 void replay_loss(const Replay& replay, const Work& work, Level level);
 

@@ -82,7 +82,9 @@ void PytorchProcess::forward(std::size_t s, const Work& work, Level level) {
   }
   if (replay_.keeps_cast_of_input(stage.first_layer, stage))
     casts_of_inputs_ += tensor_bytes(replay_.tensors(work.rows, stage.first_layer).kept);
-  if (is_last_stage(plan_.stages, s) && replay_.gives_half())  // mse_loss, which is called behind the forward
+  const bool last = is_last_stage(plan_.stages, s);
+  if (last && replay_.has_logits()) replay_log_softmax(replay_, work, level);
+  if (last && !replay_.has_logits() && replay_.gives_half())  // mse_loss, which is called behind the forward
     level.take(other, tensor_bytes(work.rows * output_numbers(plan_.spec.model)));
   if (next_is_here(s)) level.give(activations, out_bytes(stage, work.rows));
 }

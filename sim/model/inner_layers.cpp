@@ -36,23 +36,21 @@ std::vector<InnerLayer> inner_layers(const Layer& layer) {
 
 std::vector<std::int64_t> inner_number_bytes(const std::vector<InnerLayer>& inner, Dtype dtype,
                                              std::int64_t input_number_bytes) {
-  std::vector<std::int64_t> results = {input_number_bytes}, inputs;
+  std::vector<std::int64_t> results = {input_number_bytes};
   for (const InnerLayer& one : inner) {
-    inputs.push_back(results[place(one.from)]);
     AutogradCase at;
     at.dtype = dtype;
-    at.input_number_bytes = inputs.back();
+    at.input_number_bytes = results[place(one.from)];
     std::int64_t bytes = autograd_tensors(one.layer, at).result_number_bytes;
     if (one.and_from != InnerLayer::kNone) bytes = std::max(bytes, results[place(one.and_from)]);
     results.push_back(bytes);
   }
-  inputs.push_back(results.back());
-  return inputs;
+  return results;
 }
 
 std::vector<Leaf> leaves_of(const Layer& layer, std::int32_t index, Dtype dtype, std::int64_t input_number_bytes) {
   const std::vector<InnerLayer> inner = inner_layers(layer);
-  if (inner.size() == 1 && !is_amp(dtype)) return {{layer, inner.front().rows, index, input_number_bytes}};
+  if (inner.size() == 1 && !is_amp(dtype)) return {{layer, 1, index, input_number_bytes}};
   const std::vector<std::int64_t> number_bytes = inner_number_bytes(inner, dtype, input_number_bytes);
   std::vector<std::int64_t> takers(inner.size() + 1, 0);
   for (const InnerLayer& one : inner) {
@@ -64,23 +62,58 @@ std::vector<Leaf> leaves_of(const Layer& layer, std::int32_t index, Dtype dtype,
     of.layer = Layer{&kGradientSum, {of.layer.sizes[0]}};
     for (std::int64_t more = 1; more < takers[tensor]; ++more) leaves.push_back(of);
   };
-  if (!layer.kind->takes_tokens)
-    add_gradient_sums(0, {{&kGradientSum, {input_numbers(layer)}}, 1, index, input_number_bytes, true, inner[0].part});
+  if (!layer.kind->takes_tokens) {
+    add_gradient_sums(0, {{&kGradientSum, {input_numbers(layer)}},
+                          1,
+                          index,
+                          input_number_bytes,
+                          input_number_bytes,
+                          true,
+                          inner.front().part});
+  }
   for (std::size_t i = 0; i < inner.size(); ++i) {
     const InnerLayer& one = inner[i];
-    Leaf leaf{one.layer, one.rows, index, number_bytes[i], one.from == InnerLayer::kInput, one.part};
+    Leaf leaf{one.layer,           one.rows, index, number_bytes[place(one.from)], number_bytes[i + 1],
+              one.from == InnerLayer::kInput, one.part};
     const bool model_begins = leaf.begins_layer && index == 0;
     const bool product = one.layer.kind->scaling == LayerScaling::matrix_product;
-    if (is_amp(dtype) && product && number_bytes[i] == kBytesPerNumber && !model_begins) {
+    if (is_amp(dtype) && product && leaf.number_bytes == kBytesPerNumber && !model_begins) {
       Leaf cast = leaf;
       cast.layer = Layer{&kCast, {input_numbers(one.layer)}};
+      cast.result_number_bytes = kBytesPerNumber / 2;
       leaves.push_back(cast);
+      leaf.number_bytes = cast.result_number_bytes;
+      leaf.begins_layer = false;
     }
     leaves.push_back(leaf);
     leaf.layer.sizes[0] = output_numbers(one.layer);
+    leaf.number_bytes = leaf.result_number_bytes;
     leaf.begins_layer = false;
     add_gradient_sums(i + 1, leaf);
   }
+  return leaves;
+}
+
+ModelLeaves leaves_of(const std::vector<Layer>& layers, Dtype dtype, const std::vector<std::int64_t>& number_bytes) {
+  ModelLeaves leaves;
+  leaves.all.reserve(layers.size());
+  leaves.first.reserve(layers.size() + 1);
+  std::size_t like = 0;  // a layer whose leaves this one's are, but for the index: equal ones stand one after another
+  for (std::size_t l = 0; l < layers.size(); ++l) {
+    leaves.first.push_back(static_cast<std::int32_t>(leaves.all.size()));
+    const auto index = static_cast<std::int32_t>(l);
+    if (like > 0 && layers[l] == layers[like] && number_bytes[l] == number_bytes[like]) {
+      for (std::int32_t i = leaves.first[like]; i < leaves.first[like + 1]; ++i) {
+        leaves.all.push_back(leaves.all[static_cast<std::size_t>(i)]);
+        leaves.all.back().index = index;
+      }
+      continue;
+    }
+    like = l;
+    const std::vector<Leaf> own = leaves_of(layers[l], index, dtype, number_bytes[l]);
+    leaves.all.insert(leaves.all.end(), own.begin(), own.end());
+  }
+  leaves.first.push_back(static_cast<std::int32_t>(leaves.all.size()));
   return leaves;
 }
 

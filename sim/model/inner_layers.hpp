@@ -22,7 +22,7 @@ namespace pdl {
 /// In the order of the forward: of a layer that is made of others those, else itself alone.
 std::vector<InnerLayer> inner_layers(const Layer& layer);
 
-/// Bytes of a number of what goes into each inner layer (its first input), and [n] of what the last one gives.
+/// Bytes of a number of what each inner layer gives, by its place from 1 on; [0] of what goes into the whole.
 std::vector<std::int64_t> inner_number_bytes(const std::vector<InnerLayer>& inner, Dtype dtype,
                                              std::int64_t input_number_bytes);
 
@@ -32,6 +32,7 @@ struct Leaf {
   std::int64_t rows = 1;                // for each sample
   std::int32_t index = 0;               // of the model's layer that it is, or is in
   std::int64_t number_bytes = kBytesPerNumber;  // of what goes into it
+  std::int64_t result_number_bytes = kBytesPerNumber;
   bool begins_layer = true;             // takes what goes into the model's layer
   std::string_view part = {};           // of a block: "attention", "mlp"
   bool operator==(const Leaf&) const = default;
@@ -42,6 +43,13 @@ struct Leaf {
 ///                 product casts for itself, autocast keeps casts of parameters alone
 ///   gradient_sum  behind what several take, one fewer than those
 std::vector<Leaf> leaves_of(const Layer& layer, std::int32_t index, Dtype dtype, std::int64_t input_number_bytes);
+
+/// Of all layers of a model, and where those of each layer begin; one more at the end.
+struct ModelLeaves {
+  std::vector<Leaf> all;
+  std::vector<std::int32_t> first;
+};
+ModelLeaves leaves_of(const std::vector<Layer>& layers, Dtype dtype, const std::vector<std::int64_t>& number_bytes);
 
 std::vector<ParameterTensor> inner_parameter_tensors(const Layer& layer);
 double inner_flops(const Layer& layer, const LayerWork& work);

@@ -142,10 +142,11 @@ struct LayerKind {
   std::span<const LayerSize> sizes;
   LayerScaling scaling = LayerScaling::matrix_product;
   bool has_relu = false;  // behind its product: half of what it gives is 0, and of its gradient
+  bool has_bias = false;
   /// The kind that is this one with an activation behind it: where this one was not measured, it is that one without
   /// the kernels of the activation (sim/cost/without_activation.hpp). Null: there is none.
   const LayerKind* with_activation = nullptr;
-  std::int64_t modules = 1;                                // of torch.nn that a script has for it
+  std::int64_t modules = 1;  // of torch.nn, or functions, that a script has for it; 0: what autograd or autocast do
   bool takes_tokens = false;     // whole numbers of 8 bytes: it can only be the first layer of a model
   bool mixes_types = false;      // row-wise, under autocast: from one type to another, whatever comes
   bool stands_alone = true;      // false: inside of other layers only; it has two inputs, or is no module

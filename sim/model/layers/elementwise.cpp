@@ -124,13 +124,13 @@ AutogradTensors cast_autograd(const Layer&, const AutogradCase& at) {
 using Autograd = AutogradTensors (*)(const Layer&, const AutogradCase&);
 
 constexpr LayerKind elementwise(std::string_view name, std::string_view summary, std::span<const LayerSize> sizes,
-                                Autograd autograd, bool stands_alone) {
+                                Autograd autograd, bool stands_alone, std::int64_t modules = 1) {
   return {
       .name = name,
       .summary = summary,
       .sizes = sizes,
       .scaling = LayerScaling::row_wise,
-      .modules = stands_alone ? 1 : 0,
+      .modules = modules,
       .stands_alone = stands_alone,
       .input_numbers = elementwise_features,
       .output_numbers = elementwise_features,
@@ -198,10 +198,10 @@ const LayerKind kSoftmax = softmax_kind();
 const LayerKind kSum = mixed_types(elementwise("sum", "the sum of two tensors", kElementwiseSizes, keeps_nothing, false));
 const LayerKind kProduct = elementwise("product", "the product of two tensors, number by number", kElementwiseSizes,
                                        keeps_inputs, false);
-const LayerKind kCast = mixed_types(elementwise("cast", "a cast to half precision", kElementwiseSizes, cast_autograd, false));
+const LayerKind kCast = mixed_types(elementwise("cast", "a cast to half precision", kElementwiseSizes, cast_autograd, false, 0));
 const LayerKind kRotary = rotary_kind();
 const LayerKind kSplit = elementwise("split", "queries, keys and values of one product", kElementwiseSizes, keeps_nothing, false);
 const LayerKind kGradientSum =
-    elementwise("gradient_sum", "the gradients of what goes two ways", kElementwiseSizes, keeps_nothing, false);
+    elementwise("gradient_sum", "the gradients of what goes two ways", kElementwiseSizes, keeps_nothing, false, 0);
 
 }  // namespace pdl

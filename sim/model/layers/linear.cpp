@@ -73,9 +73,9 @@ AutogradTensors linear_autograd(const Layer& layer, const AutogradCase& at) {
   if (!tensors.keeps_input) tensors.kept.push_back({at.rows * in, half});
   if (is_amp(at.dtype)) {
     (at.input_gradient ? tensors.kept_parameters : tensors.cached).push_back({in * out, half});
-    if (layer.kind != &kLinearNoBias) tensors.cached.push_back({out, half});
+    if (layer.kind->has_bias) tensors.cached.push_back({out, half});
   }
-  tensors.summed_columns = layer.kind != &kLinearNoBias ? out : 0;
+  tensors.summed_columns = layer.kind->has_bias ? out : 0;
   if (!layer.kind->has_relu) return tensors;
   tensors.temporary.push_back({at.rows * out, tensors.result_number_bytes});  // of the Linear: nobody keeps it
   tensors.between_numbers = at.rows * out;                                    // of the ReLU's input
@@ -92,6 +92,7 @@ constexpr LayerKind linear_kind(std::string_view name, std::string_view summary,
       .sizes = kLinearSizes,
       .scaling = LayerScaling::matrix_product,
       .has_relu = has_relu,
+      .has_bias = parameters == linear_parameters,
       .with_activation = has_relu ? nullptr : &kLinearRelu,
       .modules = has_relu ? 2 : 1,
       .input_numbers = linear_in,
