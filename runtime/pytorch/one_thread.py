@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from recording import Recorder, span
-from training import Precision, data_of, layers_of, loss_of, modules_of, optimizer_of
+from training import Precision, inputs_of, layers_of, loss_of, modules_of, optimizer_of, targets_of
 
 
 class SplitModel(nn.Module):
@@ -52,8 +52,8 @@ class OneThread:
         self.model = SplitModel(plan, self.devices, self.recorder)
         self.optimizer = optimizer_of(plan, self.model.parameters())
         rows = plan["microbatch_rows"][: len(plan["microbatch_rows"]) // plan["accum"]]
-        self.inputs = data_of(plan, self.devices[0], plan["stages"][0]["in"], 0).split(rows)
-        self.targets = data_of(plan, self.devices[-1], plan["stages"][-1]["out"], 1).split(rows)
+        self.inputs = inputs_of(plan, self.devices[0]).split(rows)
+        self.targets = targets_of(plan, self.devices[-1]).split(rows)
         self.actions = [(task["kind"], task["stage"], task["microbatch"], task["sleep_ns"]) for task in plan["tasks"] if
                         (task["kind"], task["stage"]) in (("forward", 0), ("backward", len(self.devices) - 1))
                         or task["kind"] == "sleep"]

@@ -19,7 +19,7 @@ from torch.distributed.pipelining import PipelineStage, schedules
 from answering import Refused
 from buckets import Buckets, wrapped_by_ddp
 from recording import Recorder, span
-from training import Precision, data_of, layers_of, loss_of, modules_of, optimizer_of
+from training import Precision, inputs_of, layers_of, loss_of, modules_of, optimizer_of, targets_of
 
 
 class Messages:
@@ -154,8 +154,8 @@ class Pipeline:
         self.weight = (1 if plan["scale_grads"] else of_microbatch) / plan["accum"]
         self.schedule = self.make_schedule()
         self.optimizer = optimizer_of(plan, (p for stage in self.stages for p in stage.submod.parameters()))
-        self.data = self.rows_of(data_of(plan, device, own[0]["in"], 0)) if own[0]["worker"] == rank else None
-        self.target = self.rows_of(data_of(plan, device, own[-1]["out"], 1)) if own[-1]["worker"] == rank else None
+        self.data = self.rows_of(inputs_of(plan, device)) if own[0]["worker"] == rank else None
+        self.target = self.rows_of(targets_of(plan, device)) if own[-1]["worker"] == rank else None
 
     def stage(self, index, of_replica, device):
         stage = of_replica[index]
@@ -179,7 +179,7 @@ class Pipeline:
         return own if len(own) == len(batch) else own.clone()
 
     def numbers_of(self, number_bytes):
-        return torch.float32 if number_bytes == 4 else self.precision.half
+        return {8: torch.int64, 4: torch.float32}.get(number_bytes, self.precision.half)
 
     def make_schedule(self):
         def loss(output, target):

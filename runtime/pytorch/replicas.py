@@ -17,7 +17,7 @@ from torch import nn
 from answering import Refused
 from buckets import Buckets, wrapped_by_ddp
 from recording import Recorder, span
-from training import Precision, data_of, loss_of, modules_of, optimizer_of
+from training import Precision, inputs_of, loss_of, modules_of, optimizer_of, targets_of
 
 
 class Replicas:
@@ -36,8 +36,7 @@ class Replicas:
     def data(self, device, rows):
         """`rows`: of each micro-batch, what is cut for this process; of those of the others nothing is kept."""
         first = sum(sum(of_replicas[: self.rank]) for of_replicas in self.plan["replica_rows"])
-        stage = self.plan["stages"][0]  # the whole model
-        whole = (data_of(self.plan, device, stage[end], salt) for salt, end in enumerate(("in", "out")))
+        whole = (of_plan(self.plan, device) for of_plan in (inputs_of, targets_of))
         return [tensor[first : first + sum(rows)].clone().split(rows) for tensor in whole]
 
     def sleep(self, microbatch):

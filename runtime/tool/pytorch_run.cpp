@@ -117,6 +117,8 @@ nlohmann::ordered_json pytorch_plan(const Plan& plan, const RuntimeOptions& opti
                                  {"accum", spec.accum},
                                  {"dtype", to_string(spec.dtype)},
                                  {"optimizer", to_string(spec.optimizer)},
+                                 {"loss", spec.model.loss == Loss::mse ? "mse" : "cross_entropy"},
+                                 {"tokens", sequence_tokens(spec.model)},
                                  {"learning_rate", options.learning_rate},
                                  {"seed", options.seed},
                                  {"warmup", options.warmup},
