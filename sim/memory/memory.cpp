@@ -29,6 +29,7 @@ StageBytes pipeline_stage_bytes(const Plan& plan, std::size_t index, bool split)
   const std::int64_t in = input_numbers(layer_of(plan, stage.first_layer));
   const std::int64_t out = output_numbers(layer_of(plan, stage.first_layer + stage.layer_count - 1));
   std::int64_t outputs = 0, inner = 0, statistics = 0;
+  std::int64_t inner_gradients = 0, most_inner_gradients = 0, ones_of_a_row = 1;  // of layers made of others
   StageBytes bytes;
   for (std::int32_t l = 0; l < stage.layer_count; ++l) {
     const Layer& layer = layer_of(plan, stage.first_layer + l);
@@ -37,19 +38,24 @@ StageBytes pipeline_stage_bytes(const Plan& plan, std::size_t index, bool split)
     if (l + 1 < stage.layer_count) inner += result;
     const PipelineTensors tensors = pipeline_tensors(layer, rows);
     for (const std::int64_t kept : tensors.kept_numbers) statistics += tensor_bytes(kept);
+    std::int64_t gradients = 0;
+    for (const std::int64_t gradient : tensors.gradient_numbers) gradients += tensor_bytes(gradient);
+    inner_gradients += gradients;
+    most_inner_gradients = std::max(most_inner_gradients, gradients);
+    ones_of_a_row = std::max(ones_of_a_row, tensors.ones_of_a_row);
     bytes.temporary_forward = std::max(bytes.temporary_forward, tensor_bytes(tensors.temporary_forward));
     bytes.temporary_backward = std::max(bytes.temporary_backward, tensor_bytes(tensors.temporary_backward));
   }
   std::int64_t a_slot = plan.spec.recompute ? tensor_bytes(rows * out) : outputs + statistics;  // results of the layers
   if (arrives) a_slot += 2 * tensor_bytes(rows * in);  // what arrives, and the gradient that goes back
-  if (split) a_slot += outputs;                        // the gradients of every layer, kept for the weight gradient
+  if (split) a_slot += outputs + inner_gradients;      // the gradients of every layer, kept for the weight gradient
   if (!split && !last) a_slot += tensor_bytes(rows * out);  // the gradient that arrives
   std::int64_t shared = 0;
-  if (!split) shared += inner;                              // gradients between the layers
+  if (!split) shared += inner + most_inner_gradients;       // gradients between the layers, and inside of one
   if (plan.spec.recompute) shared += outputs + statistics;  // the results again
   if (!split && last) shared += tensor_bytes(rows * out);   // the gradient of the loss
   bytes.activations = stage.slots * a_slot + shared;
-  bytes.other = tensor_bytes(rows);                                                               // the vector of ones
+  bytes.other = tensor_bytes(rows * ones_of_a_row);  // the vector of ones
   if (last) bytes.other += tensor_bytes(static_cast<std::int64_t>(plan.microbatch_rows.size()));  // losses
   return bytes;
 }

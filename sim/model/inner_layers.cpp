@@ -4,7 +4,7 @@
 
 namespace pdl {
 
-extern const LayerKind kCast, kGradientSum;
+extern const LayerKind kCast, kGradientSum, kSplit, kSum, kPositionEmbedding;
 
 namespace {
 
@@ -176,14 +176,59 @@ AutogradTensors inner_autograd_tensors(const Layer& layer, const AutogradCase& a
   return whole;
 }
 
+bool gives_view(const Layer& layer) {
+  return layer.kind == &kSplit;
+}
+
+bool passes_gradient(const Layer& layer) {
+  return layer.kind == &kSplit || layer.kind == &kSum || layer.kind == &kPositionEmbedding;
+}
+
+std::vector<bool> gradient_is_passed(const std::vector<InnerLayer>& inner) {
+  std::vector<bool> passes(inner.size() + 1, true);  // the last one that takes it
+  std::vector<int> takers(inner.size() + 1, 0);
+  for (const InnerLayer& one : inner) {
+    for (const int from : {one.from, one.and_from}) {
+      if (from == InnerLayer::kNone) continue;
+      ++takers[place(from)];
+      passes[place(from)] = passes_gradient(one.layer);
+    }
+  }
+  std::vector<bool> passed;
+  for (std::size_t p = 1; p <= inner.size(); ++p) passed.push_back(takers[p] <= 1 && passes[p]);
+  return passed;
+}
+
 PipelineTensors inner_pipeline_tensors(const Layer& layer, std::int64_t rows) {
   const std::vector<InnerLayer> inner = inner_layers(layer);
+  const std::vector<bool> passed = gradient_is_passed(inner);
   PipelineTensors whole;
+  std::int64_t most_forward = 0, most_backward = 0;
+  const auto bytes_of = [](const std::vector<TensorSize>& tensors) {
+    std::int64_t bytes = 0;
+    for (const TensorSize& tensor : tensors) bytes += tensor.bytes();
+    return bytes;
+  };
+  const auto keep_larger = [&](std::vector<TensorSize>& largest, std::int64_t& most, std::vector<TensorSize> tensors) {
+    if (bytes_of(tensors) <= most) return;
+    most = bytes_of(tensors);
+    largest = std::move(tensors);
+  };
+  std::vector<int> takers(inner.size() + 1, 0);
   for (std::size_t i = 0; i < inner.size(); ++i) {
     const std::int64_t own_rows = rows * inner[i].rows;
-    const PipelineTensors own = pipeline_tensors(inner[i].layer, own_rows);
-    if (i + 1 < inner.size()) whole.kept_numbers.push_back(own_rows * output_numbers(inner[i].layer));
+    PipelineTensors own = pipeline_tensors(inner[i].layer, own_rows);
+    const std::int64_t result = own_rows * output_numbers(inner[i].layer);
+    if (i + 1 < inner.size() && !gives_view(inner[i].layer)) whole.kept_numbers.push_back(result);
     whole.kept_numbers.insert(whole.kept_numbers.end(), own.kept_numbers.begin(), own.kept_numbers.end());
+    if (!passed[i]) whole.gradient_numbers.push_back(result);
+    whole.ones_of_a_row = std::max(whole.ones_of_a_row, inner[i].rows);
+    keep_larger(whole.temporary_forward, most_forward, own.temporary_forward);
+    // A gradient of what others take, too, is made apart and added.
+    ++takers[place(inner[i].from)];
+    if (takers[place(inner[i].from)] > 1)
+      own.temporary_backward.push_back({own_rows * input_numbers(inner[i].layer), kBytesPerNumber});
+    keep_larger(whole.temporary_backward, most_backward, own.temporary_backward);
   }
   return whole;
 }

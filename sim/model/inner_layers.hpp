@@ -56,7 +56,18 @@ double inner_flops(const Layer& layer, const LayerWork& work);
 double inner_bytes(const Layer& layer, const LayerWork& work);
 /// Tensors that two inner layers keep are there once. What is not kept for a moment, the largest of it, is temporary.
 AutogradTensors inner_autograd_tensors(const Layer& layer, const AutogradCase& at);
-/// Of each inner layer its result, unless it is the whole's, and then what it keeps itself.
+/// A pipeline's result is the memory of what goes in: split.
+bool gives_view(const Layer& layer);
+
+/// The gradient of its result is that of what goes in, number by number: split, a sum, learned positions.
+bool passes_gradient(const Layer& layer);
+
+/// By inner layer: a pipeline's gradient of its result is that of the one that alone takes it, which passes its own on;
+/// of the last one, what comes to the whole. Else it is a tensor of its own.
+std::vector<bool> gradient_is_passed(const std::vector<InnerLayer>& inner);
+
+/// Of each inner layer its result, unless it is the whole's or a view, and then what it keeps itself; of each inner
+/// result in this order its gradient, unless it is passed. What is there for a moment, the largest of it, is temporary.
 PipelineTensors inner_pipeline_tensors(const Layer& layer, std::int64_t rows);
 
 }  // namespace pdl

@@ -103,6 +103,10 @@ struct AutogradTensors {
 /// (runtime/model/pipeline_stage.hpp).
 struct PipelineTensors {
   std::vector<std::int64_t> kept_numbers;  // tensors kept for the backward with the result: statistics, inner results
+  /// Gradients of inner results, until those of the parameters have been made: for each slot and layer where backwards
+  /// are split, else once a stage, for the layer that is under way.
+  std::vector<std::int64_t> gradient_numbers;
+  std::int64_t ones_of_a_row = 1;  // rows inside for a row of the layer, which a bias's gradient sums: tokens
   std::vector<TensorSize> temporary_forward, temporary_backward;  // while an operation runs
 };
 

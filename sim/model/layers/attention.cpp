@@ -67,12 +67,19 @@ AutogradTensors attention_autograd(const Layer& layer, const AutogradCase& at) {
   return tensors;
 }
 
-/// The memory-efficient kernel's sums, and the copies of what it makes.
+/// The memory-efficient kernel's sums, of a multiple of 32 tokens, and what it makes before that is copied. It takes no
+/// grouped queries: keys and values are repeated.
 PipelineTensors attention_pipeline(const Layer& layer, std::int64_t rows) {
+  constexpr std::int64_t kTokensOfSums = 32;
+  const std::int64_t tokens = (layer.sizes[3] + kTokensOfSums - 1) / kTokensOfSums * kTokensOfSums;
+  const TensorSize once{rows * queries(layer), kBytesPerNumber};
   PipelineTensors tensors;
-  tensors.kept_numbers = {rows * layer.sizes[0] * layer.sizes[3]};
-  tensors.temporary_forward = {{rows * queries(layer), kBytesPerNumber}};
-  tensors.temporary_backward = {{rows * queries_keys_values(layer), kBytesPerNumber}};
+  tensors.kept_numbers = {rows * layer.sizes[0] * tokens};
+  tensors.temporary_forward = {once, {rows * layer.sizes[0] * tokens, kBytesPerNumber}};
+  tensors.temporary_backward = {once, once, once};
+  if (layer.sizes[0] == layer.sizes[1]) return tensors;
+  for (std::vector<TensorSize>* repeated : {&tensors.temporary_forward, &tensors.temporary_backward})
+    repeated->insert(repeated->end(), {once, once});
   return tensors;
 }
 

@@ -70,6 +70,14 @@ AutogradTensors embedding_autograd(const Layer& layer, const AutogradCase& at) {
   return tensors;
 }
 
+/// The dense gradient, before it is copied or added: of the table, or of the positions of a sequence.
+PipelineTensors embedding_pipeline(const Layer& layer, std::int64_t) {
+  PipelineTensors tensors;
+  const std::int64_t rows = layer.kind == &kEmbedding ? embedding_rows(layer) : embedding_tokens(layer);
+  tensors.temporary_backward = {{rows * embedding_features(layer), kBytesPerNumber}};
+  return tensors;
+}
+
 Layer embedding_of_width(std::int64_t width) {
   return {&kEmbedding, {64, std::max<std::int64_t>(1, width / 2), 2}};
 }
@@ -100,6 +108,7 @@ const LayerKind kEmbedding = {
     .flops = embedding_flops,
     .bytes = embedding_bytes,
     .autograd = embedding_autograd,
+    .pipeline = embedding_pipeline,
 };
 
 const LayerKind kPositionEmbedding = {
@@ -115,6 +124,7 @@ const LayerKind kPositionEmbedding = {
     .flops = embedding_flops,
     .bytes = embedding_bytes,
     .autograd = embedding_autograd,
+    .pipeline = embedding_pipeline,
 };
 
 }  // namespace pdl
