@@ -16,6 +16,7 @@ namespace {
 constexpr double kAdamBeta1 = 0.9;
 constexpr double kAdamBeta2 = 0.999;
 constexpr double kAdamEpsilon = 1e-8;
+constexpr double kAdamWDecay = 1e-2;  // of torch.optim.AdamW
 
 std::vector<Layer> layers_of_stage(const Plan& plan, int stage) {
   const Stage& of = plan.stages[static_cast<std::size_t>(stage)];
@@ -37,11 +38,13 @@ std::vector<at::Tensor> parameters_of_stage(const Plan& plan, int stage, at::Dev
 
 ForeachOptimizer::ForeachOptimizer(std::vector<at::Tensor> parameters, Optimizer kind, double learning_rate)
     : parameters_(std::move(parameters)), kind_(kind), learning_rate_(learning_rate) {
-  if (kind_ != Optimizer::adam) return;
+  if (kind_ == Optimizer::sgd) return;
   const torch::NoGradGuard no_grad;
   for (const at::Tensor& parameter : parameters_) {
     first_moments_.push_back(at::zeros_like(parameter));
     second_moments_.push_back(at::zeros_like(parameter));
+    if (kind_ == Optimizer::adamw_fused)
+      step_counts_.push_back(at::zeros({}, parameter.options().requires_grad(false)));
   }
 }
 
@@ -51,11 +54,19 @@ void ForeachOptimizer::step() {
   std::vector<at::Tensor> gradients;
   gradients.reserve(parameters_.size());
   for (const at::Tensor& parameter : parameters_) gradients.push_back(parameter.grad());
-  if (kind_ == Optimizer::sgd) {
-    at::_foreach_add_(parameters_, gradients, -learning_rate_);
-  } else {
-    adam(gradients);
+  switch (kind_) {
+    case Optimizer::sgd: return at::_foreach_add_(parameters_, gradients, -learning_rate_);
+    case Optimizer::adam: return adam(gradients);
+    case Optimizer::adamw: at::_foreach_mul_(parameters_, 1 - learning_rate_ * kAdamWDecay); return adam(gradients);
+    case Optimizer::adamw_fused: return fused_adamw(gradients);
   }
+}
+
+void ForeachOptimizer::fused_adamw(const std::vector<at::Tensor>& gradients) {
+  at::_foreach_add_(step_counts_, 1);
+  at::_fused_adamw_(parameters_, gradients, first_moments_, second_moments_, /*max_exp_avg_sqs=*/{}, step_counts_,
+                    learning_rate_, kAdamBeta1, kAdamBeta2, kAdamWDecay, kAdamEpsilon, /*amsgrad=*/false,
+                    /*maximize=*/false);
 }
 
 void ForeachOptimizer::adam(const std::vector<at::Tensor>& gradients) {
@@ -93,8 +104,19 @@ std::vector<at::Tensor> AutogradStage::gradients() const {
   return gradients;
 }
 
+namespace {
+
+/// cross_entropy in fp32, as autocast of GPUs has it; that of the CPU leaves the type as it is.
+at::Tensor mean_loss(const at::Tensor& output, const at::Tensor& target) {
+  if (target.is_floating_point()) return torch::mse_loss(output, target);
+  const at::Tensor logits = output.view({target.numel(), -1});
+  return torch::cross_entropy_loss(logits.is_cuda() ? logits : logits.to(at::kFloat), target.reshape({-1}));
+}
+
+}  // namespace
+
 at::Tensor weighted_loss(const at::Tensor& output, const at::Tensor& target, double weight) {
-  at::Tensor loss = torch::mse_loss(output, target);
+  at::Tensor loss = mean_loss(output, target);
   return weight == 1 ? loss : loss * weight;
 }
 

@@ -3,6 +3,7 @@
 //
 //   AutogradStage stage(plan, 1, device, options);
 //   at::Tensor y = stage.forward(x);                           // x: rows x in, y: rows x out, on the stage's device
+//                                                              // of a model that takes tokens x is whole numbers
 //   microbatch_loss(y, target, plan.spec.batch).backward();    // through this stage and those before it
 //   stage.optimizer_step();
 //   stage.zero_grad();
@@ -22,9 +23,10 @@
 
 namespace pdl {
 
-/// SGD and Adam over the parameters of one device, as PyTorch 2.11's torch.optim.SGD and torch.optim.Adam run them on
+/// SGD, Adam and AdamW over the parameters of one device, as PyTorch 2.11's torch.optim.SGD, Adam and AdamW run them on
 /// GPUs unless told otherwise (_multi_tensor_sgd, _multi_tensor_adam): the same foreach operations in the same order
-/// over all parameters at once. Python groups the parameters by device; one of these a device is the same.
+/// over all parameters at once; and AdamW(fused=True). Python groups the parameters by device; one of these a device is
+/// the same.
 class ForeachOptimizer {
  public:
   ForeachOptimizer(std::vector<at::Tensor> parameters, Optimizer kind, double learning_rate);
@@ -34,11 +36,13 @@ class ForeachOptimizer {
 
  private:
   void adam(const std::vector<at::Tensor>& gradients);
+  void fused_adamw(const std::vector<at::Tensor>& gradients);
 
   std::vector<at::Tensor> parameters_;
   Optimizer kind_;
   double learning_rate_;
-  std::vector<at::Tensor> first_moments_, second_moments_;  // Adam
+  std::vector<at::Tensor> first_moments_, second_moments_;  // Adam, AdamW
+  std::vector<at::Tensor> step_counts_;                     // of the fused AdamW
   std::int64_t steps_ = 0;
 };
 
@@ -69,11 +73,12 @@ class AutogradStage {
   ForeachOptimizer optimizer_;
 };
 
-/// nn.MSELoss times `weight`. A weight of 1 costs nothing.
+/// nn.MSELoss, or where targets are tokens nn.CrossEntropyLoss over all tokens of all rows, times `weight`. A weight of
+/// 1 costs nothing.
 at::Tensor weighted_loss(const at::Tensor& output, const at::Tensor& target, double weight);
 
-/// nn.MSELoss of a micro-batch of one of `rounds` accumulation rounds, times rows / batch / rounds: the losses of all
-/// micro-batches of a step, whatever their sizes, add up to nn.MSELoss of the batch, and so do their gradients.
+/// The same of a micro-batch of one of `rounds` accumulation rounds, times rows / batch / rounds: the losses of all
+/// micro-batches of a step, whatever their sizes, add up to the loss of the batch, and so do their gradients.
 at::Tensor microbatch_loss(const at::Tensor& output, const at::Tensor& target, std::int64_t batch,
                            std::int64_t rounds = 1);
 

@@ -15,6 +15,9 @@ namespace {
 // What a generator is for. Layers count from 0.
 constexpr std::uint64_t kInput = std::uint64_t{1} << 40;
 constexpr std::uint64_t kTarget = kInput + 1;
+constexpr std::uint64_t kMask = kInput + 2;
+
+constexpr double kEmbeddingDeviation = .02;  // as GPT-2 draws it; nn.Embedding's is 1
 
 /// Neighbouring seeds give unrelated streams (the finaliser of SplitMix64; Steele, Lea, Flood, OOPSLA 2014).
 std::uint64_t mix(std::uint64_t seed, std::uint64_t purpose) {
@@ -36,9 +39,19 @@ at::Generator make_generator(at::Device device, std::uint64_t seed, std::uint64_
   return at::make_generator<at::CPUGeneratorImpl>(mix(seed, purpose));
 }
 
+at::TensorOptions on(at::Device device, at::ScalarType type) {
+  return at::TensorOptions().device(device).dtype(type);
+}
+
 at::Tensor normal(std::int64_t rows, std::int64_t width, at::Device device, std::uint64_t seed, std::uint64_t purpose) {
-  at::Tensor values = at::empty({rows, width}, at::TensorOptions().device(device).dtype(at::kFloat));
+  at::Tensor values = at::empty({rows, width}, on(device, at::kFloat));
   return values.normal_(0, 1, make_generator(device, seed, purpose));
+}
+
+at::Tensor tokens(std::int64_t rows, const Model& model, std::int64_t vocabulary, at::Device device, std::uint64_t seed,
+                  std::uint64_t purpose) {
+  at::Tensor values = at::empty({rows, sequence_tokens(model)}, on(device, at::kLong));
+  return values.random_(0, vocabulary, make_generator(device, seed, purpose));
 }
 
 }  // namespace
@@ -47,20 +60,32 @@ void initialise_layer(at::Tensor weight, at::Tensor bias, std::int64_t layer_ind
   const double bound = 1 / std::sqrt(static_cast<double>(weight.size(1)));
   at::Generator generator = make_generator(weight.device(), seed, static_cast<std::uint64_t>(layer_index));
   weight.uniform_(-bound, bound, generator);
-  bias.uniform_(-bound, bound, generator);
+  if (bias.defined()) bias.uniform_(-bound, bound, generator);
 }
 
-at::Tensor make_input(std::int64_t rows, std::int64_t width, at::Device device, std::uint64_t seed) {
-  return normal(rows, width, device, seed, kInput);
+void initialise_embedding(at::Tensor weight, std::int64_t layer_index, std::uint64_t seed) {
+  weight.normal_(0, kEmbeddingDeviation,
+                 make_generator(weight.device(), seed, static_cast<std::uint64_t>(layer_index)));
 }
 
-at::Tensor make_target(std::int64_t rows, std::int64_t width, at::Device device, std::uint64_t seed) {
-  return normal(rows, width, device, seed, kTarget);
+void draw_mask(at::Tensor mask, double share, std::int64_t layer_index, std::uint64_t draw, std::uint64_t seed) {
+  const std::uint64_t of_layer = mix(seed, kMask + static_cast<std::uint64_t>(layer_index));
+  mask.bernoulli_(share, make_generator(mask.device(), of_layer, draw));
 }
 
-Batch make_batch(std::int64_t rows, std::int64_t input_width, std::int64_t target_width, at::Device device,
-                 std::uint64_t seed) {
-  return {make_input(rows, input_width, device, seed), make_target(rows, target_width, device, seed)};
+at::Tensor make_input(const Model& model, std::int64_t rows, at::Device device, std::uint64_t seed) {
+  const Layer& first = model.layers.front();
+  if (!first.kind->takes_tokens) return normal(rows, input_numbers(model), device, seed, kInput);
+  return tokens(rows, model, first.sizes[0], device, seed, kInput);
+}
+
+at::Tensor make_target(const Model& model, std::int64_t rows, at::Device device, std::uint64_t seed) {
+  if (model.loss == Loss::mse) return normal(rows, output_numbers(model), device, seed, kTarget);
+  return tokens(rows, model, loss_rows(model).width, device, seed, kTarget);
+}
+
+Batch make_batch(const Model& model, std::int64_t rows, at::Device device, std::uint64_t seed) {
+  return {make_input(model, rows, device, seed), make_target(model, rows, device, seed)};
 }
 
 }  // namespace pdl

@@ -20,6 +20,7 @@ namespace {
 constexpr double kAdamBeta1 = 0.9;
 constexpr double kAdamBeta2 = 0.999;
 constexpr double kAdamEpsilon = 1e-8;
+constexpr double kAdamWDecay = 1e-2;  // of torch.optim.AdamW
 
 /// A second stream is taken where it makes a backward at least 1 % faster.
 constexpr double kLeastGain = 0.99;
@@ -40,6 +41,36 @@ at::Tensor slice_of_replica(const Plan& plan, std::int32_t replica, const at::Te
   return batch.narrow(0, replica * rows, rows).clone();
 }
 
+/// Tensors of a pool begin at multiples of this many numbers, as blocks of memory do.
+constexpr std::int64_t kAlignment = 128;
+
+std::int64_t aligned(std::int64_t numbers) {
+  return (numbers + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+std::int64_t inner_gradient_numbers(const Layer& layer, std::int64_t rows) {
+  std::int64_t sum = 0;
+  for (const std::int64_t numbers : pipeline_tensors(layer, rows).gradient_numbers) sum += aligned(numbers);
+  return sum;
+}
+
+/// Flat, one after another in the pool.
+std::vector<at::Tensor> inner_gradients_of(const at::Tensor& pool, const Layer& layer, std::int64_t rows) {
+  std::vector<at::Tensor> gradients;
+  std::int64_t first = 0;
+  for (const std::int64_t numbers : pipeline_tensors(layer, rows).gradient_numbers) {
+    gradients.push_back(pool.narrow(0, first, numbers));
+    first += aligned(numbers);
+  }
+  return gradients;
+}
+
+std::int64_t ones_of_a_row(const std::vector<Layer>& layers) {
+  std::int64_t most = 1;
+  for (const Layer& layer : layers) most = std::max(most, pipeline_tensors(layer, 1).ones_of_a_row);
+  return most;
+}
+
 /// The first `rows` rows of width `width` of a flat buffer, contiguous.
 at::Tensor rows_of(const at::Tensor& flat, std::int64_t rows, std::int64_t width) {
   return flat.narrow(0, 0, rows * width).view({rows, width});
@@ -56,6 +87,7 @@ PipelineStage::PipelineStage(const Plan& plan, int stage, at::Device device, con
       last_(is_last_stage(plan.stages, static_cast<std::size_t>(stage))),
       arrives_(!first_ && !is_local_boundary(plan.stages, static_cast<std::size_t>(stage))),
       first_layer_(plan.stages[stage].first_layer),
+      loss_(plan.spec.model.loss),
       replicas_(plan.parallel.mesh.dp),
       optimizer_(plan.spec.optimizer),
       learning_rate_(options.learning_rate) {
@@ -67,9 +99,11 @@ PipelineStage::PipelineStage(const Plan& plan, int stage, at::Device device, con
   shapes_.assign(begin, begin + plan.stages[stage].layer_count);
   if (last_) {
     const std::int64_t rows = plan.replica_rows.front() * plan.spec.accum;
-    loss_scale_ = 2 / (static_cast<double>(rows) * static_cast<double>(output_numbers(shapes_.back())));
+    const LossRows of = loss_rows(plan.spec.model);
+    const std::int64_t means_of = rows * (loss_ == Loss::mse ? of.width : of.rows);
+    loss_scale_ = (loss_ == Loss::mse ? 2.0 : 1.0) / static_cast<double>(means_of);
   }
-  create_parameters(options);
+  create_parameters(options, first_ && last_ && is_tied(plan.spec.model));
   create_views(plan, options, joined ? before : nullptr);
   tune_products(plan);
   tune_backward(plan);
@@ -79,18 +113,27 @@ at::Tensor PipelineStage::empty(at::IntArrayRef sizes) const {
   return at::empty(sizes, at::TensorOptions().device(device_).dtype(at::kFloat));
 }
 
-void PipelineStage::create_parameters(const RuntimeOptions& options) {
+void PipelineStage::create_parameters(const RuntimeOptions& options, bool tied) {
   for (std::size_t l = 0; l < shapes_.size(); ++l) {
     const std::int64_t index = first_layer_ + static_cast<std::int64_t>(l);
-    PipelineLayerParts parts{
-        make_parameters(shapes_[l], index, device_, options.seed), {}, kernels_->products, kernels_->weight_products};
+    PipelineLayerParts parts{shapes_[l],
+                             index,
+                             options.seed,
+                             device_,
+                             make_parameters(shapes_[l], index, device_, options.seed),
+                             {},
+                             kernels_->products,
+                             kernels_->weight_products};
+    if (tied && l > 0) parts.tied_weight = parameters_.front();
+    if (tied && l > 0) parts.tied_gradient = gradients_.front();
+    parts.embedding_is_tied = tied && l == 0;
     for (const at::Tensor& parameter : parts.parameters) parts.gradients.push_back(at::empty_like(parameter));
     parameters_.insert(parameters_.end(), parts.parameters.begin(), parts.parameters.end());
     gradients_.insert(gradients_.end(), parts.gradients.begin(), parts.gradients.end());
-    layers_.push_back(make_pipeline_layer(shapes_[l], parts));
+    layers_.push_back(make_pipeline_layer(parts));
     trained_.push_back(!parts.parameters.empty());
   }
-  if (optimizer_ != Optimizer::adam) return;
+  if (optimizer_ == Optimizer::sgd) return;
   for (const at::Tensor& parameter : parameters_) {
     first_moments_.push_back(at::zeros_like(parameter));
     second_moments_.push_back(at::zeros_like(parameter));
@@ -104,21 +147,26 @@ std::vector<PipelineStage::Slot> PipelineStage::create_slots(const Plan& plan) c
   const bool recomputes = plan.spec.recompute;
   const std::size_t last_layer = shapes_.size() - 1;
   const auto output_of = [&](std::size_t l) { return empty({most_rows * output_numbers(shapes_[l])}); };
-  const auto statistics_of = [&](const Layer& layer) {
-    std::vector<at::Tensor> statistics;
-    for (const std::int64_t numbers : pipeline_tensors(layer, most_rows).kept_numbers)
-      statistics.push_back(empty({numbers}));
-    return statistics;
+  const auto kept_of = [&](const Layer& layer) {
+    std::vector<at::Tensor> kept;
+    for (const std::int64_t numbers : pipeline_tensors(layer, most_rows).kept_numbers) kept.push_back(empty({numbers}));
+    return kept;
+  };
+  const auto inner_gradients = [&](std::size_t l) {
+    const std::int64_t numbers = inner_gradient_numbers(shapes_[l], most_rows);
+    return numbers > 0 ? empty({numbers}) : at::Tensor();
   };
 
   // What no slot has for itself.
   Slot shared;
   shared.outputs.resize(shapes_.size());
   shared.gradients.resize(shapes_.size());
-  shared.statistics.resize(shapes_.size());
+  shared.layer_kept.resize(shapes_.size());
+  shared.inner_gradients.resize(shapes_.size());
+  if (!split) share_inner_gradients(shared.inner_gradients, most_rows);
   for (std::size_t l = 0; l <= last_layer; ++l) {
     if (recomputes && l < last_layer) shared.outputs[l] = output_of(l);
-    if (recomputes) shared.statistics[l] = statistics_of(shapes_[l]);
+    if (recomputes) shared.layer_kept[l] = kept_of(shapes_[l]);
     const bool arrives = l == last_layer && !last_;  // from the stage after
     if (!split && !arrives) shared.gradients[l] = output_of(l);
   }
@@ -130,11 +178,19 @@ std::vector<PipelineStage::Slot> PipelineStage::create_slots(const Plan& plan) c
     if (arrives_) slot.input_gradient = empty({most_rows * input_numbers(shapes_.front())});
     for (std::size_t l = 0; l <= last_layer; ++l) {
       if (!slot.outputs[l].defined()) slot.outputs[l] = output_of(l);
-      if (!recomputes) slot.statistics[l] = statistics_of(shapes_[l]);
+      if (!recomputes) slot.layer_kept[l] = kept_of(shapes_[l]);
+      if (split) slot.inner_gradients[l] = inner_gradients(l);
       if (!slot.gradients[l].defined()) slot.gradients[l] = output_of(l);
     }
   }
   return slots;
+}
+
+/// One for all layers: what is inside of a layer is done when that of the next one begins.
+void PipelineStage::share_inner_gradients(std::vector<at::Tensor>& by_layer, std::int64_t most_rows) const {
+  std::int64_t most = 0;
+  for (const Layer& layer : shapes_) most = std::max(most, inner_gradient_numbers(layer, most_rows));
+  if (most > 0) std::fill(by_layer.begin(), by_layer.end(), empty({most}));
 }
 
 void PipelineStage::create_views(const Plan& plan, const RuntimeOptions& options, const PipelineStage* lower) {
@@ -142,15 +198,12 @@ void PipelineStage::create_views(const Plan& plan, const RuntimeOptions& options
   const std::int32_t replica = plan.stages[static_cast<std::size_t>(stage_)].replica;
   at::Tensor input, target;
   if (first_)
-    input = slice_of_replica(plan, replica,
-                             make_input(plan.spec.batch, input_numbers(shapes_.front()), device_, options.seed));
+    input = slice_of_replica(plan, replica, make_input(plan.spec.model, plan.spec.batch, device_, options.seed));
   if (last_) {
-    target = slice_of_replica(plan, replica,
-                              make_target(plan.spec.batch, output_numbers(shapes_.back()), device_, options.seed));
-    error_norms_ = at::zeros({static_cast<std::int64_t>(rows.size())}, target.options());
+    target = slice_of_replica(plan, replica, make_target(plan.spec.model, plan.spec.batch, device_, options.seed));
+    errors_ = empty({static_cast<std::int64_t>(rows.size())}).zero_();
   }
-  const at::Tensor ones =
-      at::ones({*std::max_element(rows.begin(), rows.end())}, at::TensorOptions().device(device_).dtype(at::kFloat));
+  const at::Tensor ones = empty({*std::max_element(rows.begin(), rows.end()) * ones_of_a_row(shapes_)}).fill_(1);
   const std::vector<Slot> slots = create_slots(plan);
 
   const std::size_t in_round = rows.size() / static_cast<std::size_t>(plan.spec.accum);
@@ -173,36 +226,46 @@ void PipelineStage::create_views(const Plan& plan, const RuntimeOptions& options
       views.activations.push_back(rows_of(slot.outputs[l], rows[m], output_numbers(shapes_[l])));
       views.gradients.push_back(rows_of(slot.gradients[l], rows[m], output_numbers(shapes_[l])));
       views.gradients_transposed.push_back(views.gradients.back().t());
-      std::vector<at::Tensor>& statistics = views.statistics.emplace_back();
-      for (const at::Tensor& all : slot.statistics[l]) statistics.push_back(rows_of(all, rows[m], 1));
+      views.add_layer(shapes_[l], slot.layer_kept[l], slot.inner_gradients[l], ones, rows[m]);
     }
     views.kept = views.activations;
     if (slot.recomputed_output.defined())
       views.kept.back() = rows_of(slot.recomputed_output, rows[m], output_numbers(shapes_.back()));
-    views.ones = ones.narrow(0, 0, rows[m]);
     if (last_) {
       views.target = target.narrow(0, offset, rows[m]);
-      views.error_norm = error_norms_.select(0, static_cast<std::int64_t>(m));
+      views.error = errors_.select(0, static_cast<std::int64_t>(m));
     }
     views_.push_back(std::move(views));
     offset += rows[m];
   }
 }
 
-LayerForward PipelineStage::forward_of(MicrobatchViews& views, std::vector<at::Tensor>& activations,
-                                       std::size_t layer) {
-  return {activations[layer], activations[layer + 1], views.statistics[layer]};
+void PipelineStage::MicrobatchViews::add_layer(const Layer& layer, const std::vector<at::Tensor>& kept_of_slot,
+                                               const at::Tensor& gradients_of_slot, const at::Tensor& all_ones,
+                                               std::int64_t rows) {
+  const PipelineTensors tensors = pipeline_tensors(layer, rows);
+  std::vector<at::Tensor>& own = layer_kept.emplace_back();
+  for (std::size_t k = 0; k < kept_of_slot.size(); ++k)
+    own.push_back(kept_of_slot[k].narrow(0, 0, tensors.kept_numbers[k]));
+  inner_gradients.push_back(inner_gradients_of(gradients_of_slot, layer, rows));
+  ones.push_back(all_ones.narrow(0, 0, rows * tensors.ones_of_a_row));
+}
+
+LayerForward PipelineStage::forward_of(int microbatch, std::vector<at::Tensor>& activations, std::size_t layer) {
+  const auto draw = static_cast<std::uint64_t>(steps_) * views_.size() + static_cast<std::uint64_t>(microbatch);
+  return {activations[layer], activations[layer + 1], views_[microbatch].layer_kept[layer], draw};
 }
 
 LayerBackward PipelineStage::backward_of(MicrobatchViews& views, std::size_t layer) const {
   const bool scales = is_loss_layer(layer) && layers_[layer]->takes_factor();
   return {views.kept[layer],
           views.kept[layer + 1],
-          views.statistics[layer],
+          views.layer_kept[layer],
           views.gradients[layer],
           views.gradients_transposed[layer],
-          views.ones,
-          scales ? loss_scale_ : 1};
+          views.ones[layer],
+          scales ? loss_scale_ : 1,
+          views.inner_gradients[layer]};
 }
 
 at::Tensor& PipelineStage::input_gradient_of(MicrobatchViews& views, std::size_t layer) {
@@ -212,10 +275,10 @@ at::Tensor& PipelineStage::input_gradient_of(MicrobatchViews& views, std::size_t
 void PipelineStage::tune_products(const Plan& plan) {
   // Micro-batches are of at most two sizes: all but the last are equal.
   const std::size_t count = plan.microbatch_rows.size();
-  for (const std::size_t m : {std::size_t{0}, count - 1}) {
+  for (const int m : {0, static_cast<int>(count) - 1}) {
     for (std::size_t l = 0; l < layers_.size(); ++l) {
       MicrobatchViews& views = views_[m];
-      layers_[l]->tune(forward_of(views, views.activations, l), backward_of(views, l), input_gradient_of(views, l),
+      layers_[l]->tune(forward_of(m, views.activations, l), backward_of(views, l), input_gradient_of(views, l),
                        /*accumulates=*/count > 1);
     }
   }
@@ -227,6 +290,8 @@ void PipelineStage::tune_backward(const Plan& plan) {
   static std::mutex mutex;
   static std::map<Kind, bool> chosen;
   if (!device_.is_cuda() || !has_work(plan, TaskKind::backward) || (layers_.size() == 1 && first_)) return;
+  // Gradients inside of a block are overwritten by the next one's: its weight gradients must have been made by then.
+  if (std::any_of(shapes_.begin(), shapes_.end(), [](const Layer& layer) { return layer.kind->inner; })) return;
   const Kind kind{views_[0].activations.back().size(0), shapes_, first_};
   const std::lock_guard lock(mutex);
   if (!chosen.contains(kind)) {
@@ -240,21 +305,35 @@ void PipelineStage::tune_backward(const Plan& plan) {
 void PipelineStage::forward(int microbatch) {
   const c10::InferenceMode without_autograd;
   MicrobatchViews& views = views_[microbatch];
-  for (std::size_t l = 0; l < layers_.size(); ++l) layers_[l]->forward(forward_of(views, views.activations, l));
+  for (std::size_t l = 0; l < layers_.size(); ++l) layers_[l]->forward(forward_of(microbatch, views.activations, l));
 }
 
 void PipelineStage::recompute(int microbatch) {
   const c10::InferenceMode without_autograd;
   MicrobatchViews& views = views_[microbatch];
-  for (std::size_t l = 0; l < layers_.size(); ++l) layers_[l]->forward(forward_of(views, views.kept, l));
+  for (std::size_t l = 0; l < layers_.size(); ++l) layers_[l]->forward(forward_of(microbatch, views.kept, l));
 }
 
 void PipelineStage::loss_gradient(int microbatch) {
   if (!last_) return;
   MicrobatchViews& views = views_[microbatch];
-  at::sub_out(views.gradients.back(), views.kept.back(), views.target);
-  at::linalg_vector_norm_out(views.error_norm, views.gradients.back());
+  loss_ == Loss::mse ? mse_gradient(views) : cross_entropy_gradient(views);
   if (!layers_.back()->takes_factor()) views.gradients.back().mul_(loss_scale_);
+}
+
+void PipelineStage::mse_gradient(MicrobatchViews& views) {
+  at::sub_out(views.gradients.back(), views.kept.back(), views.target);
+  at::linalg_vector_norm_out(views.error, views.gradients.back());
+}
+
+/// The logarithm of the softmax, the loss from it, and the softmax less 1 where the targets are: all in one buffer.
+void PipelineStage::cross_entropy_gradient(MicrobatchViews& views) {
+  const at::Tensor targets = views.target.reshape({-1, 1});
+  at::Tensor gradient = views.gradients.back().view({targets.size(0), -1});
+  at::_log_softmax_out(gradient, views.kept.back().view(gradient.sizes()), -1, /*half_to_float=*/false);
+  views.error.copy_(gradient.gather(1, targets).sum().neg_());
+  gradient.exp_();
+  gradient.scatter_(1, targets, -1, "add");
 }
 
 void PipelineStage::layer_input_gradient(MicrobatchViews& views, std::size_t layer) {
@@ -299,21 +378,31 @@ void PipelineStage::backward_weight(int microbatch, bool accumulate) {
 
 void PipelineStage::optimizer_step() {
   const c10::InferenceMode without_autograd;
+  ++steps_;
   if (parameters_.empty()) return;
   if (optimizer_ == Optimizer::sgd) {
     at::_foreach_add_(parameters_, gradients_, -learning_rate_);
     return;
   }
   at::_foreach_add_(step_counts_, 1);
-  at::_fused_adam_(parameters_, gradients_, first_moments_, second_moments_, /*max_exp_avg_sqs=*/{}, step_counts_,
-                   learning_rate_, kAdamBeta1, kAdamBeta2, /*weight_decay=*/0, kAdamEpsilon, /*amsgrad=*/false,
-                   /*maximize=*/false);
+  const bool decays = optimizer_ != Optimizer::adam;
+  const auto update = [&](const auto& fused) {
+    fused(parameters_, gradients_, first_moments_, second_moments_, /*max_exp_avg_sqs=*/at::TensorList(), step_counts_,
+          learning_rate_, kAdamBeta1, kAdamBeta2, decays ? kAdamWDecay : 0, kAdamEpsilon, /*amsgrad=*/false,
+          /*maximize=*/false);
+  };
+  if (decays) {
+    update([](auto&&... arguments) { at::_fused_adamw_(arguments...); });
+  } else {
+    update([](auto&&... arguments) { at::_fused_adam_(arguments...); });
+  }
 }
 
 double PipelineStage::loss() const {
   const c10::InferenceMode without_autograd;
-  const at::Tensor norms = error_norms_.to(at::kCPU).to(at::kDouble);
-  return norms.square().sum().item<double>() * loss_scale_ / 2 / static_cast<double>(replicas_);
+  const at::Tensor errors = errors_.to(at::kCPU).to(at::kDouble);
+  const double sum = loss_ == Loss::mse ? errors.square().sum().item<double>() / 2 : errors.sum().item<double>();
+  return sum * loss_scale_ / static_cast<double>(replicas_);
 }
 
 }  // namespace pdl

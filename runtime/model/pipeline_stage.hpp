@@ -10,9 +10,11 @@
 // gradients need, the gradient of the input (not for the first layer of the model), gradients of the parameters.
 //
 //   loss       dY = (Y - T) * 2 / (batch * rounds * width), the mean squared error over the whole batch, so that
-//              micro-batches of all accumulation rounds add up to nn.MSELoss of the batch. The factor is the alpha of
-//              the last layer's products, where it has any: no pass of its own. Of several replicas each has its own
-//              samples as its batch: the average of their gradients is the gradient of the whole batch.
+//              micro-batches of all accumulation rounds add up to nn.MSELoss of the batch; of cross-entropy dY =
+//              (softmax(Y) - 1 where the target is) / (batch * rounds * tokens), in the gradient's buffer alone. The
+//              factor is the alpha of the last layer's products, where it has any: no pass of its own. Of several
+//              replicas each has its own samples as its batch: the average of their gradients is the gradient of the
+//              whole batch.
 //
 // The weight gradient of a layer is needed by nobody before the optimizer: it may run on a second stream beside the
 // input gradients of the layers before it, where its thread blocks fill the multiprocessors that those leave idle in
@@ -21,9 +23,12 @@
 // Buffers: one a slot for what must outlive a task; Plan::slots says which micro-batch uses which slot.
 //
 //   a slot holds   input, input gradient     where another worker sends the one and gets the other
-//                  results of the layers     with recomputation only the last one, which is sent; statistics of rows
-//                  gradients of the results  if backwards are split: I leaves them to W; else only the one that arrives
-//   of a stage     what lives within one task: the other gradients; with recomputation the results that are made again
+//                  results of the layers     with recomputation only the last one, which is sent; what layers keep
+//                                            (PipelineTensors): statistics of rows, results inside of a block
+//                  gradients of the results  if backwards are split: I leaves them to W, with those inside of a
+//                                            block; else only the one that arrives
+//   of a stage     what lives within one task: the other gradients, of what is inside of blocks those of one; with
+//                  recomputation the results that are made again
 //
 // Where the stage before is on the same worker nothing is moved: this stage reads the output of that one in place and
 // writes its input gradient where that one expects the gradient of its output. That one's backward may change it there:
@@ -87,7 +92,7 @@ class PipelineStage {
   const at::Tensor& input_gradient(int microbatch) const { return views_[microbatch].input_gradient; }
 
   bool has_loss() const { return last_; }
-  /// Mean squared error over the whole batch of the last step; of several replicas the part of this one: they add up.
+  /// The loss over the whole batch of the last step; of several replicas the part of this one: they add up.
   /// Waits for the device. Last stage only.
   double loss() const;
 
@@ -102,19 +107,24 @@ class PipelineStage {
     std::vector<at::Tensor> kept;                     // what the backward reads: the same, or what recompute() writes
     std::vector<at::Tensor> gradients;                // of every layer's output; the layer may change it in place
     std::vector<at::Tensor> gradients_transposed;     // views
-    std::vector<std::vector<at::Tensor>> statistics;  // by layer, rows x 1
+    std::vector<std::vector<at::Tensor>> layer_kept;  // by layer, flat: PipelineTensors::kept_numbers
+    std::vector<std::vector<at::Tensor>> inner_gradients;  // by layer, flat
+    std::vector<at::Tensor> ones;                          // by layer
     at::Tensor input_gradient;
-    at::Tensor ones;        // rows
-    at::Tensor target;      // last stage
-    at::Tensor error_norm;  // last stage: one number, the root of the sum of squared errors
+    at::Tensor target;  // last stage
+    at::Tensor error;   // last stage: one number, the root of the sum of squared errors, or the sum of cross-entropies
+
+    void add_layer(const Layer& layer, const std::vector<at::Tensor>& kept_of_slot, const at::Tensor& gradients_of_slot,
+                   const at::Tensor& all_ones, std::int64_t rows);
   };
 
   /// Buffers of the largest micro-batch, flat.
   struct Slot {
     at::Tensor input, input_gradient;            // undefined where nothing arrives from another worker
     std::vector<at::Tensor> outputs, gradients;  // by layer
-    std::vector<std::vector<at::Tensor>> statistics;
-    at::Tensor recomputed_output;  // of the last layer; undefined without recomputation
+    std::vector<std::vector<at::Tensor>> layer_kept;
+    std::vector<at::Tensor> inner_gradients;  // by layer, all of them one after another; undefined: there are none
+    at::Tensor recomputed_output;             // of the last layer; undefined without recomputation
   };
 
   /// What the stages of a worker share.
@@ -125,16 +135,20 @@ class PipelineStage {
     explicit Kernels(at::Device device) : products(device), weight_products(device), side(device) {}
   };
 
-  void create_parameters(const RuntimeOptions& options);
+  /// `tied`: the head takes the weight of the embedding.
+  void create_parameters(const RuntimeOptions& options, bool tied);
   std::vector<Slot> create_slots(const Plan& plan) const;
+  void share_inner_gradients(std::vector<at::Tensor>& by_layer, std::int64_t most_rows) const;
   void create_views(const Plan& plan, const RuntimeOptions& options, const PipelineStage* lower);
   void tune_products(const Plan& plan);
   void tune_backward(const Plan& plan);
   /// `activations`: those of a forward, or of a recomputation.
-  static LayerForward forward_of(MicrobatchViews& views, std::vector<at::Tensor>& activations, std::size_t layer);
+  LayerForward forward_of(int microbatch, std::vector<at::Tensor>& activations, std::size_t layer);
   LayerBackward backward_of(MicrobatchViews& views, std::size_t layer) const;
   /// Where the gradient of the layer's input goes; undefined where there is none.
   at::Tensor& input_gradient_of(MicrobatchViews& views, std::size_t layer);
+  void mse_gradient(MicrobatchViews& views);
+  void cross_entropy_gradient(MicrobatchViews& views);
   void layer_input_gradient(MicrobatchViews& views, std::size_t layer);
   void layer_weight_gradient(MicrobatchViews& views, std::size_t layer, bool accumulate);
   bool is_loss_layer(std::size_t layer) const { return last_ && layer + 1 == layers_.size(); }
@@ -154,13 +168,15 @@ class PipelineStage {
   std::vector<at::Tensor> parameters_;
   std::vector<at::Tensor> gradients_;
   std::vector<MicrobatchViews> views_;
-  at::Tensor error_norms_;  // last stage: one number a micro-batch
-  double loss_scale_ = 1;   // 2 / (batch * rounds * width)
+  at::Tensor errors_;  // last stage: one number a micro-batch
+  Loss loss_;
+  double loss_scale_ = 1;  // 2 / (batch * rounds * width), or 1 / (batch * rounds * tokens)
   std::int64_t replicas_;
+  std::int64_t steps_ = 0;  // that have ended: dropout draws anew in each
 
   Optimizer optimizer_;
   double learning_rate_;
-  std::vector<at::Tensor> first_moments_, second_moments_, step_counts_;  // Adam
+  std::vector<at::Tensor> first_moments_, second_moments_, step_counts_;  // Adam, AdamW
 };
 
 }  // namespace pdl

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <torch/autograd.h>
 #include <torch/optim/adam.h>
+#include <torch/optim/adamw.h>
 #include <torch/optim/sgd.h>
 
 #include <algorithm>
@@ -14,6 +15,7 @@
 #include <string>
 #include <utility>
 
+#include "runtime/model/autograd_model.hpp"
 #include "runtime/model/initial_values.hpp"
 #include "runtime/model/layer_modules.hpp"
 
@@ -57,8 +59,13 @@ std::vector<std::size_t> places_of(const Model& model, const std::vector<std::in
 
 std::unique_ptr<torch::optim::Optimizer> make_optimizer(const RunSpec& spec, double learning_rate,
                                                         const std::vector<at::Tensor>& parameters) {
-  if (spec.optimizer == Optimizer::adam) {
-    return std::make_unique<torch::optim::Adam>(parameters, torch::optim::AdamOptions(learning_rate));
+  switch (spec.optimizer) {
+    case Optimizer::sgd: break;
+    case Optimizer::adam:
+      return std::make_unique<torch::optim::Adam>(parameters, torch::optim::AdamOptions(learning_rate));
+    case Optimizer::adamw:
+    case Optimizer::adamw_fused:
+      return std::make_unique<torch::optim::AdamW>(parameters, torch::optim::AdamWOptions(learning_rate));
   }
   return std::make_unique<torch::optim::SGD>(parameters, torch::optim::SGDOptions(learning_rate));
 }
@@ -68,7 +75,7 @@ class PlainTraining {
   PlainTraining(const RunSpec& spec, const RuntimeOptions& options, at::Device device)
       : layers_(spec.model.layers),
         parameters_(initial_parameters(spec, options.seed, device)),
-        batch_(make_batch(spec.batch, input_numbers(spec.model), output_numbers(spec.model), device, options.seed)) {
+        batch_(make_batch(spec.model, spec.batch, device, options.seed)) {
     for (const at::Tensor& parameter : parameters_) parameter.requires_grad_(true);
     optimizer_ = make_optimizer(spec, options.learning_rate, parameters_);
   }
@@ -76,7 +83,7 @@ class PlainTraining {
   /// The loss, of the parameters before the step. With `skip` they stay as they are.
   double step(bool skip) {
     optimizer_->zero_grad();
-    const at::Tensor loss = at::mse_loss(forward_layers(layers_, batch_.input, parameters_), batch_.target);
+    const at::Tensor loss = weighted_loss(forward_layers(layers_, batch_.input, parameters_), batch_.target, 1);
     if (!skip) {
       loss.backward();
       optimizer_->step();

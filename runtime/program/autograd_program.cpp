@@ -160,8 +160,8 @@ class AutogradProgram : public StepProgram {
     // The same data in every round.
     const std::vector<std::int64_t> rows(plan.microbatch_rows.begin(),
                                          plan.microbatch_rows.begin() + microbatches_of_a_round(plan));
-    inputs_ = make_input(batch_, input_numbers(model), stages_.front().device(), options.seed).split_with_sizes(rows);
-    targets_ = make_target(batch_, output_numbers(model), stages_.back().device(), options.seed).split_with_sizes(rows);
+    inputs_ = make_input(model, batch_, stages_.front().device(), options.seed).split_with_sizes(rows);
+    targets_ = make_target(model, batch_, stages_.back().device(), options.seed).split_with_sizes(rows);
     activations_.resize(plan.microbatch_rows.size());
     losses_.resize(plan.microbatch_rows.size());
     if (dtype_ == Dtype::amp_fp16) scaler_.emplace(plan.spec.loss_scale, stages_.back().device());

@@ -186,8 +186,8 @@ class DdpProgram : public StepProgram {
     const auto slice = [&](const at::Tensor& batch) {
       return batch.narrow(0, first, rows).clone().split_with_sizes(cuts);
     };
-    inputs_ = slice(make_input(spec_.batch, input_numbers(spec_.model), device_, seed));
-    targets_ = slice(make_target(spec_.batch, output_numbers(spec_.model), device_, seed));
+    inputs_ = slice(make_input(spec_.model, spec_.batch, device_, seed));
+    targets_ = slice(make_target(spec_.model, spec_.batch, device_, seed));
   }
 
   /// Behind the accumulation of the gradient that fills a bucket, before the Reducer looks at it: hooks are called in

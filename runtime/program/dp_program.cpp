@@ -151,8 +151,8 @@ class DataParallelProgram : public StepProgram {
     std::vector<std::int64_t> of_all;
     for (const std::vector<std::int64_t>& rows : rows_)
       of_all.push_back(std::accumulate(rows.begin(), rows.end(), std::int64_t{0}));
-    inputs_ = make_input(spec_.batch, input_numbers(spec_.model), first, options.seed).split_with_sizes(of_all);
-    targets_ = make_target(spec_.batch, output_numbers(spec_.model), first, options.seed).split_with_sizes(of_all);
+    inputs_ = make_input(spec_.model, spec_.batch, first, options.seed).split_with_sizes(of_all);
+    targets_ = make_target(spec_.model, spec_.batch, first, options.seed).split_with_sizes(of_all);
     losses_.resize(tasks_.microbatches.size());
     synchronize();
   }

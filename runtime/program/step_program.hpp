@@ -32,7 +32,7 @@ class StepProgram {
     run_step(recorder);
   }
 
-  /// Mean-squared error over the whole batch in the last step, before its update; where the batch is divided over
+  /// The loss over the whole batch in the last step, before its update; where the batch is divided over
   /// replicas in several processes, the part of this one: the parts add up. NaN where this process does not hold the
   /// last stage of a replica.
   virtual double loss() = 0;
