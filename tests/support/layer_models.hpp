@@ -4,6 +4,7 @@
 //   for (const std::vector<Layer>& layers : mixed_layers(8)) ...
 #pragma once
 
+#include <algorithm>
 #include <vector>
 
 #include "sim/spec/run_spec.hpp"
@@ -18,22 +19,37 @@ inline RunSpec with_layers(RunSpec spec, const std::vector<Layer>& layers) {
   return spec;
 }
 
-/// Eleven layers of one width for every kind, among linear_relu: in the middle, twice behind each other, last; and,
-/// where it has parameters, first. Then all kinds together.
+/// Of that width, those that stand in a chain: what comes out of one goes into the next. Layers that take tokens, heads
+/// and attention do not, and have models of their own; nor do blocks of another width.
+inline std::vector<Layer> chained_layers(std::int64_t width) {
+  std::vector<Layer> layers;
+  for (const LayerKind* kind : layer_kinds()) {
+    const Layer layer = layer_of_width(*kind, width);
+    if (!kind->takes_tokens && input_numbers(layer) == width && output_numbers(layer) == width) layers.push_back(layer);
+  }
+  return layers;
+}
+
+/// Two trainings draw other masks.
+inline bool has_dropout(const std::vector<Layer>& layers) {
+  return std::any_of(layers.begin(), layers.end(), [](const Layer& layer) { return layer.kind->name == "dropout"; });
+}
+
+/// Eleven layers of one width for every kind of chained_layers(), among linear_relu: in the middle, twice behind each
+/// other, last; and, where it has parameters, first. Then all kinds together.
 inline std::vector<std::vector<Layer>> mixed_layers(std::int64_t width) {
   const Layer linear = linear_relu(width, width);
   std::vector<std::vector<Layer>> models;
   std::vector<Layer> all;
   while (all.size() < 11) {
-    for (const LayerKind* kind : layer_kinds()) {
+    for (const Layer& layer : chained_layers(width)) {
       all.push_back(linear);
-      if (kind != linear.kind) all.push_back(layer_of_width(*kind, width));
+      if (layer.kind != linear.kind) all.push_back(layer);
     }
   }
   all.resize(11);
-  for (const LayerKind* kind : layer_kinds()) {
-    if (kind == linear.kind) continue;
-    const Layer other = layer_of_width(*kind, width);
+  for (const Layer& other : chained_layers(width)) {
+    if (other.kind == linear.kind) continue;
     models.push_back({linear, other, linear, other, other, linear, linear, other, linear, other, linear});
     models.push_back({linear, linear, other, linear, linear, other, linear, other, linear, linear, other});
     if (has_parameters(other))

@@ -36,7 +36,7 @@ Plan with_split_backward(Plan plan) {
 
 void fill(const at::Tensor& tensor, int seed) {
   const c10::InferenceMode as_the_stage;
-  tensor.copy_(make_input(tensor.size(0), tensor.size(1), at::kCPU, seed));
+  tensor.copy_(make_input(mlp(1, tensor.size(1)), tensor.size(0), at::kCPU, seed));
 }
 
 bool close(const at::Tensor& a, const at::Tensor& b) {
@@ -74,7 +74,7 @@ TEST_CASE("A stage of the middle computes what autograd does", "[runtime][stage]
 TEST_CASE("The last stage's loss is the mean squared error over the whole batch", "[runtime][stage]") {
   const Plan plan = plan_of("--gpus 2 --depth 3 --batch 7 --microbatches 3");  // 3 3 1 samples
   PipelineStage stage(plan, 1, at::kCPU, cpu_options());
-  const at::Tensor target = make_target(7, 6, at::kCPU, 3);
+  const at::Tensor target = make_target(plan.spec.model, 7, at::kCPU, 3);
   std::vector<at::Tensor> outputs;
   for (int m = 0; m < 3; ++m) {
     fill(stage.input(m), m);

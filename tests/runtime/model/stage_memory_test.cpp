@@ -13,6 +13,7 @@
 #include "tests/support/every_schedule.hpp"
 #include "tests/support/layer_models.hpp"
 #include "tests/support/specs.hpp"
+#include "tests/support/transformer_models.hpp"
 
 using namespace pdl;
 
@@ -73,6 +74,20 @@ TEST_CASE("Stages with layers of every kind allocate what is predicted, to the b
       for (const std::string& flags : every_schedule(2, 8, recompute))
         check(make_plan(with_layers(spec(kModel + "--batch 47 --optimizer adam " + flags), layers)));
     }
+  }
+}
+
+TEST_CASE("Stages of transformers allocate what is predicted, to the byte", "[runtime][stage][memory]") {
+  const std::string flags = "--gpus 2 --depth 4 --dim 64 --batch 15 --microbatches 4 --schedule ";  // 4 4 4 3 samples
+  for (const Model& model : {tiny_gpt(), tiny_llama(), tiny_gpt(0, 10)}) {
+    for (const std::string schedule : {"gpipe", "1f1b", "zb-h1", "zb-v", "gpipe --recompute 1", "1f1b --recompute 1"}) {
+      for (const std::string optimizer : {"sgd", "adamw", "adamw-fused"})
+        check(make_plan(with_model(spec(flags + schedule + " --optimizer " + optimizer), model)));
+    }
+  }
+  for (const Model& model : {tiny_gpt(1), tiny_llama(1)}) {
+    const std::string single = "--gpus 1 --strategy single --workers thread --depth 4 --dim 64 --batch 8 ";
+    check(make_plan(with_model(spec(single + "--microbatches 2 --optimizer adamw"), model)));
   }
 }
 

@@ -61,7 +61,7 @@ void check_equal(const std::string& flags, const std::string& optimizer = "sgd")
   for (std::size_t i = 10; i < parameters.size(); ++i) CHECK(at::equal(parameters[i], parameters[i % 10]));
 
   const std::vector<at::Tensor> before = train_reference(plan.spec, options, at::kCPU, kSteps - 1);
-  const Batch batch = make_batch(plan.spec.batch, 8, 8, at::kCPU, options.seed);
+  const Batch batch = make_batch(plan.spec.model, plan.spec.batch, at::kCPU, options.seed);
   at::Tensor x = batch.input;
   for (std::size_t i = 0; i < before.size(); i += 2) x = at::relu(at::linear(x, before[i], before[i + 1]));
   CHECK(program->loss() == Approx(at::mse_loss(x, batch.target).item<double>()).epsilon(1e-4));

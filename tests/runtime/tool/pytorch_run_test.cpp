@@ -1,7 +1,9 @@
 // pdl-run --program pytorch as a user runs it, on CPU: PyTorch's own programs, in Python.
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "sim/run/run_json.hpp"
 #include "tests/support/catch.hpp"
@@ -33,8 +35,8 @@ bool has_no_pytorch(const Process& run) {
 
 }  // namespace
 
-/// Every task of the plan has a span of its kind, and the training is one.
-void check_run_of_pytorch(const RunResult& result) {
+/// Every task of the plan has a span of its kind.
+void check_spans(const RunResult& result) {
   CHECK(result.measured);
   CHECK(result.spec.program == ProgramOf::pytorch);
   CHECK(result.step_time.n == 2);
@@ -46,6 +48,11 @@ void check_run_of_pytorch(const RunResult& result) {
     CHECK(result.timeline.spans[t].kind == plan.graph.tasks[t].kind);
     CHECK(result.timeline.spans[t].end_ns > 0);
   }
+}
+
+/// And the training is one.
+void check_run_of_pytorch(const RunResult& result) {
+  check_spans(result);
   // The loss falls, or stays where it is; it is that of numbers with a variance of 1 and of small outputs.
   const auto& losses = result.extra["losses"];
   CHECK(losses.size() == 3 + 5);
@@ -111,6 +118,61 @@ TEST_CASE("PyTorch's other programs are measured too, all of them by one start o
   for (const auto& file : std::filesystem::directory_iterator(folder / "runs")) {
     CAPTURE(file.path().string());
     check_run_of_pytorch(read_run(file.path().string()));
+    ++runs;
+  }
+  CHECK(runs == 8);
+}
+
+namespace {
+
+/// Blocks of 16 features, sequences of 4 tokens of 24; the head of the one is tied.
+const std::string kGpt = R"({"layers": [
+  {"kind": "gpt_embedding", "vocabulary": 24, "positions": 6, "features": 16, "tokens": 4, "dropout_percent": 10},
+  {"kind": "gpt_block", "features": 16, "heads": 2, "inner": 32, "tokens": 4, "dropout_percent": 10, "gelu_tanh": 1},
+  {"kind": "gpt_block", "features": 16, "heads": 2, "inner": 32, "tokens": 4},
+  {"kind": "gpt_head", "features": 16, "vocabulary": 24, "tokens": 4}]})";
+const std::string kLlama = R"({"layers": [
+  {"kind": "embedding", "vocabulary": 24, "features": 16, "tokens": 4},
+  {"kind": "llama_block", "features": 16, "heads": 2, "kv_heads": 1, "inner": 24, "tokens": 4},
+  {"kind": "llama_block", "features": 16, "heads": 2, "kv_heads": 2, "inner": 24, "tokens": 4},
+  {"kind": "llama_head", "features": 16, "vocabulary": 24, "tokens": 4}]})";
+
+std::string tied(std::string model) {
+  const std::string end = R"("tokens": 4}]})";
+  return model.replace(model.rfind(end), end.size(), R"("tokens": 4, "tied": 1}]})");
+}
+
+}  // namespace
+
+TEST_CASE("transformers are trained by PyTorch's programs", "[runtime][tool]") {
+  const TemporaryFolder folder;
+  folder.write("gpt.json", kGpt);
+  folder.write("llama.json", kLlama);
+  folder.write("tied.json", tied(kGpt));
+  folder.write("rows.json", R"({"id": "rows", "title": "Rows", "columns": ["step_time_ms"],
+    "settings": {"program": "pytorch", "batch": 8, "optimizer": "adamw", "gpus": 2, "learning-rate": 0.01},
+    "configurations": [{"strategy": "single", "gpus": 1, "model": "tied.json"},
+                       {"strategy": "single", "gpus": 1, "model": "llama.json", "optimizer": "adamw-fused"},
+                       {"strategy": "ddp", "model": "tied.json", "bucket-mb": 0.005, "first-bucket-mb": 0.005},
+                       {"strategy": "ddp", "model": "llama.json", "dtype": "amp-bf16"},
+                       {"strategy": "mp", "model": "gpt.json"},
+                       {"strategy": "pp", "schedule": "gpipe", "microbatches": 4, "model": "gpt.json"},
+                       {"strategy": "pp", "schedule": "1f1b", "microbatches": 2, "model": "llama.json"},
+                       {"strategy": "pp", "schedule": "1f1b", "microbatches": 2, "model": "llama.json",
+                        "dtype": "amp-bf16"}]})");
+  const Process run =
+      pdl_run("scenario rows.json --out runs --device cpu --warmup 1 --steps 2", folder, with_pytorch());
+  if (has_no_pytorch(run) || run.out.find("which has no PyTorch") != std::string::npos) return;
+  CAPTURE(run.out, run.err);
+  REQUIRE(run.exit_code == 0);
+  std::size_t runs = 0;
+  for (const auto& file : std::filesystem::directory_iterator(folder / "runs")) {
+    CAPTURE(file.path().string());
+    const RunResult result = read_run(file.path().string());
+    check_spans(result);
+    const auto losses = result.extra["losses"].get<std::vector<double>>();
+    CHECK(losses.front() == Approx(std::log(24)).epsilon(.15));
+    CHECK(losses.back() < losses.front());
     ++runs;
   }
   CHECK(runs == 8);
