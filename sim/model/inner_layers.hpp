@@ -62,8 +62,8 @@ bool gives_view(const Layer& layer);
 /// The gradient of its result is that of what goes in, number by number: split, a sum, learned positions.
 bool passes_gradient(const Layer& layer);
 
-/// By inner layer: a pipeline's gradient of its result is that of the one that alone takes it, which passes its own on; of
-/// the last one, what comes to the whole. Else it is a tensor of its own.
+/// By inner layer: a pipeline's gradient of its result is that of the one that alone takes it, which passes its own on;
+/// of the last one, what comes to the whole. Else it is a tensor of its own.
 std::vector<bool> gradient_is_passed(const std::vector<InnerLayer>& inner);
 
 /// Of each inner layer its result, unless it is the whole's or a view, and then what it keeps itself; of each inner

@@ -106,7 +106,7 @@ struct PipelineTensors {
   /// Gradients of inner results, until those of the parameters have been made: for each slot and layer where backwards
   /// are split, else once a stage, for the layer that is under way.
   std::vector<std::int64_t> gradient_numbers;
-  std::int64_t ones_of_a_row = 1;  // rows of a bias's gradient that are summed for a row of the layer: of a block its tokens
+  std::int64_t ones_of_a_row = 1;  // rows inside for a row of the layer, which a bias's gradient sums: tokens
   std::vector<TensorSize> temporary_forward, temporary_backward;  // while an operation runs
 };
 

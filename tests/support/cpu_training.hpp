@@ -19,7 +19,7 @@ inline RuntimeOptions cpu_training(const std::string& optimizer, std::uint64_t s
   RuntimeOptions options;
   options.device = DeviceKind::cpu;
   options.seed = seed;
-  options.learning_rate = optimizer == "adam" ? 0.01 : 1.0;
+  options.learning_rate = optimizer == "sgd" ? 1.0 : 0.01;
   return options;
 }
 

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/model/layer_module.hpp"
 #include "runtime/model/pipeline_stage.hpp"
 #include "sim/memory/allocated_tensors.hpp"
 #include "sim/memory/memory.hpp"
@@ -78,6 +79,7 @@ TEST_CASE("Stages with layers of every kind allocate what is predicted, to the b
 }
 
 TEST_CASE("Stages of transformers allocate what is predicted, to the byte", "[runtime][stage][memory]") {
+  rotary_tables(kTinyTokens, 8, at::kCPU, at::kFloat);  // made once a process
   const std::string flags = "--gpus 2 --depth 4 --dim 64 --batch 15 --microbatches 4 --schedule ";  // 4 4 4 3 samples
   for (const Model& model : {tiny_gpt(), tiny_llama(), tiny_gpt(0, 10)}) {
     for (const std::string schedule : {"gpipe", "1f1b", "zb-h1", "zb-v", "gpipe --recompute 1", "1f1b --recompute 1"}) {

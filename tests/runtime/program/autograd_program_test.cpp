@@ -82,7 +82,7 @@ TEST_CASE("Autograd programs train as one device with the whole batch does", "[r
       "--schedule option-c --workers one --microbatches 4 --gpus 3 --depth 5 --batch 10",
       "--schedule option-c --workers one --microbatches 7 --gpus 4 --depth 4 --batch 7",
   };
-  for (const std::string optimizer : {"sgd", "adam"}) {
+  for (const std::string optimizer : {"sgd", "adam", "adamw", "adamw-fused"}) {
     const RuntimeOptions options = cpu_options(optimizer);
     for (const std::string& flags : programs) {
       INFO(flags << " --optimizer " << optimizer);

@@ -30,7 +30,7 @@ RuntimeOptions cpu_options(const std::string& optimizer = "sgd", std::int64_t de
   RuntimeOptions options;
   options.device = DeviceKind::cpu;
   options.seed = 11;
-  options.learning_rate = optimizer == "adam" ? 0.01 : depth > 8 ? 20.0 : 1.0;
+  options.learning_rate = optimizer != "sgd" ? 0.01 : depth > 8 ? 20.0 : 1.0;
   return options;
 }
 
@@ -119,7 +119,7 @@ TEST_CASE("More chunks", "[runtime][pipeline]") {
 }
 
 TEST_CASE("Layers and samples that do not divide, and Adam", "[runtime][pipeline]") {
-  for (const std::string optimizer : {"sgd", "adam"}) {
+  for (const std::string optimizer : {"sgd", "adam", "adamw", "adamw-fused"}) {
     check_equal("--depth 7 --batch 13 --microbatches 4 --gpus 3 --schedule 1f1b", optimizer);   // 4 4 4 1 samples
     check_equal("--depth 5 --batch 10 --microbatches 6 --gpus 4 --schedule gpipe", optimizer);  // 2 2 2 2 2 samples
     check_equal("--depth 7 --batch 13 --microbatches 4 --gpus 2 --schedule zb-v", optimizer);
