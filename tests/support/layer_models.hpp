@@ -30,9 +30,11 @@ inline std::vector<Layer> chained_layers(std::int64_t width) {
   return layers;
 }
 
-/// Two trainings draw other masks.
-inline bool has_dropout(const std::vector<Layer>& layers) {
-  return std::any_of(layers.begin(), layers.end(), [](const Layer& layer) { return layer.kind->name == "dropout"; });
+/// Two trainings with dropout draw other masks; before several softmaxes gradients are too small to train by.
+inline bool trains_alike(const std::vector<Layer>& layers) {
+  return std::none_of(layers.begin(), layers.end(), [](const Layer& layer) {
+    return layer.kind->name == "dropout" || layer.kind->name == "softmax";
+  });
 }
 
 /// Eleven layers of one width for every kind of chained_layers(), among linear_relu: in the middle, twice behind each
