@@ -5,7 +5,7 @@
 namespace pdl {
 namespace {
 
-/// GPT-2's smallest, an odd width of its largest, a power of two, Llama's smallest.
+/// GPT-2's smallest, a power of two, Llama's smallest.
 struct Widths {
   std::int64_t features = 0, inner = 0, fused = 0;  // fused: queries, keys and values in one product; 0: three of them
 };
@@ -22,17 +22,17 @@ struct Grid {
   std::int64_t loss_vocabulary = 0;
 };
 
-Grid of_gpu() {
-  return {.widths = {{768, 3072, 2304}, {1600, 6400, 4800}, {2048, 8192, 6144}, {4096, 11008, 0}},
-          .tokens = {2048, 8192, 32768},
-          .vocabulary = {{768, 50257}, {768, 50304}, {1600, 50257}, {2048, 50304}, {4096, 32000}},
+Grid of_gpu(Dtype dtype) {
+  return {.widths = {{768, 3072, 2304}, {2048, 8192, 6144}, {4096, 11008, 0}},
+          .tokens = is_amp(dtype) ? std::vector<std::int64_t>{4096, 16384} : std::vector<std::int64_t>{8192},
+          .vocabulary = {{768, 50257}, {2048, 50304}, {4096, 32000}},
           .head_sizes = {64, 128},
-          .sequences = {256, 512, 1024, 2048, 4096},
-          .heads = {1, 4, 16, 64},
-          .rows_of_1024 = {512, 2048, 8192, 32768, 262144},
-          .norm_widths = {768, 1600, 2048, 4096, 8192},
-          .norm_rows = {1024, 4096, 16384, 65536},
-          .loss_tokens = {1024, 4096, 16384, 32768},
+          .sequences = {512, 1024, 2048},
+          .heads = {1, 8, 64},
+          .rows_of_1024 = {512, 4096, 32768, 262144},
+          .norm_widths = {768, 2048, 4096},
+          .norm_rows = {1024, 8192, 65536},
+          .loss_tokens = {2048, 8192, 32768},
           .loss_vocabulary = 50304};
 }
 
@@ -57,7 +57,7 @@ const LayerKind& kind_of(const char* name) {
 class Shapes {
  public:
   Shapes(Dtype dtype, bool cuda, std::int64_t memory_bytes)
-      : dtype_(dtype), cuda_(cuda), most_numbers_(memory_bytes / 16 / kBytesPerNumber), grid_(cuda ? of_gpu() : of_cpu()) {}
+      : dtype_(dtype), cuda_(cuda), most_numbers_(memory_bytes / 16 / kBytesPerNumber), grid_(cuda ? of_gpu(dtype) : of_cpu()) {}
 
   TransformerShapes take() {
     add_products();
@@ -74,8 +74,8 @@ class Shapes {
   void add(std::vector<LayerShape>& to, const Layer& layer, std::int64_t rows) const {
     const std::int64_t numbers = rows * std::max(input_numbers(layer), output_numbers(layer));
     const double flops_of_forward = flops(layer, {LayerOperation::forward, rows, dtype_});
-    // Of fp32, .1 s for a forward and a backward.
-    const double most_flops = dtype_ == Dtype::fp32 ? 1e12 : 1e13;
+    // A forward and a backward, each in several layers, repeated: about a second.
+    const double most_flops = dtype_ == Dtype::fp32 ? 4e11 : 2e12;
     if (numbers <= most_numbers_ && flops_of_forward <= most_flops) to.push_back({layer, rows, dtype_, false, true});
   }
 
@@ -106,7 +106,10 @@ class Shapes {
           add(shapes_.attention, {&kind, {kHeads, kHeads, head_size, tokens}}, rows);
       }
     }
-    if (cuda_) add(shapes_.attention, {&kind, {kOfLlama, kGroups, 128, 2048}}, 4);
+    if (!cuda_) return;
+    for (const std::int64_t tokens : {512, 2048}) {
+      for (const std::int64_t rows : {2, 8}) add(shapes_.attention, {&kind, {kOfLlama, kGroups, 128, tokens}}, rows);
+    }
   }
 
   void add_row_wise() {
@@ -150,7 +153,7 @@ class Shapes {
 }  // namespace
 
 TransformerShapes transformer_shapes(Dtype dtype, bool cuda, std::int64_t memory_bytes) {
-  return Shapes(dtype, cuda, memory_bytes).take();
+  return dtype == Dtype::amp_fp16 ? TransformerShapes() : Shapes(dtype, cuda, memory_bytes).take();
 }
 
 }  // namespace pdl

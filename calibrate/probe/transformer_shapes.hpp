@@ -13,8 +13,9 @@
 
 namespace pdl {
 
-/// Of one data type. Row-wise kinds of fp32 are in that of fp32; TF32 is no type of theirs. What would take more than
-/// a sixteenth of a GPU's memory is left out.
+/// Of one data type: none of amp-fp16, whose kernels take as long as those of amp-bf16 (sim/cost/layer_families.hpp has
+/// these in their place). Row-wise kinds of fp32 are in that of fp32; TF32 is no type of theirs. What would take more
+/// than a sixteenth of a GPU's memory is left out.
 struct TransformerShapes {
   std::vector<LayerShape> products;   // of tensor cores, where the type is theirs
   std::vector<LayerShape> attention;  // which the power limit slows as well

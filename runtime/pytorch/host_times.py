@@ -244,7 +244,7 @@ class Script:
 
     def __init__(self, device, layers, half=None, optimizer_class=torch.optim.SGD, wrapped=lambda model: model,
                  block=None):
-        parts, width = [], WIDTH * TOKENS if block else WIDTH
+        parts, shape = [], (ROWS, TOKENS, WIDTH) if block else (ROWS, WIDTH)
         for _ in range(layers):
             if block:
                 parts += MODULES[block]({"kind": block, **BLOCKS[block]}, device)
@@ -254,7 +254,7 @@ class Script:
         self.device, self.half = device, half
         self.optimizer = optimizer_class(model.parameters(), lr=0.0, foreach=True)
         self.model = wrapped(model)
-        self.x, self.target = (torch.zeros(ROWS, width, device=device) for _ in range(2))
+        self.x, self.target = (torch.zeros(shape, device=device) for _ in range(2))
         self.scaler = torch.amp.GradScaler(device.type) if half == torch.float16 else None
         self.laps = Laps()
 

@@ -19,6 +19,11 @@ double tokens(const Layer& layer) {
   return static_cast<double>(layer.sizes[3]);
 }
 
+/// Fewer heads of keys than of queries.
+bool is_grouped(const Layer& layer) {
+  return layer.sizes[1] < layer.sizes[0];
+}
+
 double away(double a, double b) {
   return std::abs(std::log2(a / b));
 }
@@ -84,8 +89,11 @@ Read over_tokens(const std::vector<const MeasuredCurve*>& shapes, double of_toke
 
 }  // namespace
 
-AttentionTime attention_time(const std::vector<const MeasuredCurve*>& shapes, const MeasuredKey& layer) {
+AttentionTime attention_time(const std::vector<const MeasuredCurve*>& all, const MeasuredKey& layer) {
   const Layer& wanted = layer.layer;
+  std::vector<const MeasuredCurve*> shapes = all;
+  std::erase_if(shapes, [&](const MeasuredCurve* shape) { return is_grouped(shape->key.layer) != is_grouped(wanted); });
+  if (shapes.empty()) shapes = all;
   double nearest_head = head_size(shapes.front()->key.layer);
   for (const MeasuredCurve* shape : shapes) {
     const double measured = head_size(shape->key.layer);

@@ -4,8 +4,8 @@
 //                                       // tokens; 12 x 12 x 64 x 1024: 2, 8, 32 sequences
 //
 // Kernels of attention give a block of threads to each head of each sequence and some 128 tokens of it, so what counts is
-// heads x sequences, the tokens and the head size; by how many heads of queries one of keys serves hardly shows. Between
-// measured ones straight lines in logarithms: over heads x sequences first, then over tokens. Beyond them: with more heads
+// heads x sequences, the tokens and the head size. Grouped queries, several heads of which one of keys serves, are measured
+// apart: in fp32 they have another kernel. Between measured ones straight lines in logarithms: over heads x sequences first, then over tokens. Beyond them: with more heads
 // x sequences, and with another head size, in proportion to the FLOPs; with fewer the time of the fewest, as a card that is
 // not full takes as long; with more tokens as their square, with fewer in proportion.
 //

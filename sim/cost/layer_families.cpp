@@ -400,6 +400,11 @@ LayerFamilies::Substitute LayerFamilies::find_substitute(const MeasuredKey& laye
       return found;
     }
   }
+  if (layer.dtype == Dtype::amp_fp16 && layer.layer.kind->scaling != LayerScaling::matrix_product) {
+    MeasuredKey as_bf16 = layer;
+    as_bf16.dtype = Dtype::amp_bf16;
+    return find_substitute(as_bf16);  // the same bytes and the same kernels
+  }
   if (!layer.layer.kind->inner && layer.layer.kind->modules == 0) {
     found.said.say("not in profile " + profile_.name + ": " + operation_text(layer) + "; taken as no time");
     return found;

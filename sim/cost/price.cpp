@@ -647,7 +647,8 @@ class Pricer {
     const std::string name = is_mse ? "" : kCrossEntropy;
     const MeasuredCurve* found = nullptr;
     const auto unlike = [&](const MeasuredKey& key) {
-      return (key.implementation != implementation ? 2 : 0) + (key.dtype != dtype_ ? 1 : 0);
+      const bool other_type = key.dtype && is_amp(*key.dtype) != is_amp(dtype_);
+      return (key.implementation != implementation ? 4 : 0) + (key.dtype != dtype_ ? 1 : 0) + (other_type ? 1 : 0);
     };
     for (const MeasuredCurve& measured : profile_.of(Probe::loss)) {
       if (measured.key.name != name) continue;

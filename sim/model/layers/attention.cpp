@@ -8,7 +8,8 @@
 //   forward           softmax(q k^T / sqrt(head_size) + mask) v;  keeps q, k, v, its result, and a number for each
 //                     token and head, the logarithm of the sum of its row of the softmax
 //   backward          computes the softmax once more; dq, dk, dv
-//   autocast          half: the flash kernel; fp32 and TF32: the memory-efficient one (PyTorch 2.11 on H100 and H200)
+//   autocast          half: the flash kernel; fp32 and TF32: the memory-efficient one, which takes no grouped queries:
+//                     of these the plain products (PyTorch 2.11 on H100 and H200)
 //
 // FLOPs: of what is not masked, half of tokens x tokens: two products forward, five backward.
 //
@@ -63,6 +64,16 @@ AutogradTensors attention_autograd(const Layer& layer, const AutogradCase& at) {
   tensors.keeps_input = at.input_number_bytes == of_dtype;
   tensors.keeps_result = true;
   if (!tensors.keeps_input) tensors.kept.push_back({at.rows * queries_keys_values(layer), of_dtype});
+  if (!is_amp(at.dtype) && layer.sizes[1] < layer.sizes[0]) {
+    // The kernel of plain products: queries and keys times a root of the scale, keys and values repeated for each head,
+    // and the softmax whole; for a moment the scores as well.
+    const std::int64_t scores = at.rows * layer.sizes[0] * layer.sizes[3] * layer.sizes[3];
+    for (int repeated = 0; repeated < 3; ++repeated) tensors.kept.push_back({at.rows * queries(layer), kBytesPerNumber});
+    tensors.kept.push_back({scores, kBytesPerNumber});
+    tensors.temporary.push_back({scores, kBytesPerNumber});
+    tensors.between_numbers = 2 * scores;
+    return tensors;
+  }
   tensors.kept.push_back({at.rows * layer.sizes[0] * layer.sizes[3], kBytesPerNumber});
   return tensors;
 }
