@@ -158,9 +158,15 @@ std::vector<LayerPass> transformer_passes(const ProbeOptions& options, Dtype dty
   return {products, row_wise};
 }
 
+/// AdamW is what those are trained with.
+bool is_of_transformers(const std::string& optimizer) {
+  return optimizer.starts_with("adamw");
+}
+
 void add_optimizers(LayerPass& pass, const ProbeOptions& options, std::int64_t width, std::int64_t layers) {
   const std::vector<Layer> all(static_cast<std::size_t>(layers), linear_relu(width, width));
   for (const std::string& optimizer : options.optimizers) {
+    if (is_of_transformers(optimizer)) continue;
     for (const char* implementation : {"pipeline", "autograd"})
       pass.optimizers.push_back({implementation, optimizer, all});
   }
@@ -185,6 +191,11 @@ LayerPass optimizer_pass(const ProbeOptions& options, std::int64_t memory_bytes)
     const std::int64_t layers = std::min(wanted, most);
     if (layers > std::max(before, *std::rbegin(kOptimizerLayers))) add_optimizers(pass, options, largest, layers);
     before = layers;
+  }
+  for (const std::string& optimizer : options.optimizers) {
+    if (!is_of_transformers(optimizer)) continue;
+    for (OptimizerShape& shape : block_optimizers(optimizer, options.device == "cuda"))
+      pass.optimizers.push_back(std::move(shape));
   }
   std::erase_if(pass.optimizers, [&](const OptimizerShape& shape) { return !fits(shape, memory_bytes); });
   if (most < *std::rbegin(kOptimizerLayersOfLargest) && options.note) {
@@ -300,7 +311,7 @@ std::vector<LayerPass> layer_passes(const ProbeOptions& options, const PlanOfPro
     if (options.beside) {  // whose samples have the others
       passes.push_back(optimizer_pass(options, memory_bytes));
       std::erase_if(passes.back().optimizers,
-                    [](const OptimizerShape& shape) { return !shape.optimizer.starts_with("adamw"); });
+                    [](const OptimizerShape& shape) { return !is_of_transformers(shape.optimizer); });
     }
   }
   if (plan) {

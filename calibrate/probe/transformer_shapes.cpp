@@ -18,6 +18,7 @@ struct Grid {
   std::vector<std::int64_t> heads;       // of all sequences at once, over 12
   std::vector<std::int64_t> rows_of_1024;  // of row-wise kinds
   std::vector<std::int64_t> norm_widths, norm_rows;
+  std::vector<std::int64_t> embedded;  // tokens
   std::vector<std::int64_t> loss_tokens;
   std::int64_t loss_vocabulary = 0;
 };
@@ -25,14 +26,15 @@ struct Grid {
 Grid of_gpu(Dtype dtype) {
   return {.widths = {{768, 3072, 2304}, {2048, 8192, 6144}, {4096, 11008, 0}},
           .tokens = is_amp(dtype) ? std::vector<std::int64_t>{4096, 16384} : std::vector<std::int64_t>{8192},
-          .vocabulary = {{768, 50257}, {2048, 50304}, {4096, 32000}},
+          .vocabulary = {{768, 50257}, {1600, 50257}, {2048, 50304}, {4096, 32000}},
           .head_sizes = {64, 128},
           .sequences = {512, 1024, 2048},
           .heads = {1, 8, 64},
           .rows_of_1024 = {512, 4096, 32768, 262144},
           .norm_widths = {768, 2048, 4096},
           .norm_rows = {1024, 8192, 65536},
-          .loss_tokens = {2048, 8192, 32768},
+          .embedded = {512, 4096, 32768},
+          .loss_tokens = {128, 1024, 8192, 32768},
           .loss_vocabulary = 50304};
 }
 
@@ -46,6 +48,7 @@ Grid of_cpu() {
           .rows_of_1024 = {4, 16},
           .norm_widths = {32, 64},
           .norm_rows = {32, 128},
+          .embedded = {32, 64},
           .loss_tokens = {16, 64},
           .loss_vocabulary = 64};
 }
@@ -134,7 +137,7 @@ class Shapes {
     for (const auto& [features, vocabulary] : grid_.vocabulary) {
       constexpr std::int64_t kTokens = 1024;
       if (features != grid_.vocabulary.front().first && features != grid_.vocabulary.back().first) continue;
-      for (const std::int64_t tokens : grid_.tokens) {
+      for (const std::int64_t tokens : grid_.embedded) {
         add(to, {&kind_of("embedding"), {vocabulary, features, std::min(kTokens, tokens)}},
             std::max<std::int64_t>(1, tokens / kTokens));
         add(to, {&kind_of("position_embedding"), {kTokens, features, std::min(kTokens, tokens)}},
@@ -150,7 +153,24 @@ class Shapes {
   TransformerShapes shapes_;
 };
 
+Layer block_of(std::int64_t features) {
+  constexpr std::int64_t kTokens = 8;  // whatever number: nothing is computed
+  return {&kind_of("gpt_block"), {features, 2, 4 * features, kTokens, 0, 0}};
+}
+
 }  // namespace
+
+std::vector<OptimizerShape> block_optimizers(const std::string& optimizer, bool cuda) {
+  using Blocks = std::pair<std::int64_t, std::size_t>;  // features, how many
+  const std::vector<Blocks> of_gpu = {{256, 2}, {768, 1}, {768, 4}, {768, 12}, {1280, 12}, {2048, 12}, {2048, 24}};
+  const std::vector<Blocks> of_cpu = {{32, 1}, {32, 4}, {64, 4}};
+  std::vector<OptimizerShape> shapes;
+  for (const auto& [features, count] : cuda ? of_gpu : of_cpu) {
+    for (const char* implementation : {"pipeline", "autograd"})
+      shapes.push_back({implementation, optimizer, std::vector<Layer>(count, block_of(features))});
+  }
+  return shapes;
+}
 
 TransformerShapes transformer_shapes(Dtype dtype, bool cuda, std::int64_t memory_bytes) {
   return dtype == Dtype::amp_fp16 ? TransformerShapes() : Shapes(dtype, cuda, memory_bytes).take();

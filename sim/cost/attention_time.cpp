@@ -58,7 +58,14 @@ Read read(const ByHeads& curve, double count) {
     const auto& [most, ns] = *curve.rbegin();
     return {ns * count / most, std::log2(count / most)};
   }
-  if (above == curve.begin()) return {above->second, std::log2(above->first / count)};
+  if (above == curve.begin()) {
+    const auto next = std::next(above);
+    const double slope = next == curve.end() ? 0
+                                             : std::clamp(std::log(next->second / above->second) /
+                                                              std::log(next->first / above->first),
+                                                          0.0, 1.0);
+    return {above->second * std::pow(count / above->first, slope), std::log2(above->first / count)};
+  }
   const auto below = std::prev(above);
   return {interpolate_log_log(count, below->first, below->second, above->first, above->second)};
 }

@@ -43,9 +43,13 @@ bool is_row_wise(const MeasuredKey& layer) {
   return layer.layer.kind->scaling == LayerScaling::row_wise;
 }
 
-/// Of the result.
+/// What times of a row-wise kind follow: the numbers of the result; of an embedding, whose gradient is as large as its
+/// parameters, all numbers that move.
 std::int64_t numbers(const MeasuredKey& layer, std::int64_t rows) {
-  return rows * output_numbers(layer.layer);
+  if (!layer.layer.kind->takes_tokens) return rows * output_numbers(layer.layer);
+  MeasuredKey of_rows = layer;
+  of_rows.size = rows;
+  return std::llround(layer_bytes(of_rows) / static_cast<double>(kBytesPerNumber));
 }
 
 double log_ratio(double a, double b) {
@@ -218,6 +222,13 @@ constexpr double kAnOctaveOfKernels = 0.1, kAnOctaveOfALine = 0.3, kAnOctaveOfBy
 /// Attention between measured numbers of heads, sequences and tokens: straight lines over a factor of four.
 constexpr double kOfAttention = 0.06;
 
+/// Widths that are multiples of what kernels of tensor cores load at once.
+bool is_aligned(const MeasuredKey& layer) {
+  constexpr std::int64_t kBytesAtOnce = 16;
+  const std::int64_t numbers_at_once = kBytesAtOnce / product_number_bytes(layer.dtype.value_or(Dtype::fp32));
+  return input_numbers(layer.layer) % numbers_at_once == 0 && output_numbers(layer.layer) % numbers_at_once == 0;
+}
+
 /// Beyond the widths and rows of a family: log2 of how many times.
 double octaves_outside(double value, double least, double largest) {
   return std::max({0.0, std::log2(value / largest), std::log2(least / value)});
@@ -269,6 +280,16 @@ std::size_t LayerFamilies::HashOfSize::operator()(const OfSize& size) const {
   for (const std::int64_t of_layer : size.sizes) boost::hash_combine(hash, of_layer);
   boost::hash_combine(hash, size.rows);
   return hash;
+}
+
+LayerFamilies::LayerFamilies(const CostProfile& profile) : profile_(profile) {
+  std::set<Dtype> by_pipeline;
+  for (const MeasuredCurve& measured : profile.of(Probe::layer)) {
+    const MeasuredKey& key = measured.key;
+    if (key.layer.kind->scaling != LayerScaling::matrix_product || !key.dtype || is_aligned(key)) continue;
+    (key.implementation == "pipeline" ? by_pipeline : unaligned_by_autograd_).insert(*key.dtype);
+  }
+  for (const Dtype dtype : by_pipeline) unaligned_by_autograd_.erase(dtype);
 }
 
 void LayerFamilies::check_dtype(Dtype dtype) {
@@ -363,7 +384,9 @@ const LayerFamilies::Shares& LayerFamilies::shares_of(const Family& family) cons
         const std::optional<ModelledOperation> modelled = model->at(size);
         if (!modelled) continue;
         shares.all.push_back(
-            {log_sizes(size, point.size), std::log(point.time_ns / modelled->ns), modelled->beside_ns, &point, shape});
+            {log_sizes(size, point.size), std::log(point.time_ns / modelled->ns), modelled->beside_ns,
+             is_aligned(size), &point, shape});
+        shares.has[is_aligned(size) ? 1 : 0] = true;
       }
     }
     for (std::size_t i = 0; i < shares.all.size(); ++i) shares.by_log_share.push_back(i);
@@ -435,6 +458,13 @@ PowerLimit LayerFamilies::power_limit(Dtype dtype) {
 
 std::shared_ptr<const LayerPrice> LayerFamilies::at(MeasuredKey layer) {
   as_measured(layer);
+  const bool by_autograd = layer.layer.kind->scaling == LayerScaling::matrix_product && layer.dtype &&
+                           layer.implementation == "pipeline" && unaligned_by_autograd_.contains(*layer.dtype) &&
+                           !is_aligned(layer);
+  if (by_autograd) {  // kernels for odd widths are slower by far, whoever calls them
+    layer.implementation = "autograd";
+    layer.layers = 0;
+  }
   const Substitute* stands_for_it = nullptr;
   {
     const std::shared_lock lock(mutex_);
@@ -519,12 +549,9 @@ bool LayerFamilies::follows_rows_and_width(const Family& family, const MeasuredK
 /// many numbers the library has others, up to several times slower, which no probe measures. In fp32 many kernels load
 /// numbers one by one anyway.
 double LayerFamilies::other_kernels_bar(const MeasuredKey& layer) const {
-  constexpr std::int64_t kBytesAtOnce = 16;
   constexpr double kOnTensorCores = 0.5, kInFp32 = 0.1;
-  if (is_row_wise(layer) || !profile_.products) return 0;
+  if (is_row_wise(layer) || !profile_.products || is_aligned(layer)) return 0;
   const Dtype dtype = layer.dtype.value_or(Dtype::fp32);
-  const std::int64_t numbers_at_once = kBytesAtOnce / product_number_bytes(dtype);
-  if (input_numbers(layer.layer) % numbers_at_once == 0 && output_numbers(layer.layer) % numbers_at_once == 0) return 0;
   return dtype == Dtype::fp32 ? kInFp32 : kOnTensorCores;
 }
 
@@ -560,8 +587,13 @@ std::optional<LayerPart> LayerFamilies::by_model(const Family& family, const Mea
   std::vector<double> weights;
   const MeasuredShare* nearest = nullptr;
   weights.reserve(shares.all.size());
+  const bool aligned = is_aligned(layer), has_such = shares.has[aligned ? 1 : 0];
   for (const MeasuredShare& share : shares.all) {
     double distance2 = 0;
+    if (has_such && share.aligned != aligned) {
+      weights.push_back(0);
+      continue;
+    }
     for (std::size_t i = 0; i < log_size.size(); ++i) {
       const double away = log_size[i] - share.log_size[i];
       distance2 += away * away;

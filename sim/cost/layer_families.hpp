@@ -54,7 +54,7 @@ struct LayerPrice {
 class LayerFamilies {
  public:
   /// The profile must outlive this and stay as it is.
-  explicit LayerFamilies(const CostProfile& profile) : profile_(profile) {}
+  explicit LayerFamilies(const CostProfile& profile);
 
   const CostProfile& profile() const { return profile_; }
 
@@ -76,13 +76,16 @@ class LayerFamilies {
     std::array<double, 3> log_size{};  // rows, in, out
     double log_share = 0;
     double beside_ns = 0;  // of the model
+    bool aligned = true;   // to what kernels of tensor cores load at once
     const CurvePoint* point = nullptr;
     const MeasuredCurve* curve = nullptr;
   };
 
+  /// Other kernels serve what is not aligned: the one says nothing of the other.
   struct Shares {
     std::vector<MeasuredShare> all;
     std::vector<std::size_t> by_log_share;  // indices into them, ascending log_share
+    std::array<bool, 2> has{};              // not aligned ones, aligned ones
   };
 
   /// What the layers of one data type have in common.
@@ -152,7 +155,8 @@ class LayerFamilies {
                      double measured_ns) const;
 
   const CostProfile& profile_;
-  mutable std::shared_mutex mutex_;  // of all below
+  std::set<Dtype> unaligned_by_autograd_;  // data types of which products of odd widths were measured there alone
+  mutable std::shared_mutex mutex_;        // of all below
   std::map<Dtype, OfDtype> dtypes_;
   ByOperation<Family> families_;
   ByOperation<Substitute> substitutes_;

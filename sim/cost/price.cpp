@@ -263,6 +263,9 @@ class Pricer {
     const bool in_fp32 = of.number_bytes >= kBytesPerNumber && !layer.kind->mixes_types;
     if (layer.kind->scaling == LayerScaling::row_wise && in_fp32) key.dtype = Dtype::fp32;
     key.layer = layer;
+    // A pipeline of pdl-run repeats keys and values of grouped queries: its kernel of fp32 takes no groups.
+    if (layer.kind->scaling == LayerScaling::attention && work.implementation == Implementation::pipeline)
+      key.layer.sizes[1] = layer.sizes[0];
     key.size = work.rows * of.rows;
     return key;
   }
@@ -662,7 +665,12 @@ class Pricer {
       notices_.say_substitute("loss", profile_.name,
                               "loss " + (is_mse ? "" : name + " ") + implementation + " " + to_string(dtype_),
                               describe(found->key));
-    return at_size(*found, elements);
+    OperationTime time = at_size(*found, elements);
+    // Fewer logits than were measured: kernels that read and write all of them are on the line through the curve.
+    const std::optional<LineFit>& line = found->curve.line;
+    if (!is_mse && line && elements < found->curve.least() && line->size_per_s > 0)
+      time.device_ns = std::min(time.device_ns, line->latency_ns + 1e9 * static_cast<double>(elements) / line->size_per_s);
+    return time;
   }
 
   TaskCost optimizer(const Work& work) {

@@ -106,7 +106,10 @@ std::int64_t replay_layer_backward(const Replay& replay, const Work& work, const
   }
   replay_parameter_gradients(replay, work, layer, tensors.gradient_number_bytes, level);
   if (l + 1 == replay.layer_count()) level.take(gradients, replay.tied_bytes());
-  if (l == 0) level.give(gradients, replay.tied_bytes());
+  if (l == 0 && replay.tied_bytes() > 0) {  // the sum of both is a third tensor
+    level.take(gradients, replay.tied_bytes());
+    level.give(gradients, 2 * replay.tied_bytes());
+  }
   return left;
 }
 
@@ -125,26 +128,30 @@ std::int64_t replay_backward(const Replay& replay, const Work& work, const Stage
 
 void replay_log_softmax(const Replay& replay, const Work& work, Level level) {
   const std::int64_t in_fp32 = tensor_bytes(replay.loss_rows(work) * output_numbers(replay.plan.spec.model));
-  const std::int64_t copy = replay.gives_half() ? in_fp32 : 0;
-  level.take(other, copy);
+  if (replay.gives_half()) level.take(other, replay.output_bytes(work));
   level.take(other, in_fp32);
-  level.give(other, copy);
 }
 
 namespace {
 
 void replay_cross_entropy(const Replay& replay, const Work& work, Level level) {
   const std::int64_t in_fp32 = tensor_bytes(replay.loss_rows(work) * output_numbers(replay.plan.spec.model));
+  const std::int64_t in_half = replay.gives_half() ? replay.output_bytes(work) : 0;
   if (!replay.is_pytorch_pipeline()) replay_log_softmax(replay, work, level);
   level.take(other, replay.kept_by_loss(work));
   if (!replay.is_dp() && !replay.is_pytorch_pipeline() && !replay.holds_output())
     level.give(activations, replay.output_bytes(work));
-  level.take(other, in_fp32);        // the gradient of log_softmax's result
-  level.take(activations, in_fp32);  // of the logits
-  level.give(other, 2 * in_fp32);
-  if (!replay.gives_half()) return;
-  level.take(activations, replay.output_bytes(work));
-  level.give(activations, in_fp32);
+  level.take(other, in_fp32);  // the gradient of log_softmax's result
+  if (in_half == 0) {
+    level.take(activations, in_fp32);  // of the logits
+    level.give(other, 2 * in_fp32);
+    return;
+  }
+  level.give(other, in_fp32);  // log_softmax in fp32, for nll_loss
+  level.take(other, in_half);  // its gradient again, in half precision
+  level.give(other, in_fp32);
+  level.take(activations, in_half);  // of the logits
+  level.give(other, 2 * in_half);
 }
 
 }  // namespace

@@ -113,8 +113,9 @@ void replay_forward(const Replay& replay, const Work& work, Level level);
 std::int64_t replay_backward(const Replay& replay, const Work& work, const Stage& stage, std::int64_t arrived,
                              Level level);
 
-/// cross_entropy: the logits in fp32 where they are half, and their log_softmax, which the backward reads: a program that
-/// calls the loss behind the forward (PyTorch's pipelines) has it from there on. Afterwards `log_softmax` is there.
+/// cross_entropy: log_softmax of the logits, in their type (it says which it wants, so that autocast leaves it), and where
+/// that is half once more in fp32 for nll_loss; backwards read both. A program that calls the loss behind the forward
+/// (PyTorch's pipelines) has them from there on (aten/src/ATen/native/LossNLL.cpp, autocast_mode.h, PyTorch 2.11).
 void replay_log_softmax(const Replay& replay, const Work& work, Level level);
 
 /// The gradient of cross_entropy, by way of that of log_softmax. mse_loss in fp32 and its gradient: the terms, and once more what their mean reads. An output that no layer keeps is
