@@ -93,6 +93,11 @@ HISTORY = {
                              "their own host, 4.6 % off in the mean: too short on tensor cores. Afterwards that numbers without a ReLU before "
                              "them draw 17 % more power, from a measurement of three days before (`docs/design.md`).",
     "h200x2/runs_on_host_8 of PyTorch": "The same.",
+    "h200x2/runs_on_host_9": "Transformers, on one GPU: the first there were. Their kinds of layers were probed on that host, and predictions made "
+                             "after the runs, from these probes. Seen in the runs: products of odd widths (a vocabulary of 50257) take other kernels than "
+                             "their neighbours, so that these price each other no more; losses of few tokens; what autocast leaves of "
+                             "cross-entropy in half precision, and that the gradients of a tied weight are three for a moment.",
+    "h200x2/runs_on_host_9 of PyTorch": "The same.",
     "h200x4/runs": "The floor of error bars; how much an all-reduce slows beside kernels that use the memory; the slowest host of DDP's "
                    "processes; what DataParallel's host calls; a kernel of few thread blocks beside a collective; and of "
                    "memory, what these runs showed to be missing.",

@@ -47,7 +47,8 @@ class KindsOfSpecs {
   bool collectives_ = false;
   std::int64_t most_gpus_ = 1;
   std::vector<Dtype> dtypes_;             // but fp32, as they come
-  std::vector<const LayerKind*> layers_;  // but those of `mlp`, as they come
+  std::vector<const LayerKind*> layers_;  // but those of `mlp` and of transformers, as they come
+  bool transformers_ = false;
 };
 
 /// One profile for all of them: as for a list of specs (sim/cost/cost_profile.hpp).

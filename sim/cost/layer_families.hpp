@@ -146,7 +146,7 @@ class LayerFamilies {
   LayerPart by_numbers(const Family& family, const MeasuredKey& layer, Notices& notices) const;
   LayerPart by_line(const Family& family, const MeasuredKey& layer, Notices& notices) const;
   std::optional<LayerPart> by_model(const Family& family, const MeasuredKey& layer, LayerPrice& price) const;
-  static bool follows_rows_and_width(const Family& family, const MeasuredKey& layer);
+  static std::optional<LayerPart> by_rows_and_width(const Family& family, const MeasuredKey& layer);
   static double octaves_of(const Family& family, const MeasuredKey& layer);
   double other_kernels_bar(const MeasuredKey& layer) const;
   double half_width(const MeasuredKey& layer, const LayerPart& part, double an_octave_beyond) const;
