@@ -145,7 +145,8 @@ double clear_learning_rate(const RunSpec& spec, RuntimeOptions options, at::Devi
   return rate / kFactor;
 }
 
-LossAgreement compare_losses(const std::vector<double>& losses, const std::vector<double>& expected) {
+LossAgreement compare_losses(const std::vector<double>& losses, const std::vector<double>& expected,
+                             double tolerance) {
   LossAgreement agreement;
   const double way = std::abs(expected.front() - expected.back());
   agreement.fall = way / std::abs(expected.front());
@@ -154,7 +155,7 @@ LossAgreement compare_losses(const std::vector<double>& losses, const std::vecto
     // A loss that is no number is no agreement either.
     if (!(difference <= agreement.relative_difference)) agreement.relative_difference = difference;
   }
-  agreement.equal = agreement.relative_difference <= kLossTolerance;
+  agreement.equal = agreement.relative_difference <= tolerance;
   return agreement;
 }
 

@@ -47,7 +47,10 @@ struct LossAgreement {
 /// rounded by up to 0.4 %; 2 to 24 layers of 8 to 512 numbers, SGD and Adam, 12 steps): the errors of single numbers
 /// nearly cancel in the mean.
 inline constexpr double kLossTolerance = 0.05;
-LossAgreement compare_losses(const std::vector<double>& losses, const std::vector<double>& expected);
+/// Of Adam on a model with gradients that are 0 but for rounding: its steps along them are as long as any, and random.
+inline constexpr double kLossToleranceOfNoise = 0.2;
+LossAgreement compare_losses(const std::vector<double>& losses, const std::vector<double>& expected,
+                             double tolerance = kLossTolerance);
 
 struct Agreement {
   double largest_difference = 0;

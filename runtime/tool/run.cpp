@@ -16,6 +16,7 @@
 #include "runtime/tool/run_once.hpp"
 #include "runtime/tool/runtime_flags.hpp"
 #include "sim/io/error.hpp"
+#include "sim/model/inner_layers.hpp"
 #include "sim/io/printable_text.hpp"
 #include "sim/report/run_document.hpp"
 #include "sim/report/trace.hpp"
@@ -109,6 +110,14 @@ std::optional<ProcessRank> own_rank(const RunSpec& spec, std::optional<int> port
 }
 
 /// The run is written before anything can be said against its explanation.
+bool has_dropout(const Model& model) {
+  return std::any_of(model.layers.begin(), model.layers.end(), [](const Layer& layer) {
+    const std::vector<InnerLayer> inner = inner_layers(layer);
+    return std::any_of(inner.begin(), inner.end(),
+                       [](const InnerLayer& one) { return one.layer.kind->name == "dropout"; });
+  });
+}
+
 void show(RunResult measured, const RunFlags& flags) {
   const auto run = std::make_shared<const RunResult>(std::move(measured));
   const std::optional<Explanation> explanation = flags.explain.on() ? explain(*run) : std::nullopt;
@@ -199,6 +208,8 @@ int run_command(const RunFlags& flags, const std::vector<std::string>& arguments
   options.learning_rate = spec.learning_rate;
   const bool check = flags.check.on();
   flags.outputs.check(flags.files());
+  if (check && has_dropout(spec.model))
+    throw InputError("--check", "a model with dropout", "one without: two trainings draw other masks");
   const Plan plan = make_plan(spec);
   const std::string command = command_text(arguments);
   if (spec.program == ProgramOf::pytorch) {

@@ -60,6 +60,11 @@ at::Device first_device(const RuntimeOptions& options) {
   return device_of(options, options.rank < 0 ? 0 : options.rank);
 }
 
+/// Adam makes steps of full length of what rounding leaves where a gradient is 0, as that of the keys' bias is.
+bool has_gradients_of_noise(const RunSpec& spec) {
+  return sequence_tokens(spec.model) > 0 && spec.optimizer != Optimizer::sgd;
+}
+
 nlohmann::json check_training(const Plan& plan, const RuntimeOptions& options,
                               const std::vector<at::Tensor>& parameters) {
   const int steps = options.warmup + options.steps + options.recorded_steps;
@@ -121,7 +126,8 @@ nlohmann::json check_losses(const Plan& plan, RuntimeOptions options, Rendezvous
   if (options.rank > 0) return {};
   const int steps = static_cast<int>(trained.losses.size());
   const LossAgreement agreement =
-      compare_losses(trained.losses, reference_losses(plan.spec, options, device, steps, trained.skipped));
+      compare_losses(trained.losses, reference_losses(plan.spec, options, device, steps, trained.skipped),
+                     has_gradients_of_noise(plan.spec) ? kLossToleranceOfNoise : kLossTolerance);
   std::fprintf(stderr,
                "check: the losses of %d steps with learning rate %.3g differ from those of plain training in fp32 by "
                "at most %.3g of the way that these have gone, which is %.3g of the first (%s)\n",
@@ -187,9 +193,7 @@ RunResult run_program(const Plan& plan, const RuntimeOptions& options, const std
   if (!check) return result;
   const std::vector<at::Tensor> parameters = program->parameters();
   program.reset();  // its memory is needed for the other training
-  // Adam makes steps of full length of what rounding leaves where a gradient is 0, as that of the keys' bias is.
-  const bool of_noise = sequence_tokens(plan.spec.model) > 0 && plan.spec.optimizer != Optimizer::sgd;
-  if (is_amp(plan.spec.dtype) || of_noise) {
+  if (is_amp(plan.spec.dtype) || has_gradients_of_noise(plan.spec)) {
     result.extra["check"] = check_losses(plan, options, rendezvous);
     return result;
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <set>
 
 #include "sim/plan/plan.hpp"
 #include "sim/predict/step_of_plan.hpp"
@@ -91,14 +92,65 @@ std::vector<std::int64_t> layer_costs_ns(const RunSpec& spec, LayerFamilies& fam
   return costs;
 }
 
+namespace {
+
+/// How long a step takes with a split, each tried once.
+class TriedSplits {
+ public:
+  TriedSplits(const RunSpec& spec, LayerFamilies& families) : spec_(spec), families_(families) {}
+
+  void try_it(const std::vector<std::int64_t>& layers) {
+    if (!tried_.insert(layers).second) return;
+    RunSpec with = spec_;
+    with.split.layers = layers;
+    const std::int64_t ns = step_ns(step_of_plan(make_plan(with), &families_, /*with_ideal=*/false).timeline,
+                                    steps_overlap(with));
+    if (ns >= best_ns_) return;
+    best_ns_ = ns;
+    best_ = layers;
+  }
+
+  /// Moves a layer from one stage to the next or back, as long as a step gets shorter by it.
+  void climb(std::size_t most_tried) {
+    for (std::vector<std::int64_t> from; from != best_ && tried_.size() < most_tried;) {
+      from = best_;
+      for (std::size_t s = 0; s + 1 < from.size() && tried_.size() < most_tried; ++s) {
+        for (const int direction : {1, -1}) {
+          std::vector<std::int64_t> moved = from;
+          moved[s] += direction;
+          moved[s + 1] -= direction;
+          if (moved[s] > 0 && moved[s + 1] > 0) try_it(moved);
+        }
+      }
+    }
+  }
+
+  const std::vector<std::int64_t>& best() const { return best_; }
+
+ private:
+  const RunSpec& spec_;
+  LayerFamilies& families_;
+  std::set<std::vector<std::int64_t>> tried_;
+  std::vector<std::int64_t> best_;
+  std::int64_t best_ns_ = INT64_MAX;
+};
+
+}  // namespace
+
 RunSpec with_found_split(const RunSpec& spec, LayerFamilies* families) {
   RunSpec with = spec;
   const std::int64_t stages = stage_count(spec);
+  const std::vector<std::int64_t> even = spread(std::ssize(spec.model.layers), stages);
   if (spec.synthetic || stages == 1) {
-    with.split.layers = spread(std::ssize(spec.model.layers), stages);
-  } else {
-    with.split.layers = smallest_largest_stage(layer_costs_ns(spec, *families), stages);
+    with.split.layers = even;
+    return with;
   }
+  constexpr std::size_t kMostTried = 80;  // steps that are predicted: a second or so
+  TriedSplits splits(spec, *families);
+  splits.try_it(even);
+  splits.try_it(smallest_largest_stage(layer_costs_ns(spec, *families), stages));
+  splits.climb(kMostTried);
+  with.split.layers = splits.best();
   return with;
 }
 

@@ -55,7 +55,9 @@ double embedding_bytes(const Layer& layer, const LayerWork& work) {
   const double numbers = static_cast<double>(work.rows) * static_cast<double>(embedding_numbers(layer));
   const double parameters = static_cast<double>(embedding_rows(layer) * embedding_features(layer));
   if (work.operation == LayerOperation::forward) return 4 * 2 * numbers;
-  return work.operation == LayerOperation::backward_input ? 0 : 4 * (2 * numbers + parameters);
+  if (work.operation == LayerOperation::backward_input) return 0;
+  // Of positions the gradient is read once, and what is summed over the sequences is no larger than the parameters.
+  return 4 * ((layer.kind == &kPositionEmbedding ? 1 : 2) * numbers + parameters);
 }
 
 AutogradTensors embedding_autograd(const Layer& layer, const AutogradCase& at) {
