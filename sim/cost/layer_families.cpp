@@ -101,15 +101,16 @@ std::vector<std::vector<MeasuredKey>> substitutes(const MeasuredKey& layer) {
     }
   }
   // Of kinds that only LibTorch's modules were measured of: a whole backward for the input's part.
-  if (layer.operation == "backward_input" && input) all.push_back({with(layer, "backward", false, true)});
-  if (layer.operation == "backward_weight" && layer.layer.kind->takes_tokens) {
-    for (const bool accumulate : {layer.accumulate, !layer.accumulate})
-      all.push_back({with(layer, "backward", accumulate, true)});
-  }
+  const bool is_product = layer.layer.kind->scaling == LayerScaling::matrix_product;
+  if (layer.operation == "backward_input" && input && !is_product)
+    all.push_back({with(layer, "backward", false, true)});
   if (layer.operation == "backward_weight") {
     all.push_back({with(layer, "backward_weight", !layer.accumulate, true)});
-    all.push_back({with(layer, "backward", layer.accumulate, false)});
-    all.push_back({with(layer, "backward", !layer.accumulate, false)});
+    for (const bool input_too : {false, true}) {
+      if (input_too && is_product) break;
+      all.push_back({with(layer, "backward", layer.accumulate, input_too)});
+      all.push_back({with(layer, "backward", !layer.accumulate, input_too)});
+    }
   }
   if (layer.operation == "backward_input" && !input) all.push_back({});
   return all;

@@ -289,7 +289,7 @@ class Pricer {
     whole_key.accumulate = work.accumulate;
     if (!has_parameters(whole_key.layer)) {
       if (work.kind == TaskKind::backward_weight) return {};
-      return {layers_.at(whole_key).front()};
+      return layers_.at(whole_key);  // nothing of a sum in fp32, whose gradient is that of both
     }
     MeasuredKey weight_key = whole_key;
     weight_key.input_gradient = false;

@@ -145,11 +145,14 @@ RunSpec with_found_split(const RunSpec& spec, LayerFamilies* families) {
     with.split.layers = even;
     return with;
   }
-  constexpr std::size_t kMostTried = 80;  // steps that are predicted: a second or so
+  // Steps that are predicted, fewer of long ones: a second or so.
+  constexpr std::int64_t kTasks = 30'000, kFewest = 6, kMost = 60;
+  const std::int64_t tasks = 3 * stages * spec.microbatches * spec.accum;
+  const auto most_tried = static_cast<std::size_t>(std::clamp(kTasks / tasks, kFewest, kMost));
   TriedSplits splits(spec, *families);
   splits.try_it(even);
   splits.try_it(smallest_largest_stage(layer_costs_ns(spec, *families), stages));
-  splits.climb(kMostTried);
+  splits.climb(most_tried);
   with.split.layers = splits.best();
   return with;
 }

@@ -233,7 +233,8 @@ TEST_CASE("a kind of layer that a profile has not measured is refused, and with 
   LayerTimes times(without, Dtype::fp32, notices);
   CHECK_THROWS_WITH(times.at(norm(8, 8)),
                     "profile test: found no layer of kind layer_norm, expected a profile that has measured this kind: "
-                    "pdl-calibrate makes one");
+                    "pdl-calibrate makes one, of samples that lack what transformers are made of with --from SAMPLES "
+                    "--transformers");
   b.add(norm(8, 0), {{8, 3}});
   const CostProfile with = b.done();
   LayerTimes fp32(with, Dtype::fp32, notices);
