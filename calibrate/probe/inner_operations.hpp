@@ -1,12 +1,12 @@
-// The operations of layers inside of transformers that are probed one by one: attention, sums, casts and what else is no
-// module of its own, embeddings, and cross-entropy.
+// The operations of layers inside of transformers that are probed one by one: attention, sums, casts and what else is
+// no module of its own, embeddings, and cross-entropy.
 //
 //   InnerOperations operations(layer, 8, Dtype::amp_bf16, device);       // 8 rows: of attention sequences
 //   for (const ComputeOperation& operation : operations.list()) timer.time(operation.work, ...);
 //
 // Attention and rotary positions run under autograd, as a step runs them (a backward again and again over a graph that
-// is kept); of the others the kernels that autograd launches are called directly, so that their issue times are those of
-// LibTorch without autograd, a few microseconds less. Activations are normal numbers.
+// is kept); of the others the kernels that autograd launches are called directly, so that their issue times are those
+// of LibTorch without autograd, a few microseconds less. Activations are normal numbers.
 //
 // Not here: layers that are modules (autograd_operations.hpp); pipelines' layers of these kinds, which launch the same
 // kernels.

@@ -36,8 +36,7 @@ class Collector {
   PlanShapes collect() {
     for (const Work& work : plan_.graph.works) {
       if (is_compute(work.kind)) add_layers(work);
-      if (is_compute(work.kind) && work.loss)
-        add_loss(work.implementation, work.rows);
+      if (is_compute(work.kind) && work.loss) add_loss(work.implementation, work.rows);
       if (work.kind == TaskKind::loss)
         add_loss(work.implementation, work.bytes / kBytesPerNumber / output_numbers(plan_.spec.model));
       if (work.kind == TaskKind::optimizer) add_optimizer(work);
@@ -80,8 +79,7 @@ class Collector {
   void add_loss(Implementation implementation, std::int64_t samples) {
     const Model& model = plan_.spec.model;
     const LossRows of = loss_rows(model);
-    add_once(shapes_.losses,
-             {name_of(implementation), plan_.spec.dtype, samples * of.rows, of.width, model.loss});
+    add_once(shapes_.losses, {name_of(implementation), plan_.spec.dtype, samples * of.rows, of.width, model.loss});
   }
 
   void add_optimizer(const Work& work) {

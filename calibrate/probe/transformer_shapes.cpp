@@ -15,7 +15,7 @@ struct Grid {
   std::vector<std::int64_t> tokens;                               // rows of products
   std::vector<std::pair<std::int64_t, std::int64_t>> vocabulary;  // features, tokens that there are
   std::vector<std::int64_t> head_sizes, sequences;
-  std::vector<std::int64_t> heads;       // of all sequences at once, over 12
+  std::vector<std::int64_t> heads;         // of all sequences at once, over 12
   std::vector<std::int64_t> rows_of_1024;  // of row-wise kinds
   std::vector<std::int64_t> norm_widths, norm_rows;
   std::vector<std::int64_t> embedded;  // tokens
@@ -60,7 +60,10 @@ const LayerKind& kind_of(const char* name) {
 class Shapes {
  public:
   Shapes(Dtype dtype, bool cuda, std::int64_t memory_bytes)
-      : dtype_(dtype), cuda_(cuda), most_numbers_(memory_bytes / 16 / kBytesPerNumber), grid_(cuda ? of_gpu(dtype) : of_cpu()) {}
+      : dtype_(dtype),
+        cuda_(cuda),
+        most_numbers_(memory_bytes / 16 / kBytesPerNumber),
+        grid_(cuda ? of_gpu(dtype) : of_cpu()) {}
 
   TransformerShapes take() {
     add_products();
@@ -86,12 +89,12 @@ class Shapes {
     for (const std::int64_t tokens : grid_.tokens) {
       for (const auto& [features, inner, fused] : grid_.widths) {
         if (fused > 0) {
-          for (const Layer& layer : {linear(features, fused), linear(features, features), linear(features, inner),
-                                     linear(inner, features)})
+          for (const Layer& layer :
+               {linear(features, fused), linear(features, features), linear(features, inner), linear(inner, features)})
             add(shapes_.products, layer, tokens);
         } else {
-          for (const Layer& layer : {linear_no_bias(features, features), linear_no_bias(features, inner),
-                                     linear_no_bias(inner, features)})
+          for (const Layer& layer :
+               {linear_no_bias(features, features), linear_no_bias(features, inner), linear_no_bias(inner, features)})
             add(shapes_.products, layer, tokens);
         }
       }

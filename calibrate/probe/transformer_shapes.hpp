@@ -25,8 +25,8 @@ struct TransformerShapes {
 };
 TransformerShapes transformer_shapes(Dtype dtype, bool cuda, std::int64_t memory_bytes);
 
-/// Of an optimizer of transformers, by both implementations: blocks, whose tensors are of many sizes. Tensors that are all
-/// of the same power of two stand in the memory such that their updates take a tenth longer (H200, 2026-11-30).
+/// Of an optimizer of transformers, by both implementations: blocks, whose tensors are of many sizes. Tensors that are
+/// all of the same power of two stand in the memory such that their updates take a tenth longer (H200, 2026-11-30).
 std::vector<OptimizerShape> block_optimizers(const std::string& optimizer, bool cuda);
 
 }  // namespace pdl

@@ -69,16 +69,14 @@ const std::vector<std::string>& flags_of_probe() {
   static const std::vector<std::string> flags = {"--samples",       "--device",     "--gpus",        "--plan-gpus",
                                                  "--dims",          "--rows",       "--dtypes",      "--optimizers",
                                                  "--random-shapes", "--transports", "--max-seconds", "--seed",
-                                                 "--resume",        "--wait-limit", "--python",
-                                                 "--transformers"};
+                                                 "--resume",        "--wait-limit", "--python",      "--transformers"};
   return flags;
 }
 
 /// Of these, those that say what is measured of every host, not of a plan.
 const std::vector<std::string>& flags_of_lists() {
   static const std::vector<std::string> flags = {"--dims",          "--rows",       "--dtypes", "--optimizers",
-                                                 "--random-shapes", "--transports", "--python",
-                                                 "--transformers"};
+                                                 "--random-shapes", "--transports", "--python", "--transformers"};
   return flags;
 }
 
@@ -138,7 +136,9 @@ void add_flags(CLI::App& app, CommandLine& line) {
       ->delimiter(',');
   app.add_flag("--transformers", line.probe.transformers,
                "measure what transformers are made of too [on CUDA always, unless --dims or --rows are given]");
-  app.add_option("--optimizers", line.probe.optimizers, "sgd, adam, adamw, adamw-fused")->type_name("WORD")->delimiter(',');
+  app.add_option("--optimizers", line.probe.optimizers, "sgd, adam, adamw, adamw-fused")
+      ->type_name("WORD")
+      ->delimiter(',');
   app.add_option("--random-shapes", line.probe.random_shapes,
                  "how many layers between the widths, and not square, of fp32; two thirds as many of each other data "
                  "type [24 on GPUs where --dims and --rows are left open, else 0]")
@@ -355,7 +355,8 @@ Samples read_samples(const CommandLine& line) {
 }
 
 bool measures(const CommandLine& line) {
-  return !line.probe.plan.empty() || !line.probe.python.empty() || line.probe.transformers || (line.from.empty() && line.nccl_tests.empty());
+  return !line.probe.plan.empty() || !line.probe.python.empty() || line.probe.transformers ||
+         (line.from.empty() && line.nccl_tests.empty());
 }
 
 Samples measure_or_read(const CommandLine& line) {

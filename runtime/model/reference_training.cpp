@@ -18,6 +18,7 @@
 #include "runtime/model/autograd_model.hpp"
 #include "runtime/model/initial_values.hpp"
 #include "runtime/model/layer_modules.hpp"
+#include "sim/model/inner_layers.hpp"
 
 namespace pdl {
 namespace {
@@ -145,8 +146,15 @@ double clear_learning_rate(const RunSpec& spec, RuntimeOptions options, at::Devi
   return rate / kFactor;
 }
 
-LossAgreement compare_losses(const std::vector<double>& losses, const std::vector<double>& expected,
-                             double tolerance) {
+bool has_dropout(const Model& model) {
+  return std::any_of(model.layers.begin(), model.layers.end(), [](const Layer& layer) {
+    const std::vector<InnerLayer> inner = inner_layers(layer);
+    return std::any_of(inner.begin(), inner.end(),
+                       [](const InnerLayer& one) { return one.layer.kind->name == "dropout"; });
+  });
+}
+
+LossAgreement compare_losses(const std::vector<double>& losses, const std::vector<double>& expected, double tolerance) {
   LossAgreement agreement;
   const double way = std::abs(expected.front() - expected.back());
   agreement.fall = way / std::abs(expected.front());

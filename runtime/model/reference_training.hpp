@@ -41,6 +41,9 @@ struct LossAgreement {
   bool equal = false;
 };
 
+/// Two trainings of such a model draw other masks, and cannot be compared.
+bool has_dropout(const Model& model);
+
 /// Of mixed precision and fp32: equal if no loss is further from the other than kLossTolerance of the way that the fp32
 /// loss has gone. Without updates the difference is 1, with a gradient of half the length about .5, with other data of
 /// the same kind above 1. Mixed precision itself makes less than .015 at clear_learning_rate() (bf16, whose numbers are

@@ -10,13 +10,13 @@
 #include "runtime/comm/rendezvous.hpp"
 #include "runtime/comm/same_settings.hpp"
 #include "runtime/device/devices.hpp"
+#include "runtime/model/reference_training.hpp"
 #include "runtime/tool/commands.hpp"
 #include "runtime/tool/launch.hpp"
 #include "runtime/tool/pytorch_run.hpp"
 #include "runtime/tool/run_once.hpp"
 #include "runtime/tool/runtime_flags.hpp"
 #include "sim/io/error.hpp"
-#include "sim/model/inner_layers.hpp"
 #include "sim/io/printable_text.hpp"
 #include "sim/report/run_document.hpp"
 #include "sim/report/trace.hpp"
@@ -110,14 +110,6 @@ std::optional<ProcessRank> own_rank(const RunSpec& spec, std::optional<int> port
 }
 
 /// The run is written before anything can be said against its explanation.
-bool has_dropout(const Model& model) {
-  return std::any_of(model.layers.begin(), model.layers.end(), [](const Layer& layer) {
-    const std::vector<InnerLayer> inner = inner_layers(layer);
-    return std::any_of(inner.begin(), inner.end(),
-                       [](const InnerLayer& one) { return one.layer.kind->name == "dropout"; });
-  });
-}
-
 void show(RunResult measured, const RunFlags& flags) {
   const auto run = std::make_shared<const RunResult>(std::move(measured));
   const std::optional<Explanation> explanation = flags.explain.on() ? explain(*run) : std::nullopt;

@@ -60,10 +60,10 @@ Read read(const ByHeads& curve, double count) {
   }
   if (above == curve.begin()) {
     const auto next = std::next(above);
-    const double slope = next == curve.end() ? 0
-                                             : std::clamp(std::log(next->second / above->second) /
-                                                              std::log(next->first / above->first),
-                                                          0.0, 1.0);
+    const double slope =
+        next == curve.end()
+            ? 0
+            : std::clamp(std::log(next->second / above->second) / std::log(next->first / above->first), 0.0, 1.0);
     return {above->second * std::pow(count / above->first, slope), std::log2(above->first / count)};
   }
   const auto below = std::prev(above);
@@ -115,8 +115,8 @@ AttentionTime attention_time(const std::vector<const MeasuredCurve*>& all, const
     if (head_size(measured) != nearest_head) continue;
     of_head.push_back(shape);
     for (const CurvePoint& point : shape->curve.points) {
-      const double distance = away(tokens(measured), tokens(wanted)) +
-                              away(heads(measured) * static_cast<double>(point.size), count);
+      const double distance =
+          away(tokens(measured), tokens(wanted)) + away(heads(measured) * static_cast<double>(point.size), count);
       if (distance >= least) continue;
       least = distance;
       time.nearest = &shape->curve;

@@ -236,8 +236,8 @@ bool is_aligned(const MeasuredKey& layer) {
   return input_numbers(layer.layer) % numbers_at_once == 0 && output_numbers(layer.layer) % numbers_at_once == 0;
 }
 
-/// Of the bar for odd widths, where some of them were measured: of 25 steps of models with a vocabulary of 50257 on tensor
-/// cores (data/h200x2/runs_on_host_9, 2026-11-30) 24 were within 12 %, half of whose time is such a product.
+/// Of the bar for odd widths, where some of them were measured: of 25 steps of models with a vocabulary of 50257 on
+/// tensor cores (data/h200x2/runs_on_host_9, 2026-11-30) 24 were within 12 %, half of whose time is such a product.
 constexpr double kOfOddWidths = 0.3;
 
 /// Beyond the widths and rows of a family: log2 of how many times.
@@ -394,9 +394,8 @@ const LayerFamilies::Shares& LayerFamilies::shares_of(const Family& family) cons
         size.size = point.size;
         const std::optional<ModelledOperation> modelled = model->at(size);
         if (!modelled) continue;
-        shares.all.push_back(
-            {log_sizes(size, point.size), std::log(point.time_ns / modelled->ns), modelled->beside_ns,
-             is_aligned(size), &point, shape});
+        shares.all.push_back({log_sizes(size, point.size), std::log(point.time_ns / modelled->ns), modelled->beside_ns,
+                              is_aligned(size), &point, shape});
         shares.has[is_aligned(size) ? 1 : 0] = true;
       }
     }
@@ -556,8 +555,8 @@ LayerPart LayerFamilies::by_numbers(const Family& family, const MeasuredKey& lay
   return part_of(curve, size, roofline_ns(family, layer, layer, all_ns));
 }
 
-/// Norms have sums over rows and over columns: both count. Between two widths that were measured around so many rows, on
-/// straight lines in the logarithms; none where there are none.
+/// Norms have sums over rows and over columns: both count. Between two widths that were measured around so many rows,
+/// on straight lines in the logarithms; none where there are none.
 std::optional<LayerPart> LayerFamilies::by_rows_and_width(const Family& family, const MeasuredKey& layer) {
   if (!is_row_wise(layer) || !has_parameters(layer.layer) || layer.layer.kind->sizes.size() != 1) return std::nullopt;
   const MeasuredCurve* below = nullptr;

@@ -23,7 +23,7 @@ Beside beside_products(const MeasuredKey& layer) {
   const bool relu = layer.layer.kind->has_relu, bias = layer.layer.kind->has_bias;
   Beside beside;
   if (layer.operation == "forward") {
-    if (autograd && relu) beside = {2 * rows * out * number, 1};          // ReLU
+    if (autograd && relu) beside = {2 * rows * out * number, 1};                           // ReLU
     if (amp) beside = {beside.bytes + in * out * 6, beside.kernels + (bias ? 2.0 : 1.0)};  // copies of weight and bias
     return beside;
   }

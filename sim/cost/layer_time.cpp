@@ -36,9 +36,10 @@ void check_kind_is_measured(const Layer& layer, const CostProfile& profile) {
   const auto curves = profile.of(Probe::layer);
   const auto same_kind = [&](const MeasuredCurve& measured) { return measured.key.layer.kind == layer.kind; };
   if (std::any_of(curves.begin(), curves.end(), same_kind)) return;
-  throw InputError("profile " + profile.name, "no layer of kind " + std::string(layer.kind->name),
-                   "a profile that has measured this kind: pdl-calibrate makes one, of samples that lack what transformers "
-                   "are made of with --from SAMPLES --transformers");
+  throw InputError(
+      "profile " + profile.name, "no layer of kind " + std::string(layer.kind->name),
+      "a profile that has measured this kind: pdl-calibrate makes one, of samples that lack what transformers "
+      "are made of with --from SAMPLES --transformers");
 }
 
 LayerTimes::LayerTimes(LayerFamilies& families, Dtype dtype, Notices& notices, double host_quantile)

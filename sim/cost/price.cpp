@@ -396,8 +396,8 @@ class Pricer {
   struct LayerInWork {
     bool first = false;  // of its kind in the work
     bool first_of_work = false;
-    Work work;  // without its place: which layers, which stage
-    Leaf leaf;  // without its place
+    Work work;                               // without its place: which layers, which stage
+    Leaf leaf;                               // without its place
     const LayerKind* begins_with = nullptr;  // the work
     const LayerKind* before = nullptr;       // the kind of the layer before it in the model
     bool operator==(const LayerInWork&) const = default;
@@ -576,8 +576,8 @@ class Pricer {
   void name_rest_of_work(const Work& work, const TaskCost& cost) {
     const double rest_ns = static_cast<double>(cost.device_ns) - std::exchange(named_ns_, 0.0);
     if (work.kind == TaskKind::sleep || rest_ns < 1) return;
-    const std::string_view name = is_collective(work.kind)          ? kind_names::kCollectives
-                                  : is_communication(work.kind)     ? kind_names::kTransfers
+    const std::string_view name = is_collective(work.kind)           ? kind_names::kCollectives
+                                  : is_communication(work.kind)      ? kind_names::kTransfers
                                   : work.kind == TaskKind::loss      ? kind_names::kLoss
                                   : work.kind == TaskKind::optimizer ? kind_names::kOptimizer
                                                                      : kind_names::kOther;
@@ -669,7 +669,8 @@ class Pricer {
     // Fewer logits than were measured: kernels that read and write all of them are on the line through the curve.
     const std::optional<LineFit>& line = found->curve.line;
     if (!is_mse && line && elements < found->curve.least() && line->size_per_s > 0)
-      time.device_ns = std::min(time.device_ns, line->latency_ns + 1e9 * static_cast<double>(elements) / line->size_per_s);
+      time.device_ns =
+          std::min(time.device_ns, line->latency_ns + 1e9 * static_cast<double>(elements) / line->size_per_s);
     return time;
   }
 
@@ -707,9 +708,8 @@ class Pricer {
     const std::string wanted = to_string(plan_.spec.optimizer);
     if (plan_.spec.optimizer == Optimizer::sgd || plan_.spec.optimizer == Optimizer::adam) return wanted;
     const auto curves = profile_.of(Probe::optimizer);
-    const bool has_it = std::any_of(curves.begin(), curves.end(), [&](const MeasuredCurve& measured) {
-      return measured.key.optimizer == wanted;
-    });
+    const bool has_it = std::any_of(curves.begin(), curves.end(),
+                                    [&](const MeasuredCurve& measured) { return measured.key.optimizer == wanted; });
     if (has_it) return wanted;
     notices_.say_substitute("optimizer", profile_.name, "optimizer " + implementation + " " + wanted,
                             "optimizer " + implementation + " adam");

@@ -152,7 +152,8 @@ PlannedTable planned_table(const ConfigurationSearch& search) {
   table.memory_limit_bytes = search.memory_limit_bytes;
   table.configurations = search.rows.size();
   table.predicted = search.predicted();
-  for (const Drawback loss : {Drawback::refused, Drawback::memory, Drawback::compute, Drawback::bubble, Drawback::communication, Drawback::host})
+  for (const Drawback loss : {Drawback::refused, Drawback::memory, Drawback::compute, Drawback::bubble,
+                              Drawback::communication, Drawback::host})
     table.lost.emplace_back(to_string(loss), search.count(loss));
   if (search.faster_with_more_memory) {
     const SearchRow& row = search.rows[*search.faster_with_more_memory];

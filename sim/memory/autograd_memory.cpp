@@ -183,7 +183,7 @@ std::vector<GpuMemory> replay_autograd(const Plan& plan, std::int64_t multiproce
         }
         break;
       case TaskKind::optimizer:
-        level.give(other, losses[s]);                  // of the step before: there is a new one
+        level.give(other, losses[s]);            // of the step before: there is a new one
         if (takes_roots(plan.spec.optimizer)) {  // roots of the second moments, for a moment
           level.take(other, parameter_bytes(plan, stage, 1));
           level.give(other, parameter_bytes(plan, stage, 1));

@@ -77,8 +77,8 @@ struct Replay {
   std::int64_t tied_bytes() const {
     return is_tied(plan.spec.model) ? tensor_bytes(parameter_tensors(layers().front()).front().numbers()) : 0;
   }
-  /// What a loss keeps: cross_entropy its result; mse_loss: it is mse_loss's own result, unless a weight makes another of it (weighted_loss,
-  /// runtime/model).
+  /// What a loss keeps: cross_entropy its result; mse_loss: it is mse_loss's own result, unless a weight makes another
+  /// of it (weighted_loss, runtime/model).
   std::int64_t kept_by_loss(const Work& work) const {
     if (has_logits()) return tensor_bytes(1);
     const std::int64_t rows = loss_rows(work), replicas = is_dp() ? 1 : plan.parallel.mesh.dp;
@@ -113,12 +113,13 @@ void replay_forward(const Replay& replay, const Work& work, Level level);
 std::int64_t replay_backward(const Replay& replay, const Work& work, const Stage& stage, std::int64_t arrived,
                              Level level);
 
-/// cross_entropy: log_softmax of the logits, in their type (it says which it wants, so that autocast leaves it), and where
-/// that is half once more in fp32 for nll_loss; backwards read both. A program that calls the loss behind the forward
-/// (PyTorch's pipelines) has them from there on (aten/src/ATen/native/LossNLL.cpp, autocast_mode.h, PyTorch 2.11).
+/// cross_entropy: log_softmax of the logits, in their type (it says which it wants, so that autocast leaves it), and
+/// where that is half once more in fp32 for nll_loss; backwards read both. A program that calls the loss behind the
+/// forward (PyTorch's pipelines) has them from there on (aten/src/ATen/native/LossNLL.cpp, autocast_mode.h, PyTorch 2.11).
 void replay_log_softmax(const Replay& replay, const Work& work, Level level);
 
-/// The gradient of cross_entropy, by way of that of log_softmax. mse_loss in fp32 and its gradient: the terms, and once more what their mean reads. An output that no layer keeps is
+/// The gradient of cross_entropy, by way of that of log_softmax. mse_loss in fp32 and its gradient: the terms, and once
+/// more what their mean reads. An output that no layer keeps is
 /// kept by the loss, or, if it is half, its copy in fp32; DataParallel keeps the output in any case.
 void replay_loss(const Replay& replay, const Work& work, Level level);
 

@@ -55,7 +55,7 @@ StageBytes pipeline_stage_bytes(const Plan& plan, std::size_t index, bool split)
   if (plan.spec.recompute) shared += outputs + statistics;  // the results again
   if (!split && last) shared += tensor_bytes(rows * out);   // the gradient of the loss
   bytes.activations = stage.slots * a_slot + shared;
-  bytes.other = tensor_bytes(rows * ones_of_a_row);  // the vector of ones
+  bytes.other = tensor_bytes(rows * ones_of_a_row);                                               // the vector of ones
   if (last) bytes.other += tensor_bytes(static_cast<std::int64_t>(plan.microbatch_rows.size()));  // losses
   return bytes;
 }

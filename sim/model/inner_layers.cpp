@@ -73,8 +73,9 @@ std::vector<Leaf> leaves_of(const Layer& layer, std::int32_t index, Dtype dtype,
   }
   for (std::size_t i = 0; i < inner.size(); ++i) {
     const InnerLayer& one = inner[i];
-    Leaf leaf{one.layer,           one.rows, index, number_bytes[place(one.from)], number_bytes[i + 1],
-              one.from == InnerLayer::kInput, one.part};
+    Leaf leaf{
+        one.layer, one.rows, index, number_bytes[place(one.from)], number_bytes[i + 1], one.from == InnerLayer::kInput,
+        one.part};
     const bool model_begins = leaf.begins_layer && index == 0;
     const bool product = one.layer.kind->scaling == LayerScaling::matrix_product;
     if (is_amp(dtype) && product && leaf.number_bytes == kBytesPerNumber && !model_begins) {

@@ -29,12 +29,12 @@ std::vector<std::int64_t> inner_number_bytes(const std::vector<InnerLayer>& inne
 /// One that is priced, in its place in a model.
 struct Leaf {
   Layer layer;
-  std::int64_t rows = 1;                // for each sample
-  std::int32_t index = 0;               // of the model's layer that it is, or is in
+  std::int64_t rows = 1;                        // for each sample
+  std::int32_t index = 0;                       // of the model's layer that it is, or is in
   std::int64_t number_bytes = kBytesPerNumber;  // of what goes into it
   std::int64_t result_number_bytes = kBytesPerNumber;
-  bool begins_layer = true;             // takes what goes into the model's layer
-  std::string_view part = {};           // of a block: "attention", "mlp"
+  bool begins_layer = true;    // takes what goes into the model's layer
+  std::string_view part = {};  // of a block: "attention", "mlp"
   bool operator==(const Leaf&) const = default;
 };
 

@@ -106,8 +106,9 @@ Layer read_layer_sizes(const LayerKind& kind, const JsonPlace& object, std::int6
   for (std::size_t i = 0; i < kind.sizes.size(); ++i) {
     const LayerSize& size = kind.sizes[i];
     const std::string name(size.name);
-    layer.sizes[i] = size.usual && !object.has(name) ? *size.usual
-                                                     : object.at(name).whole(size.least, std::min(largest, size.largest));
+    layer.sizes[i] = size.usual && !object.has(name)
+                         ? *size.usual
+                         : object.at(name).whole(size.least, std::min(largest, size.largest));
   }
   if (!kind.refusal) return layer;
   if (const auto refusal = kind.refusal(layer)) throw InputError(object.name(), refusal->first, refusal->second);

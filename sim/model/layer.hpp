@@ -150,14 +150,14 @@ struct LayerKind {
   /// The kind that is this one with an activation behind it: where this one was not measured, it is that one without
   /// the kernels of the activation (sim/cost/without_activation.hpp). Null: there is none.
   const LayerKind* with_activation = nullptr;
-  std::int64_t modules = 1;  // of torch.nn, or functions, that a script has for it; 0: what autograd or autocast do
-  bool takes_tokens = false;     // whole numbers of 8 bytes: it can only be the first layer of a model
-  bool mixes_types = false;      // row-wise, under autocast: from one type to another, whatever comes
-  bool stands_alone = true;      // false: inside of other layers only; it has two inputs, or is no module
+  std::int64_t modules = 1;   // of torch.nn, or functions, that a script has for it; 0: what autograd or autocast do
+  bool takes_tokens = false;  // whole numbers of 8 bytes: it can only be the first layer of a model
+  bool mixes_types = false;   // row-wise, under autocast: from one type to another, whatever comes
+  bool stands_alone = true;   // false: inside of other layers only; it has two inputs, or is no module
   /// Made of these, in the order of the forward; the last one's result is the whole's. Null: it is priced by itself.
   std::vector<InnerLayer> (*inner)(const Layer&) = nullptr;
-  Layer (*of_width)(std::int64_t width) = nullptr;         // an example; null: all sizes are the width
-  /// Why the sizes do not go together, in the words of an error: what was found, what is expected. Null: they always do.
+  Layer (*of_width)(std::int64_t width) = nullptr;  // an example; null: all sizes are the width
+  /// Why the sizes do not go together, in words of an error: what was found, what is expected. Null: they always do.
   std::optional<std::pair<std::string, std::string>> (*refusal)(const Layer&) = nullptr;
   std::int64_t (*input_numbers)(const Layer&) = nullptr;   // of a row
   std::int64_t (*output_numbers)(const Layer&) = nullptr;  // of a row
@@ -214,11 +214,11 @@ std::string to_text(const Layer& layer);
 nlohmann::ordered_json to_json(const Layer& layer);
 
 /// Throws InputError naming the place: an unknown or missing key, an unknown kind (with the nearest known one) or one
-/// that does not stand alone, a size that is no whole number of its range (mostly 1 to 10,000,000), sizes that do not go
+/// that does not stand alone, a size that is no whole number in range (mostly 1 to 10,000,000), sizes that do not go
 /// together.
 Layer read_layer(const JsonPlace& place);
 
-/// The sizes alone, from an object that has other keys too. `largest`: of all of them, where less than their own. Throws
+/// The sizes alone, from an object with other keys too. `largest`: of all of them, where less than their own. Throws
 /// InputError as read_layer.
 Layer read_layer_sizes(const LayerKind& kind, const JsonPlace& object, std::int64_t largest);
 

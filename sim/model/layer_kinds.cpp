@@ -15,8 +15,9 @@ extern const LayerKind kScaledDotProduct, kSum, kProduct, kCast, kRotary, kSplit
 
 std::span<const LayerKind* const> layer_kinds() {
   static constexpr std::array kKinds = {
-      &kLinearRelu, &kLinear,    &kLinearNoBias,      &kLayerNorm, &kRmsNorm,      &kGelu,     &kGeluTanh, &kSilu,      &kDropout,
-      &kSoftmax,    &kEmbedding, &kPositionEmbedding, &kAttention, &kGptEmbedding, &kGptBlock, &kGptHead,  &kLlamaBlock, &kLlamaHead};
+      &kLinearRelu, &kLinear,       &kLinearNoBias, &kLayerNorm, &kRmsNorm,    &kGelu,
+      &kGeluTanh,   &kSilu,         &kDropout,      &kSoftmax,   &kEmbedding,  &kPositionEmbedding,
+      &kAttention,  &kGptEmbedding, &kGptBlock,     &kGptHead,   &kLlamaBlock, &kLlamaHead};
   return kKinds;
 }
 

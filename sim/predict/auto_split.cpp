@@ -103,8 +103,8 @@ class TriedSplits {
     if (!tried_.insert(layers).second) return;
     RunSpec with = spec_;
     with.split.layers = layers;
-    const std::int64_t ns = step_ns(step_of_plan(make_plan(with), &families_, /*with_ideal=*/false).timeline,
-                                    steps_overlap(with));
+    const std::int64_t ns =
+        step_ns(step_of_plan(make_plan(with), &families_, /*with_ideal=*/false).timeline, steps_overlap(with));
     if (ns >= best_ns_) return;
     best_ns_ = ns;
     best_ = layers;

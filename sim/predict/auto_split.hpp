@@ -1,12 +1,13 @@
-// `--split auto`: which layers each stage has. The even split, and that whose longest stage takes as little as can be, are
-// predicted, and from the faster one layers are moved from stage to stage as long as the step gets shorter.
+// `--split auto`: which layers each stage has. The even split, and that whose longest stage takes as little as can be,
+// are predicted, and from the faster one layers are moved from stage to stage as long as the step gets shorter.
 //
 //   smallest_largest_stage({2, 2, 2, 9}, 2)     3,1: stages of 6 and 9
 //   if (needs_split(spec)) spec = with_found_split(spec, &families);
 //
 // The cost of a layer is the device time of its forward and its backward of one micro-batch, as the profile prices them
-// on one GPU; with synthetic costs, which are those of a stage, layers cost all the same. Never slower than the even split;
-// that there is no faster one is not said: 6 to 60 are tried. Memory is not looked at. Found before the order of `--schedule auto`, which then keeps as many stages.
+// on one GPU; with synthetic costs, which are those of a stage, layers cost all the same. Never slower than the even
+// split; that there is no faster one is not said: 6 to 60 are tried. Memory is not looked at. Found before the order of
+// `--schedule auto`, which then keeps as many stages.
 #pragma once
 
 #include <cstdint>

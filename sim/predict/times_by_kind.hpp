@@ -5,8 +5,8 @@
 //   times.parts     embedding 0.4 ms, attention 20.1, mlp 22.7, head 5.5, loss 1.1, optimizer 2, rest 4.4
 //
 // Times are those of the prices (PricedWork::kinds_ns), of every task of the step, over the number of GPUs. Compute
-// tasks of a GPU run one after another, so that these add up to the step with the rest: idle time, communication that no
-// computation hides, waits for the host between kernels, and what kernels take longer beside a collective. Not here:
+// tasks of a GPU run one after another, so that these add up to the step with the rest: idle time, communication that
+// no computation hides, waits for the host between kernels, and what kernels take longer beside a collective. Not here:
 // what of the communication is hidden (sim/run/explain.hpp).
 #pragma once
 

@@ -8,10 +8,9 @@ namespace pdl {
 namespace {
 
 Table table_of_times(std::string name, TableColumn first, const std::vector<NamedTime>& times, double step_ms) {
-  Table table{.name = std::move(name),
-              .columns = {std::move(first),
-                          {"mean_ms", "mean over GPUs", "ms"},
-                          {"share_percent", "share of the step", "%"}}};
+  Table table{
+      .name = std::move(name),
+      .columns = {std::move(first), {"mean_ms", "mean over GPUs", "ms"}, {"share_percent", "share of the step", "%"}}};
   for (const NamedTime& time : times) {
     if (time.overlaps) continue;
     const double share_percent = 100 * time.ms / step_ms;
@@ -45,8 +44,8 @@ Document layer_times_document(const RunResult& run) {
        Align::left},
       run.layer_kinds, step_ms));
   if (has_blocks(run.spec.model) && !run.layer_parts.empty())
-    document.add(table_of_times("layer_parts", {"part", "part of the model", "", "", Align::left}, run.layer_parts,
-                                step_ms));
+    document.add(
+        table_of_times("layer_parts", {"part", "part of the model", "", "", Align::left}, run.layer_parts, step_ms));
   if (const std::string overlapping = text_of_overlapping(run.layer_kinds); !overlapping.empty())
     document.add(Paragraph{"On a GPU " + overlapping +
                            ", hidden by computation or not: what is not hidden is part of the rest."});

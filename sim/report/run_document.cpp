@@ -71,8 +71,8 @@ std::string text_of_step_time(const RunResult& run) {
 std::string text_of_model(const RunResult& run, const RunMetrics& metrics) {
   const std::string flops = "model: " + decimal_flops(metrics.model_flops) + " a step";
   if (!metrics.mfu) return flops;
-  return flops + ", MFU " + percent(*metrics.mfu) + " of " + fixed(*metrics.peak_flops_per_s / 1e12, 1) +
-         " TFLOP/s (" + to_string(run.spec.dtype) + ", dense) on each GPU";
+  return flops + ", MFU " + percent(*metrics.mfu) + " of " + fixed(*metrics.peak_flops_per_s / 1e12, 1) + " TFLOP/s (" +
+         to_string(run.spec.dtype) + ", dense) on each GPU";
 }
 
 std::string text_of_noise(const StepDistribution& drawn) {

@@ -267,9 +267,9 @@ class TraceOfRun {
   const std::string& layers_of(const Work& work) {
     std::string& text = layer_ranges_[{work.first_layer, work.layer_count}];
     if (text.empty()) {
-      text = named_layers_ ? layer_range(run_.spec.model, work.first_layer, work.layer_count)
-                           : std::to_string(work.first_layer) + "-" +
-                                 std::to_string(work.first_layer + work.layer_count - 1);
+      text = named_layers_
+                 ? layer_range(run_.spec.model, work.first_layer, work.layer_count)
+                 : std::to_string(work.first_layer) + "-" + std::to_string(work.first_layer + work.layer_count - 1);
     }
     return text;
   }

@@ -1,5 +1,5 @@
-// Tiny transformers on the GPUs of this host: by hand in pipelines (memory-efficient attention, fused RMSNorm), by autograd
-// and by DDP, each as plain training on one GPU.
+// Tiny transformers on the GPUs of this host: by hand in pipelines (memory-efficient attention, fused RMSNorm), by
+// autograd and by DDP, each as plain training on one GPU.
 #include <cmath>
 #include <memory>
 #include <string>

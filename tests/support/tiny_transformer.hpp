@@ -47,8 +47,7 @@ inline CostProfile profile_of(const RunSpec& run, std::int64_t rows) {
                                    [&](const MeasuredCurve& measured) { return measured.key == key; });
     if (same == profile.curves.end()) profile.curves.push_back({key, curve});
   };
-  const ModelLeaves leaves =
-      leaves_of(run.model.layers, Dtype::fp32, activation_number_bytes(run.model, Dtype::fp32));
+  const ModelLeaves leaves = leaves_of(run.model.layers, Dtype::fp32, activation_number_bytes(run.model, Dtype::fp32));
   for (const char* implementation : {"autograd", "pipeline"}) {
     for (const Leaf& leaf : leaves.all) {
       MeasuredKey key;

@@ -1,8 +1,8 @@
 // Causal attention, scaled_dot_product_attention(q, k, v, is_causal=True): of heads of queries, and of as many or fewer
 // heads of keys and values (grouped queries: each of them serves as many heads of queries).
 //
-//   scaled_dot_product   inside of others: takes q, k and v, a row is a sequence, tokens x heads x head_size numbers come
-//   attention            stands alone: q, k and v of each token stand one after another in what comes, heads_q x
+//   scaled_dot_product   inside of others: takes q, k and v, a row is a sequence, tokens x heads x head_size numbers
+//   come attention            stands alone: q, k and v of each token stand one after another in what comes, heads_q x
 //                        head_size, heads_kv x head_size, heads_kv x head_size
 //
 //   forward           softmax(q k^T / sqrt(head_size) + mask) v;  keeps q, k, v, its result, and a number for each
@@ -25,10 +25,9 @@ namespace {
 
 constexpr std::int64_t kLargestHead = 256;  // that flash attention takes
 
-constexpr std::array kAttentionSizes = {LayerSize{"heads", "of queries"},
-                                        LayerSize{"kv_heads", "of keys, and of values"},
-                                        LayerSize{"head_size", "numbers of a head", 8, kLargestHead},
-                                        LayerSize{"tokens", "of a sequence, a row"}};
+constexpr std::array kAttentionSizes = {
+    LayerSize{"heads", "of queries"}, LayerSize{"kv_heads", "of keys, and of values"},
+    LayerSize{"head_size", "numbers of a head", 8, kLargestHead}, LayerSize{"tokens", "of a sequence, a row"}};
 
 std::int64_t queries(const Layer& layer) {
   return layer.sizes[3] * layer.sizes[0] * layer.sizes[2];
@@ -68,7 +67,8 @@ AutogradTensors attention_autograd(const Layer& layer, const AutogradCase& at) {
     // The kernel of plain products: queries and keys times a root of the scale, keys and values repeated for each head,
     // and the softmax whole; for a moment the scores as well.
     const std::int64_t scores = at.rows * layer.sizes[0] * layer.sizes[3] * layer.sizes[3];
-    for (int repeated = 0; repeated < 3; ++repeated) tensors.kept.push_back({at.rows * queries(layer), kBytesPerNumber});
+    for (int repeated = 0; repeated < 3; ++repeated)
+      tensors.kept.push_back({at.rows * queries(layer), kBytesPerNumber});
     tensors.kept.push_back({scores, kBytesPerNumber});
     tensors.temporary.push_back({scores, kBytesPerNumber});
     tensors.between_numbers = 2 * scores;
@@ -103,15 +103,14 @@ Layer attention_of_width(std::int64_t width) {
 }
 
 std::vector<InnerLayer> inside_attention(const Layer& layer) {
-  return {{.layer = {&kSplit, {queries_keys_values(layer)}}},
-          {.layer = {&kScaledDotProduct, layer.sizes}, .from = 0}};
+  return {{.layer = {&kSplit, {queries_keys_values(layer)}}}, {.layer = {&kScaledDotProduct, layer.sizes}, .from = 0}};
 }
 
 std::optional<std::pair<std::string, std::string>> attention_refusal(const Layer& layer) {
   if (layer.sizes[0] % layer.sizes[1] != 0)
-    return std::pair(std::to_string(layer.sizes[0]) + " heads with " + std::to_string(layer.sizes[1]) +
-                         " heads of keys and values",
-                     std::string("a number of heads that those divide"));
+    return std::pair(
+        std::to_string(layer.sizes[0]) + " heads with " + std::to_string(layer.sizes[1]) + " heads of keys and values",
+        std::string("a number of heads that those divide"));
   if (layer.sizes[2] % 8 != 0)
     return std::pair("a head size of " + std::to_string(layer.sizes[2]),
                      std::string("a multiple of 8: no attention kernel takes another"));

@@ -7,8 +7,8 @@
 //   product    y = a * b                                   keeps both
 //   cast       y = half(x)                                 keeps nothing; the gradient is cast back
 //   rotary     y = x cos + rotated(x) sin, of queries and of keys       keeps nothing
-//   split      views of what comes: queries, keys and values of one product         nothing; backward: puts them together
-//   gradient_sum       what goes two ways: nothing; backward: the two gradients are added
+//   split      views of what comes: queries, keys and values of one product         nothing; backward: puts them
+//   together gradient_sum       what goes two ways: nothing; backward: the two gradients are added
 //
 // Sources: torch/nn/modules/dropout.py, activation.py, aten/src/ATen/native/cuda/Dropout.cu, SoftMax.cu (PyTorch 2.11);
 // rotary positions: arXiv:2104.09864, halves rotated against each other as Llama's code of Hugging Face does.
@@ -20,10 +20,10 @@ extern const LayerKind kDropout, kSoftmax, kSum, kProduct, kCast, kRotary, kSpli
 
 namespace {
 
-constexpr std::array kElementwiseSizes = {LayerSize{"features", "numbers of a sample that go into the layer, and come out"}};
-constexpr std::array kDropoutSizes = {
-    LayerSize{"features", "numbers of a sample that go into the layer, and come out"},
-    LayerSize{"percent", "numbers that become 0, of a hundred", 1, 99}};
+constexpr std::array kElementwiseSizes = {
+    LayerSize{"features", "numbers of a sample that go into the layer, and come out"}};
+constexpr std::array kDropoutSizes = {LayerSize{"features", "numbers of a sample that go into the layer, and come out"},
+                                      LayerSize{"percent", "numbers that become 0, of a hundred", 1, 99}};
 constexpr std::array kRotarySizes = {LayerSize{"heads", "of queries"}, LayerSize{"kv_heads", "of keys, and of values"},
                                      LayerSize{"head_size", "numbers of a head", 2},
                                      LayerSize{"tokens", "of a sequence, a row"}};
@@ -184,8 +184,8 @@ constexpr LayerKind mixed_types(LayerKind kind) {
 }
 
 constexpr LayerKind rotary_kind() {
-  LayerKind kind =
-      elementwise("rotary", "rotary positions of queries and keys", kRotarySizes, keeps_nothing, /*stands_alone=*/false);
+  LayerKind kind = elementwise("rotary", "rotary positions of queries and keys", kRotarySizes, keeps_nothing,
+                               /*stands_alone=*/false);
   kind.of_width = rotary_of_width;
   kind.input_numbers = rotary_queries;
   kind.output_numbers = rotary_numbers;
@@ -196,12 +196,15 @@ constexpr LayerKind rotary_kind() {
 
 const LayerKind kDropout = dropout_kind();
 const LayerKind kSoftmax = softmax_kind();
-const LayerKind kSum = mixed_types(elementwise("sum", "the sum of two tensors", kElementwiseSizes, keeps_nothing, false));
-const LayerKind kProduct = elementwise("product", "the product of two tensors, number by number", kElementwiseSizes,
-                                       keeps_inputs, false);
-const LayerKind kCast = mixed_types(elementwise("cast", "a cast to half precision", kElementwiseSizes, cast_autograd, false, 0));
+const LayerKind kSum =
+    mixed_types(elementwise("sum", "the sum of two tensors", kElementwiseSizes, keeps_nothing, false));
+const LayerKind kProduct =
+    elementwise("product", "the product of two tensors, number by number", kElementwiseSizes, keeps_inputs, false);
+const LayerKind kCast =
+    mixed_types(elementwise("cast", "a cast to half precision", kElementwiseSizes, cast_autograd, false, 0));
 const LayerKind kRotary = rotary_kind();
-const LayerKind kSplit = elementwise("split", "queries, keys and values of one product", kElementwiseSizes, keeps_nothing, false);
+const LayerKind kSplit =
+    elementwise("split", "queries, keys and values of one product", kElementwiseSizes, keeps_nothing, false);
 const LayerKind kGradientSum =
     elementwise("gradient_sum", "the gradients of what goes two ways", kElementwiseSizes, keeps_nothing, false, 0);
 

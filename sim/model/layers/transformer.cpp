@@ -35,12 +35,8 @@ constexpr LayerSize kVocabulary{"vocabulary", "tokens that there are"};
 
 constexpr std::array kGptEmbeddingSizes = {kVocabulary, LayerSize{"positions", "that there are"}, kFeatures, kTokens,
                                            kDropoutPercent};
-constexpr std::array kGptBlockSizes = {kFeatures,
-                                       kHeads,
-                                       kInner,
-                                       kTokens,
-                                       kDropoutPercent,
-                                       LayerSize{"gelu_tanh", "1: GELU by tanh, 0: by erf", 0, 1, 0}};
+constexpr std::array kGptBlockSizes = {
+    kFeatures, kHeads, kInner, kTokens, kDropoutPercent, LayerSize{"gelu_tanh", "1: GELU by tanh, 0: by erf", 0, 1, 0}};
 constexpr std::array kGptHeadSizes = {kFeatures, kVocabulary, kTokens,
                                       LayerSize{"tied", "1: the embedding's weight, 0: one of its own", 0, 1, 0}};
 constexpr std::array kLlamaBlockSizes = {kFeatures, kHeads, LayerSize{"kv_heads", "of keys, and of values"}, kInner,

@@ -88,7 +88,8 @@ TEST_CASE("a whole calibration of two workers on CPU", "[probe]") {
 
   // Every kind of layer is probed, in the operations that it has.
   for (const LayerKind* kind : kinds) {
-    if (!is_row_wise(kind) || kind->takes_tokens || kind->sizes.size() > 2) continue;  // those are probed for transformers
+    if (!is_row_wise(kind) || kind->takes_tokens || kind->sizes.size() > 2)
+      continue;  // those are probed for transformers
     const Layer layer = layer_of_width(*kind, 16);
     const std::string shape = std::string(kind->name) + (kind->sizes.size() > 1 ? " 16x10" : " 16") + ", rows 2";
     INFO(shape);

@@ -55,8 +55,8 @@ void check(const Plan& plan) {
   CHECK(predicted - measured <= 6 * 512);
 }
 
-/// On the CPU LibTorch has RMSNorm in several steps, of which each keeps something, and dropout with a mask of numbers; on
-/// GPUs one kernel each, which is what is predicted (measured there: data/h200x2/runs_on_host_9).
+/// On the CPU LibTorch has RMSNorm in several steps, of which each keeps something, and dropout with a mask of numbers;
+/// on GPUs one kernel each, which is what is predicted (measured there: data/h200x2/runs_on_host_9).
 bool has_own_tensors_on_cpu(const std::vector<Layer>& layers) {
   return std::any_of(layers.begin(), layers.end(), [](const Layer& layer) {
     const std::string_view kind = layer.kind->name;

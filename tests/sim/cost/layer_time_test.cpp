@@ -320,9 +320,8 @@ TEST_CASE("a linear without a bias: a linear_relu without the kernels of its ReL
   key.implementation = "autograd";
   Curve& curve = b.add(key, {{32, 100}});
   // ReLU's backward, two products, the bias's gradient: 10, 40, 40 and 10 us.
-  curve.points.front().kernels = {{"vectorized_elementwise_kernel", 10e3, 1, 1, 1},
-                                  {"sm90_gemm", 40e3, 1, 1, 2},
-                                  {"reduce_kernel", 10e3, 1, 1, 1}};
+  curve.points.front().kernels = {
+      {"vectorized_elementwise_kernel", 10e3, 1, 1, 1}, {"sm90_gemm", 40e3, 1, 1, 2}, {"reduce_kernel", 10e3, 1, 1, 1}};
   const CostProfile profile = b.done();
   Notices notices;
   LayerTimes times(profile, Dtype::fp32, notices);

@@ -33,8 +33,8 @@ TEST_CASE("cross-entropy: log_softmax and the two gradients behind it, in fp32, 
   // log_softmax, its gradient, that of the logits: which themselves are gone in fp32.
   const std::int64_t fp32 = peak("--dtype fp32");
   CHECK(static_cast<double>(fp32 - parameters) == Approx(3.0 * 4 * static_cast<double>(logits)).epsilon(.02));
-  // Under autocast log_softmax is half, and once more in fp32 for nll_loss, whose gradient is fp32; PyTorch's script has
-  // the logits in a variable.
+  // Under autocast log_softmax is half, and once more in fp32 for nll_loss, whose gradient is fp32; PyTorch's script
+  // has the logits in a variable.
   const std::int64_t script = peak("--dtype amp-bf16 --program pytorch");
   const std::int64_t copies = kVocabulary * kFeatures * 2;  // of the head's weight, in half precision
   CHECK(static_cast<double>(script - parameters - copies) ==

@@ -111,7 +111,7 @@ mlp:
   sum 16, 3 rows, 4 bytes)");
 }
 
-TEST_CASE("parameters of blocks and heads; those of a tied head are the embedding's", "[inner_layers]") {
+TEST_CASE("parameters of blocks and heads, those of a tied head being the embedding's", "[inner_layers]") {
   // Norm 2 x 16, q k v 16 x 48 + 48, projection 16 x 16 + 16, norm, 16 x 32 + 32, 32 x 16 + 16.
   CHECK(parameters(gpt_block()) == 32 + 816 + 272 + 32 + 544 + 528);
   CHECK(parameter_tensors(gpt_block()).size() == 12);

@@ -1,5 +1,5 @@
-// Predictions of transformers by the bundled profiles: every program and schedule has a price for all that they are made
-// of.
+// Predictions of transformers by the bundled profiles: every program and schedule has a price for all that they are
+// made of.
 #include "sim/predict/predict.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/data_folder.hpp"
@@ -9,13 +9,15 @@ using namespace pdl;
 
 TEST_CASE("transformers have a price in every program, schedule and data type", "[predict][transformers]") {
   const CostProfile profile = load_profile("h200x2");
-  for (const std::string model : {"--model gpt --layers 4", "--model llama --layers 4 --hidden 1024 --heads 8 --kv-heads 2"}) {
+  for (const std::string model :
+       {"--model gpt --layers 4", "--model llama --layers 4 --hidden 1024 --heads 8 --kv-heads 2"}) {
     for (const std::string words :
-         {"--gpus 1", "--gpus 1 --dtype tf32", "--gpus 1 --dtype amp-fp16", "--gpus 1 --program pytorch --dtype amp-bf16",
-          "--gpus 2 --schedule gpipe", "--gpus 2 --schedule zb-h1", "--gpus 2 --schedule zb-v --dtype tf32",
-          "--gpus 2 --schedule 1f1b --program pytorch --dtype amp-bf16", "--gpus 2 --schedule zb-v --program pytorch",
-          "--gpus 2 --strategy ddp --dtype amp-bf16 --optimizer adamw", "--gpus 2 --strategy mp",
-          "--gpus 2 --strategy dp --dtype amp-bf16", "--gpus 2 --schedule gpipe --split auto"}) {
+         {"--gpus 1", "--gpus 1 --dtype tf32", "--gpus 1 --dtype amp-fp16",
+          "--gpus 1 --program pytorch --dtype amp-bf16", "--gpus 2 --schedule gpipe", "--gpus 2 --schedule zb-h1",
+          "--gpus 2 --schedule zb-v --dtype tf32", "--gpus 2 --schedule 1f1b --program pytorch --dtype amp-bf16",
+          "--gpus 2 --schedule zb-v --program pytorch", "--gpus 2 --strategy ddp --dtype amp-bf16 --optimizer adamw",
+          "--gpus 2 --strategy mp", "--gpus 2 --strategy dp --dtype amp-bf16",
+          "--gpus 2 --schedule gpipe --split auto"}) {
       INFO(model << " " << words);
       const RunResult result = predict(spec(model + " --batch 8 " + words), &profile, {});
       CHECK(result.step_time.median_ms > 1);

@@ -106,7 +106,7 @@ TEST_CASE("what the layers here have not is refused by name", "[config]") {
   CHECK(refusal(changed(kLlama3, "head_dim", 128)) == "accepted");
 }
 
-TEST_CASE("a config.json is a model file, beside which the sequence may be said; its run is read without it",
+TEST_CASE("a config.json is a model file, beside which the sequence may be said, and its run is read without it",
           "[config]") {
   const TemporaryFolder folder;
   const std::string path = folder.write("config.json", kGpt2);

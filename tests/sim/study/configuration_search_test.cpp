@@ -178,7 +178,8 @@ TEST_CASE("every configuration is among the best or has lost by something") {
   const CostProfile profile = tiny_profile();
   const ConfigurationSearch found = search("gpus 8 depth 4 dim 64 batch 30", &profile);
   std::size_t sum = found.best.size();
-  for (const Drawback loss : {Drawback::refused, Drawback::memory, Drawback::compute, Drawback::bubble, Drawback::communication, Drawback::host})
+  for (const Drawback loss : {Drawback::refused, Drawback::memory, Drawback::compute, Drawback::bubble,
+                              Drawback::communication, Drawback::host})
     sum += found.count(loss);
   CHECK(sum == found.rows.size());
   CHECK(found.count(Drawback::none) == found.best.size());
