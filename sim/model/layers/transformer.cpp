@@ -90,7 +90,9 @@ std::int64_t gpt_block_numbers(const Layer& layer) {
 }
 
 std::vector<InnerLayer> inside_gpt_block(const Layer& layer) {
-  const auto [features, heads, inner, tokens, dropout, tanh] = layer.sizes;
+  // Not by a structured binding: clang 14 captures none.
+  const std::int64_t features = layer.sizes[0], heads = layer.sizes[1], inner = layer.sizes[2];
+  const std::int64_t tokens = layer.sizes[3], dropout = layer.sizes[4], tanh = layer.sizes[5];
   const auto add_residual = [&](Chain& chain, int skipped, std::string_view part) {
     if (dropout > 0) chain.add({&kDropout, {features, dropout}}, tokens, part);
     return chain.add({{&kSum, {features}}, chain.last(), skipped, tokens, part});
@@ -147,7 +149,8 @@ std::int64_t llama_block_numbers(const Layer& layer) {
 }
 
 std::vector<InnerLayer> inside_llama_block(const Layer& layer) {
-  const auto [features, heads, kv_heads, inner, tokens, unused] = layer.sizes;
+  const std::int64_t features = layer.sizes[0], heads = layer.sizes[1], kv_heads = layer.sizes[2];
+  const std::int64_t inner = layer.sizes[3], tokens = layer.sizes[4];
   const std::int64_t head_size = features / heads, kv = kv_heads * head_size;
   constexpr std::string_view kAttentionPart = "attention", kMlpPart = "mlp";
   Chain chain;
