@@ -115,7 +115,8 @@ std::int64_t replay_backward(const Replay& replay, const Work& work, const Stage
 
 /// cross_entropy: log_softmax of the logits, in their type (it says which it wants, so that autocast leaves it), and
 /// where that is half once more in fp32 for nll_loss; backwards read both. A program that calls the loss behind the
-/// forward (PyTorch's pipelines) has them from there on (aten/src/ATen/native/LossNLL.cpp, autocast_mode.h, PyTorch 2.11).
+/// forward (PyTorch's pipelines) has them from there on (aten/src/ATen/native/LossNLL.cpp, autocast_mode.h, PyTorch
+/// 2.11).
 void replay_log_softmax(const Replay& replay, const Work& work, Level level);
 
 /// The gradient of cross_entropy, by way of that of log_softmax. mse_loss in fp32 and its gradient: the terms, and once
