@@ -71,6 +71,9 @@ TEST_CASE("host times of Python: calls, their layers, messages, actions, and wha
     expected.push_back("python_" + call);
     expected.push_back("python_" + call + "_layer");
   }
+  for (const std::string call : {"plain_forward", "plain_backward", "plain_forward_amp", "plain_backward_amp"}) {
+    for (const std::string block : {"gpt_block", "llama_block"}) expected.push_back("python_" + call + "_" + block);
+  }
   std::sort(expected.begin(), expected.end());
   CHECK(names == expected);  // python_data_parallel needs GPUs
   CHECK(python_versions("python3", on_cpu()).contains("torch"));
