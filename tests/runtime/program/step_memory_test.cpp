@@ -52,7 +52,11 @@ void check(const Plan& plan) {
   const std::int64_t microbatches = static_cast<std::int64_t>(plan.microbatch_rows.size());
   const std::int64_t biases = is_amp(plan.spec.dtype) ? std::ssize(plan.spec.model.layers) : 0;
   CHECK(measured - predicted <= (microbatches + 8 + biases) * 512);
-  CHECK(predicted - measured <= 6 * 512);
+  // DataParallel under autocast: two models with linear_no_bias need one activation in half precision less than is
+  // predicted. Which one goes sooner is not known.
+  const bool dp_in_half = plan.parallel.program == Program::data_parallel && is_amp(plan.spec.dtype);
+  const std::int64_t activation = dp_in_half ? plan.spec.batch * plan.spec.dim * 2 : 0;
+  CHECK(predicted - measured <= 6 * 512 + activation);
 }
 
 /// On the CPU LibTorch has RMSNorm in several steps, of which each keeps something, and dropout with a mask of numbers;
