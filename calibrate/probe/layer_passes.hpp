@@ -56,9 +56,8 @@ bool is_row_wise(const Layer& layer);
 double seconds_of(const LayerPass& pass, const LayerShape& shape);
 
 /// Lists and numbers of `options` are filled in. With options.beside those of the plan or of transformers alone. No
-/// pass is empty. What
-/// one measures, no later one measures again for the plan. Says by options.note what `memory_bytes`, of a GPU, are too
-/// few for.
+/// pass is empty. What one measures, no later one measures again for the plan. Says by options.note what
+/// `memory_bytes`, of a GPU, are too few for.
 std::vector<LayerPass> layer_passes(const ProbeOptions& options, const PlanOfProbe* plan, std::int64_t memory_bytes);
 
 }  // namespace pdl

@@ -54,10 +54,7 @@ class Collector {
     const std::int32_t end = leaves_.first[static_cast<std::size_t>(work.first_layer + work.layer_count)];
     for (std::int32_t i = first; i < end; ++i) {
       const Leaf& leaf = leaves_.all[static_cast<std::size_t>(i)];
-      const bool in_fp32 = leaf.number_bytes >= kBytesPerNumber && !leaf.layer.kind->mixes_types;
-      const bool row_wise = leaf.layer.kind->scaling == LayerScaling::row_wise;
-      const LayerShape next{leaf.layer, work.rows * leaf.rows, row_wise && in_fp32 ? Dtype::fp32 : plan_.spec.dtype,
-                            false, false};
+      const LayerShape next{leaf.layer, work.rows * leaf.rows, dtype_of(leaf, plan_.spec.dtype), false, false};
       if (before && next == shape) continue;
       shape = next;
       before = &shape;

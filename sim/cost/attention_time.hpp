@@ -5,11 +5,10 @@
 //
 // Kernels of attention give a block of threads to each head of each sequence and some 128 tokens of it, so what counts
 // is heads x sequences, the tokens and the head size. Grouped queries, several heads of which one of keys serves, are
-// measured
-// apart: in fp32 they have another kernel. Between measured ones straight lines in logarithms: over heads x sequences
-// first, then over tokens. Beyond them: with more heads
-// x sequences, and with another head size, in proportion to the FLOPs; with fewer along the line through the fewest
-// two, as a card that is not full takes nearly as long; with more tokens as their square, with fewer in proportion.
+// measured apart: in fp32 they have another kernel. Between measured ones straight lines in logarithms: over heads x
+// sequences first, then over tokens. Beyond them: with more heads x sequences, and with another head size, in
+// proportion to the FLOPs; with fewer along the line through the fewest two, as a card that is not full takes nearly as
+// long; with more tokens as their square, with fewer in proportion.
 //
 // Source of the rules: FlashAttention-2, arXiv:2307.08691, section 3.2 (which blocks there are).
 //

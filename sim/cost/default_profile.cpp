@@ -80,9 +80,11 @@ void KindsOfSpecs::add(RunSpec spec) {
   if (spec.dtype != Dtype::fp32) add_new(dtypes_, spec.dtype);
   const LayerKind* const of_mlp = linear_relu(1, 1).kind;
   for (const Layer& layer : spec.model.layers) {
-    transformers_ = transformers_ || layer.kind->inner || layer.kind->takes_tokens;
-    if (layer.kind != of_mlp && layer.kind->with_activation != of_mlp && !layer.kind->inner)
+    if (layer.kind->inner || layer.kind->takes_tokens) {
+      transformers_ = true;
+    } else if (layer.kind != of_mlp && layer.kind->with_activation != of_mlp) {
       add_new(layers_, layer.kind);
+    }
   }
   SpecKind& kind = kinds_[text_of_kind(spec)];
   // Before its search "auto" has no order; any that it finds needs no more than one whose backwards are split.
@@ -103,9 +105,7 @@ std::string KindsOfSpecs::needs_text() const {
   if (collectives_) needs.emplace_back("collectives");
   for (const Dtype dtype : dtypes_) needs.push_back("layers in " + to_string(dtype));
   if (transformers_) needs.emplace_back("what transformers are made of");
-  for (const LayerKind* kind : layers_) {
-    if (!kind->takes_tokens) needs.push_back("layers of kind " + std::string(kind->name));
-  }
+  for (const LayerKind* kind : layers_) needs.push_back("layers of kind " + std::string(kind->name));
   std::string text;
   for (const std::string& need : needs) text += (text.empty() ? "" : " and ") + need;
   return text;

@@ -466,20 +466,20 @@ PowerLimit LayerFamilies::power_limit(Dtype dtype) {
   return power_limits_.try_emplace(dtype, PowerLimit(profile_, dtype)).first->second;
 }
 
+/// Kernels for odd widths are slower by far, whoever calls them, and take as long in either type of half precision.
+void LayerFamilies::as_odd_widths_were_measured(MeasuredKey& layer) const {
+  if (layer.layer.kind->scaling != LayerScaling::matrix_product || !layer.dtype || is_aligned(layer)) return;
+  const auto measured = [&](Dtype dtype) { return unaligned_by_autograd_.contains(dtype); };
+  if (layer.dtype == Dtype::amp_fp16 && !measured(Dtype::amp_fp16) && measured(Dtype::amp_bf16))
+    layer.dtype = Dtype::amp_bf16;
+  if (layer.implementation != "pipeline" || !measured(*layer.dtype)) return;
+  layer.implementation = "autograd";
+  layer.layers = 0;
+}
+
 std::shared_ptr<const LayerPrice> LayerFamilies::at(MeasuredKey layer) {
   as_measured(layer);
-  // Kernels for odd widths take as long in either type of half precision.
-  if (layer.dtype == Dtype::amp_fp16 && layer.layer.kind->scaling == LayerScaling::matrix_product &&
-      !unaligned_by_autograd_.contains(Dtype::amp_fp16) && unaligned_by_autograd_.contains(Dtype::amp_bf16) &&
-      !is_aligned(layer))
-    layer.dtype = Dtype::amp_bf16;
-  const bool by_autograd = layer.layer.kind->scaling == LayerScaling::matrix_product && layer.dtype &&
-                           layer.implementation == "pipeline" && unaligned_by_autograd_.contains(*layer.dtype) &&
-                           !is_aligned(layer);
-  if (by_autograd) {  // kernels for odd widths are slower by far, whoever calls them
-    layer.implementation = "autograd";
-    layer.layers = 0;
-  }
+  if (!unaligned_by_autograd_.empty()) as_odd_widths_were_measured(layer);
   const Substitute* stands_for_it = nullptr;
   {
     const std::shared_lock lock(mutex_);

@@ -139,6 +139,7 @@ class LayerFamilies {
   Substitute find_substitute(const MeasuredKey& layer);
 
   // These read what does not change any more, or is made once.
+  void as_odd_widths_were_measured(MeasuredKey& layer) const;
   /// Of products; nullptr if the profile has none. Made when a size is asked for that was not measured.
   const LayerModel* model_of(const OfDtype& of) const;
   const Shares& shares_of(const Family& family) const;

@@ -258,10 +258,7 @@ class Pricer {
     key.accumulate = work.accumulate && (work.kind == TaskKind::backward || work.kind == TaskKind::backward_weight);
     const bool gives_input = work.kind == TaskKind::backward || work.kind == TaskKind::backward_input;
     key.input_gradient = !gives_input || work.input_gradient || !begins_work(work, index);
-    key.dtype = dtype_;
-    // What is not multiplied is computed in the type that comes: autocast leaves an activation in fp32 as it is.
-    const bool in_fp32 = of.number_bytes >= kBytesPerNumber && !layer.kind->mixes_types;
-    if (layer.kind->scaling == LayerScaling::row_wise && in_fp32) key.dtype = Dtype::fp32;
+    key.dtype = dtype_of(of, dtype_);
     key.layer = layer;
     // A pipeline of pdl-run repeats keys and values of grouped queries: its kernel of fp32 takes no groups.
     if (layer.kind->scaling == LayerScaling::attention && work.implementation == Implementation::pipeline)

@@ -1,6 +1,7 @@
 #include "sim/cost/python_host.hpp"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 namespace pdl {
@@ -8,7 +9,11 @@ namespace {
 
 class Reader {
  public:
-  Reader(const Plan& plan, HostTimes& host) : plan_(plan), host_(host) {}
+  Reader(const Plan& plan, HostTimes& host) : plan_(plan), host_(host) {
+    for (const Layer& layer : plan.spec.model.layers) {
+      if (layer.kind->inner) blocks_.insert(layer.kind);
+    }
+  }
 
   PythonHost pipeline() {
     PythonHost python;
@@ -43,10 +48,9 @@ class Reader {
 
   PythonCall call(const std::string& name, const std::string& end = "") {
     PythonCall call{of(name + end), of(name + end + "_layer")};
-    for (const Layer& layer : plan_.spec.model.layers) {
-      if (!layer.kind->inner || call.of_blocks_ns.contains(layer.kind)) continue;
-      const double ns = of(name + end + "_" + std::string(layer.kind->name));
-      if (ns > 0) call.of_blocks_ns[layer.kind] = ns;
+    for (const LayerKind* kind : blocks_) {
+      const double ns = of(name + end + "_" + std::string(kind->name));
+      if (ns > 0) call.of_blocks_ns[kind] = ns;
     }
     return call;
   }
@@ -93,6 +97,7 @@ class Reader {
 
   const Plan& plan_;
   HostTimes& host_;
+  std::set<const LayerKind*> blocks_;  // that the model has
 };
 
 }  // namespace

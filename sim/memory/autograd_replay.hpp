@@ -120,8 +120,8 @@ std::int64_t replay_backward(const Replay& replay, const Work& work, const Stage
 void replay_log_softmax(const Replay& replay, const Work& work, Level level);
 
 /// The gradient of cross_entropy, by way of that of log_softmax. mse_loss in fp32 and its gradient: the terms, and once
-/// more what their mean reads. An output that no layer keeps is
-/// kept by the loss, or, if it is half, its copy in fp32; DataParallel keeps the output in any case.
+/// more what their mean reads. An output that no layer keeps is kept by the loss, or, if it is half, its copy in fp32;
+/// DataParallel keeps the output in any case.
 void replay_loss(const Replay& replay, const Work& work, Level level);
 
 }  // namespace pdl

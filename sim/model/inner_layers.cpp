@@ -95,6 +95,12 @@ std::vector<Leaf> leaves_of(const Layer& layer, std::int32_t index, Dtype dtype,
   return leaves;
 }
 
+Dtype dtype_of(const Leaf& leaf, Dtype dtype) {
+  const LayerKind& kind = *leaf.layer.kind;
+  const bool in_fp32 = leaf.number_bytes >= kBytesPerNumber && !kind.mixes_types;
+  return kind.scaling == LayerScaling::row_wise && in_fp32 ? Dtype::fp32 : dtype;
+}
+
 ModelLeaves leaves_of(const std::vector<Layer>& layers, Dtype dtype, const std::vector<std::int64_t>& number_bytes) {
   ModelLeaves leaves;
   leaves.all.reserve(layers.size());

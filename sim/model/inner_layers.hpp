@@ -38,6 +38,9 @@ struct Leaf {
   bool operator==(const Leaf&) const = default;
 };
 
+/// The type that it computes in: what is not multiplied in that of what comes, which autocast leaves in fp32 as it is.
+Dtype dtype_of(const Leaf& leaf, Dtype dtype);
+
 /// Of one layer of a model, in the order of the forward, with what no module is:
 ///   cast          before a matrix product of numbers in fp32 under autocast, but for what goes into the model: each
 ///                 product casts for itself, autocast keeps casts of parameters alone

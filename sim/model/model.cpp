@@ -11,6 +11,7 @@
 namespace pdl {
 namespace {
 
+constexpr std::int64_t kBytesPerToken = 8;
 constexpr std::size_t kMostLayers = 1'000'000;
 
 /// The size of a layer that says what goes into it.
@@ -185,7 +186,6 @@ LossRows loss_rows(const Model& model) {
 }
 
 std::int64_t target_bytes(const Model& model) {
-  constexpr std::int64_t kBytesPerToken = 8;
   return model.loss == Loss::mse ? output_numbers(model) * kBytesPerNumber : sequence_tokens(model) * kBytesPerToken;
 }
 
@@ -284,7 +284,6 @@ std::int64_t parameter_tensor_count(const Model& model, std::int64_t first, std:
 }
 
 std::vector<std::int64_t> activation_number_bytes(const Model& model, Dtype dtype) {
-  constexpr std::int64_t kBytesPerToken = 8;
   std::vector<std::int64_t> bytes = {model.layers.front().kind->takes_tokens ? kBytesPerToken : kBytesPerNumber};
   bytes.resize(model.layers.size() + 1, kBytesPerNumber);
   if (!is_amp(dtype)) return bytes;

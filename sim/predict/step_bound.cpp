@@ -7,6 +7,7 @@
 #include "sim/cost/host_calls.hpp"
 #include "sim/io/error.hpp"
 #include "sim/memory/allocated_tensors.hpp"
+#include "sim/predict/auto_split.hpp"
 #include "sim/predict/host_bound.hpp"
 #include "sim/predict/step_of_plan.hpp"
 
@@ -33,7 +34,7 @@ bool drains(const RunSpec& spec) {
 
 /// No order yet, nor chunks; or no layers of the stages.
 bool is_searched(const RunSpec& spec) {
-  return (spec.schedule == kAutoSchedule && !spec.schedule_file) || (spec.split.is_auto && spec.split.layers.empty());
+  return (spec.schedule == kAutoSchedule && !spec.schedule_file) || needs_split(spec);
 }
 
 bool has_bound(const RunSpec& spec) {
