@@ -1,5 +1,6 @@
-// `--split auto`: which layers each stage has. The even split, and that whose longest stage takes as little as can be,
-// are predicted, and from the faster one layers are moved from stage to stage as long as the step gets shorter.
+// `--split auto`: which layers each stage has. From the even split and from that whose longest stage takes as little as
+// can be, layers are moved from stage to stage as long as the step gets shorter, compared by steps where nothing runs
+// beside anything. What both lead to and the even split are predicted, and the fastest is taken.
 //
 //   smallest_largest_stage({2, 2, 2, 9}, 2)     3,1: stages of 6 and 9
 //   if (needs_split(spec)) spec = with_found_split(spec, &families);
