@@ -79,11 +79,21 @@ class Collector {
     add_once(shapes_.losses, {name_of(implementation), plan_.spec.dtype, samples * of.rows, of.width, model.loss});
   }
 
+  /// The layer, or, where one inside it has the weight of another layer, those inside that have their own.
+  static void add_updated(const Layer& layer, std::vector<Layer>& updated) {
+    const std::vector<InnerLayer> inner = inner_layers(layer);
+    if (std::none_of(inner.begin(), inner.end(), [](const InnerLayer& each) { return each.tied; }))
+      return updated.push_back(layer);
+    for (const InnerLayer& each : inner) {
+      if (!each.tied && has_parameters(each.layer)) updated.push_back(each.layer);
+    }
+  }
+
   void add_optimizer(const Work& work) {
     if (parameters(plan_.spec.model, work.first_layer, work.layer_count) == 0) return;
     OptimizerShape shape{name_of(work.implementation), to_string(plan_.spec.optimizer), {}};
-    const auto begin = layers().begin() + work.first_layer;
-    shape.layers.assign(begin, begin + work.layer_count);
+    for (std::int32_t l = work.first_layer; l < work.first_layer + work.layer_count; ++l)
+      add_updated(layers()[static_cast<std::size_t>(l)], shape.layers);
     add_once(shapes_.optimizers, shape);
     if (plan_.spec.dtype != Dtype::amp_fp16) return;
     shape.optimizer = "unscale";

@@ -13,20 +13,23 @@ void Notices::end_works() {
   in_work_ = false;
 }
 
-Notices::Said& Notices::entry(const Key& key) {
+Notices::Said& Notices::entry(const Key& key, double device_ns) {
   const auto [place, is_new] = index_.try_emplace(key, said_.size());
   if (is_new) said_.emplace_back();
   Said& said = said_[place->second];
-  if (in_work_ && (said.notice.works.empty() || said.notice.works.back() != work_)) said.notice.works.push_back(work_);
+  if (!in_work_) return said;
+  std::vector<WorkOfNotice>& works = said.notice.works;
+  if (works.empty() || works.back().work != work_) works.push_back({work_, 0});
+  works.back().device_ns += device_ns;
   return said;
 }
 
-void Notices::say_again(const Notices& kept) {
+void Notices::say_again(const Notices& kept, double device_ns) {
   std::vector<const Key*> keys(kept.said_.size());
   for (const auto& [key, i] : kept.index_) keys[i] = &key;
   for (std::size_t i = 0; i < keys.size(); ++i) {
     const Said& from = kept.said_[i];
-    Said& said = entry(*keys[i]);
+    Said& said = entry(*keys[i], device_ns);
     said.like.insert(from.like.begin(), from.like.end());
     const bool is_farther = std::get<Group>(*keys[i]) != Group::other && from.size > said.size;
     if (!said.notice.text.empty() && !is_farther) continue;

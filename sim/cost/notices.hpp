@@ -5,14 +5,16 @@
 //   notices.extrapolated("dim", 16384, 1024, 8192);
 //   notices.say_substitute("transfers", "h100x4", "transfers copy 3 -> 4", "the median of its 12 pairs");
 //   notices.say_substitute("transfers", "h100x4", "transfers copy 4 -> 3", "the median of its 12 pairs");
-//   notices.list()   // "extrapolated: dim 16384 beyond 1024..8192 measured"                         works {3}
-//                    // "not in profile h100x4: transfers copy 3 -> 4 and 1 more of this kind; ..."  works {3}
+//   notices.list()   // "extrapolated: dim 16384 beyond 1024..8192 measured"                         work 3
+//                    // "not in profile h100x4: transfers copy 3 -> 4 and 1 more of this kind; ..."  work 3
+//   notices.say_again(said_of_a_layer, 2e6);                     // is about 2 ms of the work
 //
 // How much of a step that is: sim/cost/notice_shares.hpp.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <set>
 #include <string>
@@ -21,10 +23,18 @@
 
 namespace pdl {
 
+/// A piece of work, or a part of it, that a notice is about.
+struct WorkOfNotice {
+  std::size_t work = 0;  // index into TaskGraph::works
+  double device_ns = 0;  // of its part; kWholeWork: all of it
+  bool operator==(const WorkOfNotice&) const = default;
+};
+inline constexpr double kWholeWork = std::numeric_limits<double>::infinity();
+
 struct Notice {
   std::string text;
-  std::vector<std::size_t> works{};  // indices into TaskGraph::works, ascending
-  double host_ns = 0;                // of calls of a host: what those of the busiest GPU take in a step; else 0
+  std::vector<WorkOfNotice> works{};  // ascending, each once
+  double host_ns = 0;                 // of calls of a host: what those of the busiest GPU take in a step; else 0
 };
 
 class Notices {
@@ -53,8 +63,9 @@ class Notices {
   /// Of each `what` the text of the largest size is kept.
   void say_of_largest(const std::string& what, std::int64_t size, const std::string& text);
 
-  /// All of it, about the present piece of work: of prices that are kept and used again. It must be about no work.
-  void say_again(const Notices& kept);
+  /// All of it, about the present piece of work or so much of its device time: of prices that are kept and used again.
+  /// It must be about no work.
+  void say_again(const Notices& kept, double device_ns = kWholeWork);
   bool empty() const { return said_.empty(); }
 
   /// Extrapolations by name, the texts of largest sizes by name, then the others in the order in which they were first
@@ -72,7 +83,7 @@ class Notices {
   using Key = std::tuple<Group, std::string, bool>;  // by what, and whether above
 
   /// A new one has an empty text.
-  Said& entry(const Key& key);
+  Said& entry(const Key& key, double device_ns = kWholeWork);
   Said& substitute(const std::string& kind, const std::string& profile, const std::string& wanted,
                    const std::string& used);
 

@@ -361,7 +361,6 @@ class Pricer {
     for (std::int32_t i = first; i < end; ++i) {
       const std::int32_t index = forward ? i : first + end - 1 - i;
       const PricedLayer& priced = priced_layer(work, index);
-      notices_.say_again(priced.said);
       copy_gradient(work, index, kernels);
       double python_ns = python_of_layer_ns(work, index);  // for its first operation
       double device_ns = 0;
@@ -373,6 +372,7 @@ class Pricer {
         count_error(operation);
         device_ns += operation.time.device_ns;
       }
+      if (!priced.said.empty()) notices_.say_again(priced.said, device_ns);
       if (judges_) add_kind(leaf(index).layer.kind, leaf(index).layer.kind->name, part_of(leaf(index)), device_ns);
       limited_.flops += priced.limited.flops;
       limited_.device_ns += priced.limited.device_ns;

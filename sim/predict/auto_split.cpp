@@ -118,8 +118,10 @@ std::int64_t undisturbed_ns(const RunSpec& spec, const LayersOfStages& layers, L
   return step_ns(timeline, steps_overlap(spec));
 }
 
-/// From `best`, a layer is moved from one stage to the next or back as long as undisturbed steps get shorter by it.
+/// From `best`, a layer is moved from one stage to the next or back as long as undisturbed steps get shorter by it: by
+/// half a per cent, as less is not worth stages that are less even, whose hosts or memory may bind them.
 LayersOfStages climb(const RunSpec& spec, LayersOfStages best, std::size_t most_tried, LayerFamilies& families) {
+  constexpr std::int64_t kWorthwhile = 200;
   std::int64_t best_ns = undisturbed_ns(spec, best, families);
   std::set<LayersOfStages> tried{best};
   for (LayersOfStages from; from != best && tried.size() < most_tried;) {
@@ -131,7 +133,7 @@ LayersOfStages climb(const RunSpec& spec, LayersOfStages best, std::size_t most_
         moved[s + 1] -= direction;
         if (moved[s] < 1 || moved[s + 1] < 1 || !tried.insert(moved).second) continue;
         const std::int64_t ns = undisturbed_ns(spec, moved, families);
-        if (ns >= best_ns) continue;
+        if (ns + ns / kWorthwhile >= best_ns) continue;
         best_ns = ns;
         best = moved;
       }

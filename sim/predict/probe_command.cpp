@@ -37,11 +37,17 @@ std::string samples_beside(const std::optional<std::string>& profile, const Cost
   return beside(fs::is_directory(*profile, ignored) ? fs::path(*profile) : fs::path(*profile).parent_path());
 }
 
-std::string probe_command(const RunSpec& asked, const std::string& samples) {
+std::string probe_command(RunSpec asked, const std::vector<std::int64_t>& split, const std::string& samples,
+                          std::int64_t gpus_there) {
+  if (asked.split.is_auto) asked.split = {split, false};
+  const bool too_many = gpus_there > 0 && asked.gpus > gpus_there;
   std::string command = "pdl-calibrate";
   if (!samples.empty()) command += " --from " + shell_word(samples);
   for (const SettingValue& setting : to_settings(asked)) {
-    if (is_said(asked, setting.name)) command += " --" + setting.name + " " + shell_word(setting.value);
+    if (!is_said(asked, setting.name)) continue;
+    const bool is_plans = setting.name == "gpus" && too_many;
+    if (is_plans) command += " --gpus " + std::to_string(gpus_there);
+    command += (is_plans ? " --plan-gpus " : " --" + setting.name + " ") + shell_word(setting.value);
   }
   return command + " --samples samples.json --out profile.json";
 }

@@ -300,7 +300,8 @@ Table refused_table(const ConfigurationSearch& search) {
   return table;
 }
 
-/// The best one as the programs take it. What a search for an order finds goes from one to the other by a file.
+/// The best one as the programs take it. What a search for an order finds goes from one to the other by a file, the
+/// layers of stages as they were found.
 std::string commands_text(const ConfigurationSearch& search, const std::string& flags) {
   const SearchRow& first = search.rows[search.best.front()];
   const SettingValue* schedule = find_setting(first.words, "schedule");
@@ -310,6 +311,7 @@ std::string commands_text(const ConfigurationSearch& search, const std::string& 
   std::vector<SettingValue> words = first.words;
   for (SettingValue& word : words) {
     if (searched && word.name == "schedule") word.value = "order.csv";
+    if (word.name == "split" && !first.found_split.empty()) word.value = first.found_split;
   }
   return text + "\n" + command_line("pdl-run", words) + (search.on_cpu ? " --device cpu" : "") + "\n";
 }

@@ -152,6 +152,7 @@ class Search {
         run.host_share = row.replica->host_share();
       }
       row.settings = to_settings(run.spec);
+      if (run.spec.split.is_auto) row.found_split = to_string(run.spec.split);
       row.step = step_of(run);
       row.needed_memory_bytes = row.step->peak_memory_bytes;
       row.source = describe_source(run);

@@ -85,6 +85,7 @@ struct SearchRow {
   std::optional<std::int64_t> needed_memory_bytes;  // of the GPU that needs most, where it was reckoned
   std::optional<SearchedStep> step;                 // where it was predicted
   std::string source;                               // of its costs, in a line, where it was predicted
+  std::string found_split;                          // of split "auto", where it was predicted
   std::string refusal;
   int exit_code = 0;
   Drawback loss = Drawback::none;    // none: it is one of the best

@@ -42,6 +42,22 @@ TEST_CASE("a pipeline's layers, loss and stages, each once", "[probe_shapes]") {
         "sgd of 2 layers, 544 parameters, pipeline\n");  // 2 * (16 * 16 + 16) of either stage
 }
 
+TEST_CASE("an update of a tied head has what it trains itself: the norm before it", "[probe_shapes]") {
+  const PlanShapes shapes = shapes_of({{"model", "gpt", "--model"},
+                                       {"layers", "1", "--layers"},
+                                       {"hidden", "8", "--hidden"},
+                                       {"heads", "2", "--heads"},
+                                       {"sequence", "4", "--sequence"},
+                                       {"vocabulary", "10", "--vocabulary"},
+                                       {"batch", "2", "--batch"},
+                                       {"strategy", "single", "--strategy"}});
+  REQUIRE(shapes.optimizers.size() == 1);
+  const OptimizerShape& shape = shapes.optimizers.front();
+  // Embeddings 10 x 8 and 4 x 8, a block 12 * 8 * 8 + 13 * 8, a norm 2 * 8: those of the model.
+  CHECK(parameters(shape) == 80 + 32 + 872 + 16);
+  CHECK(shape.layers.back().kind->name == "layer_norm");
+}
+
 TEST_CASE("mixed precision: autograd alone, with the unscaling of gradients", "[probe_shapes]") {
   CHECK(drawing(shapes_of({{"gpus", "2", "--gpus"},
                            {"strategy", "ddp", "--strategy"},

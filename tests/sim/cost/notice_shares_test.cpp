@@ -54,10 +54,23 @@ TEST_CASE("a price that is kept has its notices said again of each work that has
   const std::vector<Notice> list = notices.list();
   REQUIRE(list.size() == 3);
   CHECK(list[0].text == "extrapolated: rows 5 beyond 10..20 measured");
-  CHECK(list[0].works == std::vector<std::size_t>{0, 2});
+  CHECK(list[0].works == std::vector<WorkOfNotice>{{0, kWholeWork}, {2, kWholeWork}});
   CHECK(list[1].text == "before");
-  CHECK(list[1].works == std::vector<std::size_t>{0});
+  CHECK(list[1].works == std::vector<WorkOfNotice>{{0, kWholeWork}});
   CHECK(list[2].text == "not in profile p: a and 1 more of this kind; b used instead");
+}
+
+TEST_CASE("what is about a layer of a work counts for its part of it") {
+  Notices of_layer;
+  of_layer.extrapolated("rows", 7, 10, 20);
+  Notices notices;
+  notices.begin_work(0);
+  notices.say_again(of_layer, 9'000'000);
+  notices.say_again(of_layer, 18'000'000);
+  notices.begin_work(1);
+  notices.say_again(of_layer, 1'000'000);
+  notices.end_works();
+  CHECK(*notice_shares(notices.list(), graph(), costs())[0] == Approx(27.0 / 94));  // GPU 1; GPU 0: 27 of 90 and 1 of 10 ms, 0.28
 }
 
 TEST_CASE("of substitutes of one kind the first is said, with the number of the others") {

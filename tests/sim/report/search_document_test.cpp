@@ -61,6 +61,14 @@ TEST_CASE("the command lines of the best have the flags of the search") {
   CHECK_THAT(text, ContainsSubstring("pdl-run --depth 4"));
 }
 
+TEST_CASE("pdl-run is given the layers of stages that were found, as it finds none itself") {
+  const CostProfile profile = tiny_profile();
+  const std::string text =
+      shown(search("gpus 2 strategy pp schedule gpipe depth 5 dim 64 batch 64 split auto", &profile));
+  CHECK_THAT(text, ContainsSubstring("pdl-sim --depth 5"));
+  CHECK_THAT(text, ContainsSubstring("--split 3,2"));
+}
+
 TEST_CASE("nothing fits: no best table, and an error message with the least memory") {
   const CostProfile profile = tiny_profile();
   SearchOptions options;
