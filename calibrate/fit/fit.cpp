@@ -132,8 +132,8 @@ HostSpread host_spread(std::vector<double> times_ns) {
 
 /// Kernels of a loss only move memory, which on an H200 has two speeds, by where the allocator happens to have put the
 /// tensors: 1.65 GB were filled in 350 or in 386 us, and nothing in between (2026-11-30). In bf16 the same loss of
-/// 412 million logits took 3.71 ms when it was measured and 3.47 when its kernels were recorded; of 1,648 million in fp32
-/// it was 14.2 and 15.6, the other way round. The faster one is the time: chance slows probes, and speeds up none.
+/// 412 million logits took 3.71 ms when it was measured and 3.47 when its kernels were recorded; of 1,648 million in
+/// fp32 it was 14.2 and 15.6, the other way round. The faster one is the time: chance slows probes, and speeds up none.
 void take_faster_recording(CurvePoint& point) {
   constexpr double kLongestGap_ns = 3e3;
   double recorded_ns = 0;

@@ -253,14 +253,14 @@ TEST_CASE("a data type that was not measured is refused with those that were", "
 }
 
 /// One kernel, tiles of 100 x 100 on 10 multiprocessors: 1 us a wave and thousand of depth, nothing else.
-ProductModel waves_of_ten() {
+ProductModel waves_of_ten(const char* implementation = "pipeline") {
   ProductModel model;
   model.multiprocessors = 10;
   KernelTiling tiling;
   tiling.name = "sgemm_100x100";
   tiling.tile_m = tiling.tile_n = 100;
   model.kernels = {{tiling, {0, 0, 0, 1, 0, 0, 0, 0}, 10}};
-  model.choices = {{{"pipeline", "forward", Dtype::fp32}, {100}, {{1000, 1000}}, {{{0, 1}}}}};
+  model.choices = {{{implementation, "forward", Dtype::fp32}, {100}, {{1000, 1000}}, {{{0, 1}}}}};
   return model;
 }
 
@@ -313,8 +313,7 @@ TEST_CASE("products differ from their model by one share, what moves memory besi
   key.implementation = "autograd";
   b.add(key, {{100, 6}}).points.front().kernels = {{"sgemm", 2e3, 10, 1, 1}, {"elementwise_kernel", 4e3, 10, 1, 1}};
   CostProfile profile = b.done();
-  profile.products = waves_of_ten();
-  profile.products->choices.front().kind.implementation = "autograd";
+  profile.products = waves_of_ten("autograd");
   Notices notices;
   LayerTimes times(profile, Dtype::fp32, notices);
   key.layer = linear_relu(4000, 1000);
@@ -338,8 +337,7 @@ TEST_CASE("what a measurement takes over its kernels are gaps before them, what 
     b.add(key, {{100, measured_us}}).points.front().kernels = {{"sgemm", 2e3, 10, 1, 1},
                                                                {"elementwise_kernel", 4e3, 10, 1, 1}};
     CostProfile profile = b.done();
-    profile.products = waves_of_ten();
-    profile.products->choices.front().kind.implementation = "autograd";
+    profile.products = waves_of_ten("autograd");
     Notices notices;
     LayerTimes times(profile, Dtype::fp32, notices);
     key.layer = linear_relu(2000, 1000);
