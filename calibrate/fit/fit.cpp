@@ -130,6 +130,20 @@ HostSpread host_spread(std::vector<double> times_ns) {
   return {at(0.5), at(0.75), at(0.9), at(0.95)};
 }
 
+/// Kernels of a loss only move memory, which on an H200 has two speeds, by where the allocator happens to have put the
+/// tensors: 1.65 GB were filled in 350 or in 386 us, and nothing in between (2026-11-30). In bf16 the same loss of
+/// 412 million logits took 3.71 ms when it was measured and 3.47 when its kernels were recorded; of 1,648 million in
+/// fp32 it was 14.2 and 15.6, the other way round. The faster one is the time: chance slows probes, and speeds up none.
+void take_faster_recording(CurvePoint& point) {
+  constexpr double kLongestGap_ns = 3e3;
+  double recorded_ns = 0;
+  for (const Kernel& kernel : point.kernels)
+    recorded_ns += (kernel.time_ns + kLongestGap_ns) * static_cast<double>(kernel.count);
+  if (recorded_ns <= 0 || recorded_ns >= point.time_ns) return;
+  point.time_ns = to_picoseconds(recorded_ns);
+  point.p25_ns = std::min(point.p25_ns, point.time_ns);
+}
+
 CurvePoint make_point(const MeasuredKey& key, Measurements& measured, Tallies& tallies) {
   std::sort(measured.times_ns.begin(), measured.times_ns.end());
   CurvePoint point;
@@ -141,6 +155,7 @@ CurvePoint make_point(const MeasuredKey& key, Measurements& measured, Tallies& t
   point.warmup = measured.warmup;
   if (!measured.issue_ns.empty()) point.issue_ns = host_spread(measured.issue_ns);
   point.kernels = measured.kernels;
+  if (key.probe == Probe::loss) take_faster_recording(point);
   if (measured.calls == 1) tallies.single.add(key);
   const double spread = (point.p75_ns - point.p25_ns) / point.time_ns;
   if (spread > kWideSpread) tallies.spread.add(key, percent_text(spread));

@@ -7,6 +7,7 @@
 
 #include "sim/cost/layer_time.hpp"
 #include "sim/cost/notices.hpp"
+#include "sim/cost/probe_clock.hpp"
 #include "sim/io/statistics.hpp"
 
 namespace pdl {
@@ -50,8 +51,9 @@ void predict_layer(const CostProfile& profile, const Layer& layer, std::map<Grou
       MeasuredKey key = curve.key;
       key.size = point.size;
       const OperationTime predicted = found->second.at(key).front();
+      const double measured_ns = point.time_ns * at_full_clock(profile, key, point.kernels);
       all[{key.implementation, *key.dtype, predicted.asked, class_of(predicted.device_ns)}].push_back(
-          std::abs(std::log(predicted.device_ns / point.time_ns)));
+          std::abs(std::log(predicted.device_ns / measured_ns)));
     }
   }
 }

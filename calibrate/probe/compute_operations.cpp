@@ -203,7 +203,7 @@ PipelineOptimizer::PipelineOptimizer(const std::vector<Layer>& layers, const std
     : optimizer_(optimizer),
       stage_(std::make_unique<PipelineStage>(probe_plan(layers, 1, optimizer), 1, device, runtime)) {
   const c10::InferenceMode without_autograd;
-  for (at::Tensor gradient : stage_->gradients()) gradient.zero_();  // parameters stay what they are
+  for (at::Tensor gradient : stage_->gradients()) gradient.normal_();  // of 0 roots and quotients take longer
 }
 
 ComputeOperation PipelineOptimizer::operation() {

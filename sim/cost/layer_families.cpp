@@ -7,8 +7,10 @@
 #include <boost/container_hash/hash.hpp>
 
 #include "sim/cost/attention_time.hpp"
+#include "sim/cost/beside_products.hpp"
 #include "sim/cost/kernel_name.hpp"
 #include "sim/cost/layer_time.hpp"
+#include "sim/cost/probe_clock.hpp"
 #include "sim/cost/without_activation.hpp"
 #include "sim/io/error.hpp"
 #include "sim/io/number_text.hpp"
@@ -145,16 +147,28 @@ std::string other_implementation(const std::string& implementation) {
   return implementation == "pipeline" ? "autograd" : "pipeline";
 }
 
-/// Kernels of the nearest measured size, its products those that the model has for this one.
+/// Two streams at once: which kernel ran beside which was not recorded.
+bool runs_on_two_streams(const MeasuredKey& layer) {
+  return layer.implementation == "pipeline" && layer.operation == "backward";
+}
+
+/// Kernels of the nearest measured size, its products those that the model has for this one; both as long as they are
+/// taken for.
 std::vector<Kernel> adapted_kernels(const std::vector<Kernel>& nearest, const ModelledOperation& modelled,
-                                    double nearest_beside_ns) {
+                                    double products_ns, double beside_ns) {
   std::vector<Kernel> kernels;
   kernels.reserve(nearest.size());
+  double nearest_beside_ns = 0, modelled_ns = 0;
+  for (const Kernel& kernel : nearest) {
+    if (is_beside_products(kernel)) nearest_beside_ns += kernel.time_ns * static_cast<double>(kernel.count);
+  }
+  for (const Kernel& product : modelled.products) modelled_ns += product.time_ns;
   std::size_t products = 0;
   for (const Kernel& kernel : nearest) {
     const bool is_product = is_product_kernel(kernel.name) && products < modelled.products.size();
     kernels.push_back(is_product ? modelled.products[products++] : kernel);
-    if (!is_product && nearest_beside_ns > 0) kernels.back().time_ns *= modelled.beside_ns / nearest_beside_ns;
+    if (is_product) kernels.back().time_ns *= products_ns / modelled_ns;
+    if (is_beside_products(kernel) && nearest_beside_ns > 0) kernels.back().time_ns *= beside_ns / nearest_beside_ns;
   }
   return products == modelled.products.size() ? kernels : nearest;
 }
@@ -229,16 +243,9 @@ constexpr double kAnOctaveOfKernels = 0.1, kAnOctaveOfALine = 0.3, kAnOctaveOfBy
 /// Attention between measured numbers of heads, sequences and tokens: straight lines over a factor of four.
 constexpr double kOfAttention = 0.06;
 
-/// Widths that are multiples of what kernels of tensor cores load at once.
-bool is_aligned(const MeasuredKey& layer) {
-  constexpr std::int64_t kBytesAtOnce = 16;
-  const std::int64_t numbers_at_once = kBytesAtOnce / product_number_bytes(layer.dtype.value_or(Dtype::fp32));
-  return input_numbers(layer.layer) % numbers_at_once == 0 && output_numbers(layer.layer) % numbers_at_once == 0;
-}
-
-/// Of the bar for odd widths, where some of them were measured: of 25 steps of models with a vocabulary of 50257 on
-/// tensor cores (data/h200x2/runs_on_host_9, 2026-11-30) 24 were within 12 %, half of whose time is such a product.
-constexpr double kOfOddWidths = 0.3;
+/// Of the bar for odd widths, where some of them were measured. Of those of 50257 each one is within 5 % of what the
+/// others say of it (data/h200x2, 2026-11-30), but they are few: of 768 and 1600 at 4,096 to 16,384 rows.
+constexpr double kOfOddWidths = 0.2;
 
 /// Beyond the widths and rows of a family: log2 of how many times.
 double octaves_outside(double value, double least, double largest) {
@@ -336,7 +343,9 @@ const LayerModel* LayerFamilies::model_of(const OfDtype& of) const {
   const std::optional<LayerModel>& model = of.model.get([&]() -> std::optional<LayerModel> {
     const auto best = of.best_bytes_per_ns.find(linear_relu(1, 1).kind);
     if (!profile_.products || best == of.best_bytes_per_ns.end()) return std::nullopt;
-    return LayerModel(*profile_.products, best->second);
+    // Layers are products for the most part: under AMP they move a quarter of what the memory gives.
+    const double of_memory = profile_.products->memory_bytes_per_ns;
+    return LayerModel(*profile_.products, of_memory > 0 ? of_memory : best->second);
   });
   return model ? &*model : nullptr;
 }
@@ -383,6 +392,19 @@ void LayerFamilies::add_derived(const MeasuredKey& layer, Family& family) {
   }
 }
 
+/// Of a measured size, by the kernels that were recorded there.
+std::array<double, LayerFamilies::kParts> LayerFamilies::log_shares(const MeasuredKey& layer, const CurvePoint& point,
+                                                                    const ModelledOperation& modelled) {
+  constexpr double kMost = 0.95;  // of which too little is left for the other part to tell it from noise
+  const double whole = std::log(point.time_ns / modelled.ns);
+  const std::optional<double> beside_ns = beside_products_ns(point);
+  if (!beside_ns || *beside_ns <= 0 || *beside_ns > kMost * point.time_ns || modelled.beside_ns <= 0 ||
+      runs_on_two_streams(layer))
+    return {whole, whole};
+  return {std::log((point.time_ns - *beside_ns) / (modelled.ns - modelled.beside_ns)),
+          std::log(*beside_ns / modelled.beside_ns)};
+}
+
 const LayerFamilies::Shares& LayerFamilies::shares_of(const Family& family) const {
   return family.shares.get([&] {
     Shares shares;
@@ -392,16 +414,21 @@ const LayerFamilies::Shares& LayerFamilies::shares_of(const Family& family) cons
       MeasuredKey size = shape->key;
       for (const CurvePoint& point : shape->curve.points) {
         size.size = point.size;
-        const std::optional<ModelledOperation> modelled = model->at(size);
+        const std::optional<ModelledOperation> modelled =
+            is_aligned(size) ? model->at(size) : model->of_odd_widths(size);
         if (!modelled) continue;
-        shares.all.push_back({log_sizes(size, point.size), std::log(point.time_ns / modelled->ns), modelled->beside_ns,
-                              is_aligned(size), &point, shape});
+        shares.all.push_back(
+            {log_sizes(size, point.size), log_shares(size, point, *modelled), is_aligned(size), &point, shape});
         shares.has[is_aligned(size) ? 1 : 0] = true;
       }
     }
-    for (std::size_t i = 0; i < shares.all.size(); ++i) shares.by_log_share.push_back(i);
-    std::stable_sort(shares.by_log_share.begin(), shares.by_log_share.end(),
-                     [&](std::size_t a, std::size_t b) { return shares.all[a].log_share < shares.all[b].log_share; });
+    for (std::size_t part = 0; part < kParts; ++part) {
+      std::vector<std::size_t>& order = shares.by_log_share[part];
+      for (std::size_t i = 0; i < shares.all.size(); ++i) order.push_back(i);
+      std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+        return shares.all[a].log_share[part] < shares.all[b].log_share[part];
+      });
+    }
     return shares;
   });
 }
@@ -609,14 +636,16 @@ std::optional<LayerPart> LayerFamilies::by_model(const Family& family, const Mea
   constexpr double kNear2 = 0.5;
   const Shares& shares = shares_of(family);
   if (shares.all.empty()) return std::nullopt;
-  const std::optional<ModelledOperation> modelled = model_of(*family.of_dtype)->at(layer);
+  const bool aligned = is_aligned(layer), has_such = shares.has[aligned ? 1 : 0];
+  const LayerModel* model = model_of(*family.of_dtype);
+  const std::optional<ModelledOperation> modelled =
+      aligned || !has_such ? model->at(layer) : model->of_odd_widths(layer);
   if (!modelled) return std::nullopt;
   const std::array<double, 3> log_size = log_sizes(layer, layer.size);
   double sum = 0, least = INFINITY;
   std::vector<double> weights;
   const MeasuredShare* nearest = nullptr;
   weights.reserve(shares.all.size());
-  const bool aligned = is_aligned(layer), has_such = shares.has[aligned ? 1 : 0];
   for (const MeasuredShare& share : shares.all) {
     double distance2 = 0;
     if (has_such && share.aligned != aligned) {
@@ -634,12 +663,17 @@ std::optional<LayerPart> LayerFamilies::by_model(const Family& family, const Mea
       nearest = &share;
     }
   }
+  std::array<double, kParts> ns = {modelled->ns - modelled->beside_ns, modelled->beside_ns};
   std::vector<std::pair<double, double>> weighted;  // log share, weight
   weighted.reserve(weights.size());
-  for (const std::size_t i : shares.by_log_share) weighted.emplace_back(shares.all[i].log_share, weights[i]);
-  price.modelled_kernels.push_back(adapted_kernels(nearest->point->kernels, *modelled, nearest->beside_ns));
+  for (std::size_t p = 0; p < kParts; ++p) {
+    weighted.clear();
+    for (const std::size_t i : shares.by_log_share[p]) weighted.emplace_back(shares.all[i].log_share[p], weights[i]);
+    ns[p] *= std::exp(weighted_median(weighted, sum));
+  }
+  price.modelled_kernels.push_back(adapted_kernels(nearest->point->kernels, *modelled, ns[kProducts], ns[kBeside]));
   LayerPart part;
-  part.device_ns = modelled->ns * std::exp(weighted_median(weighted, sum));
+  part.device_ns = ns[kProducts] + ns[kBeside];
   part.kernels = &price.modelled_kernels.back();
   part.issue = &nearest->curve->curve;
   part.issue_size = layer.size;
@@ -699,6 +733,7 @@ LayerPart LayerFamilies::of_family(const Family& family, const MeasuredKey& laye
     part.half_width = half_width(layer, part, kAnOctaveOfALine) + other_kernels_bar(layer);
     part.probed = false;
   }
+  if (part.kernels) part.device_ns *= at_full_clock(profile_, layer, *part.kernels);
   return part;
 }
 

@@ -71,12 +71,15 @@ class LayerFamilies {
   PowerLimit power_limit(Dtype dtype);
 
  private:
-  /// A measured size of a family, and by how much it differs from its model.
+  /// Of a layer's operation the products, and what moves memory beside them: where the one is twice as long as its
+  /// model says, the other need not be.
+  static constexpr std::size_t kProducts = 0, kBeside = 1, kParts = 2;
+
+  /// A measured size of a family, and by how much its parts differ from their model.
   struct MeasuredShare {
     std::array<double, 3> log_size{};  // rows, in, out
-    double log_share = 0;
-    double beside_ns = 0;  // of the model
-    bool aligned = true;   // to what kernels of tensor cores load at once
+    std::array<double, kParts> log_share{};
+    bool aligned = true;  // to what kernels of tensor cores load at once
     const CurvePoint* point = nullptr;
     const MeasuredCurve* curve = nullptr;
   };
@@ -84,8 +87,8 @@ class LayerFamilies {
   /// Other kernels serve what is not aligned: the one says nothing of the other.
   struct Shares {
     std::vector<MeasuredShare> all;
-    std::vector<std::size_t> by_log_share;  // indices into them, ascending log_share
-    std::array<bool, 2> has{};              // not aligned ones, aligned ones
+    std::array<std::vector<std::size_t>, kParts> by_log_share;  // indices into them, ascending log_share
+    std::array<bool, 2> has{};                                  // not aligned ones, aligned ones
   };
 
   /// What the layers of one data type have in common.
@@ -142,6 +145,8 @@ class LayerFamilies {
   void as_odd_widths_were_measured(MeasuredKey& layer) const;
   /// Of products; nullptr if the profile has none. Made when a size is asked for that was not measured.
   const LayerModel* model_of(const OfDtype& of) const;
+  static std::array<double, kParts> log_shares(const MeasuredKey& layer, const CurvePoint& point,
+                                               const ModelledOperation& modelled);
   const Shares& shares_of(const Family& family) const;
   LayerPart of_family(const Family& family, const MeasuredKey& layer, LayerPrice& price) const;
   LayerPart by_numbers(const Family& family, const MeasuredKey& layer, Notices& notices) const;

@@ -1,6 +1,6 @@
 // Time of a layer's operation from the model of its products: what stands in between where no probe measured that size.
 //
-//   LayerModel model(*profile.products, best_bytes_per_ns);
+//   LayerModel model(*profile.products, bytes_per_ns);
 //   ModelledOperation modelled = *model.at(key);      // key: as of LayerTimes
 //   modelled.ns                                       // the products, and what moves memory beside them
 //
@@ -9,7 +9,10 @@
 // that share.
 //
 // Beside the products: bytes of ReLU and its backward, the sum over rows of the bias's gradient, autocast's copies,
-// gradients that are added to; at the best rate seen in the profile, and 2 us a kernel.
+// gradients that are added to; at the memory's speed, and 3 us a kernel. LayerTimes takes measured over modelled of
+// these by itself: where memory decides, as of few rows under AMP, one share for both would be that of the other. Of
+// probed layers that were held back predictions are off by 1.6 % so in bf16, forward and backward of more than 150 us,
+// and by 5.6 with one speed for all that a layer moves (H200, 2026-11-30).
 // Units: nanoseconds. Not here: kinds of layers without products.
 #pragma once
 
@@ -36,15 +39,23 @@ std::vector<std::string> products_of(const MeasuredKey& layer);
 class LayerModel {
  public:
   /// `model` must outlive this.
-  LayerModel(const ProductModel& model, double best_bytes_per_ns)
-      : products_(model), best_bytes_per_ns_(best_bytes_per_ns) {}
+  LayerModel(const ProductModel& model, double bytes_per_ns) : products_(model), bytes_per_ns_(bytes_per_ns) {}
 
   /// Nothing if the layer is not made of products, or the library was not asked for them. Several threads may ask.
   std::optional<ModelledOperation> at(const MeasuredKey& layer) const;
 
+  /// Of widths that kernels of tensor cores cannot load 16 bytes at once of: in proportion to what their tiles
+  /// multiply, at some rate. The library has few kernels for them, CUTLASS's of older cards with tiles of 128 x 128 to
+  /// 128 x 256, all about as fast: 768 and 1600 x 50257 had 93 to 96 TFLOP/s (forward), 131 to 148 (backward) at 4,096
+  /// and 16,384 rows in bf16, 129 to 136 and 112 to 130 in TF32 (H200, 2026-11-30), whatever the model of aligned ones
+  /// says of waves and depth. A kernel with other tiles, or a fall of these rates at few rows, would refute it.
+  std::optional<ModelledOperation> of_odd_widths(const MeasuredKey& layer) const;
+
  private:
+  double beside_ns(const MeasuredKey& layer) const;
+
   ProductTimes products_;
-  double best_bytes_per_ns_;
+  double bytes_per_ns_;
 };
 
 }  // namespace pdl

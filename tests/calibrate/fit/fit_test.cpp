@@ -126,6 +126,20 @@ TEST_CASE("two values without warm-up, the first one slow: the second is the tim
   CHECK(only_curve(fit_profile(b.samples)).points[0].time_ns == 3000);
 }
 
+TEST_CASE("a loss whose kernels were recorded in less than it was measured in takes what was recorded", "[fit]") {
+  // Two kernels of 100 and 300 us, and at most 3 us before each of them.
+  for (const auto& [measured_us, expected_us] : {std::pair{450.0, 406.0}, {404.0, 404.0}, {380.0, 380.0}}) {
+    SampleBuilder b;
+    MeasuredKey loss;
+    loss.probe = Probe::loss;
+    loss.implementation = "autograd";
+    loss.dtype = Dtype::fp32;
+    loss.size = 1000;
+    b.add(loss, {1000, measured_us, measured_us}).kernels = {{"fill", 100, 10, 2, 1}, {"softmax", 300, 10, 2, 1}};
+    CHECK(only_curve(fit_profile(b.samples)).points[0].time_ns == expected_us * 1e3);
+  }
+}
+
 TEST_CASE("medians and quartiles of what is left", "[fit]") {
   SampleBuilder b;
   Sample& sample = b.layer(64, 16, {100, 1, 2, 3, 4});

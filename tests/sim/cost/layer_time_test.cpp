@@ -253,14 +253,14 @@ TEST_CASE("a data type that was not measured is refused with those that were", "
 }
 
 /// One kernel, tiles of 100 x 100 on 10 multiprocessors: 1 us a wave and thousand of depth, nothing else.
-ProductModel waves_of_ten() {
+ProductModel waves_of_ten(const char* implementation = "pipeline") {
   ProductModel model;
   model.multiprocessors = 10;
   KernelTiling tiling;
   tiling.name = "sgemm_100x100";
   tiling.tile_m = tiling.tile_n = 100;
   model.kernels = {{tiling, {0, 0, 0, 1, 0, 0, 0, 0}, 10}};
-  model.choices = {{{"pipeline", "forward", Dtype::fp32}, {100}, {{1000, 1000}}, {{{0, 1}}}}};
+  model.choices = {{{implementation, "forward", Dtype::fp32}, {100}, {{1000, 1000}}, {{{0, 1}}}}};
   return model;
 }
 
@@ -303,6 +303,70 @@ TEST_CASE("the share by which layers differ from the model counts by nearness", 
   // In the middle, in logarithms, the mean: sqrt(2) times 2 waves of depth 2000.
   CHECK(us(times, forward(2000, 2000, 100)) == Approx(4 * std::sqrt(2.0)));
   CHECK(us(times, forward(1040, 1000, 100)) == Approx(1.04 * 1).epsilon(0.01));
+}
+
+TEST_CASE("products differ from their model by one share, what moves memory beside them by another", "[layer_time]") {
+  //   measured   1000 x 1000   1 wave of depth 1000, 1 us by the model: took 2     ReLU: 4 us
+  //   asked for  4000 x 1000   1 wave of depth 4000, 4 us: so 8                    ReLU: of as many numbers, so 4 us
+  ProfileBuilder b;
+  MeasuredKey key = ProfileBuilder::layer_key("forward", 1000, 1000);
+  key.implementation = "autograd";
+  b.add(key, {{100, 6}}).points.front().kernels = {{"sgemm", 2e3, 10, 1, 1}, {"elementwise_kernel", 4e3, 10, 1, 1}};
+  CostProfile profile = b.done();
+  profile.products = waves_of_ten("autograd");
+  Notices notices;
+  LayerTimes times(profile, Dtype::fp32, notices);
+  key.layer = linear_relu(4000, 1000);
+  key.size = 100;
+  const OperationTime time = times.at(key).front();
+  CHECK(time.device_ns == Approx(12e3));
+  REQUIRE(time.kernels->size() == 2);
+  CHECK(time.kernels->front().time_ns == Approx(8e3));
+  CHECK(time.kernels->back().time_ns == Approx(4e3));
+}
+
+TEST_CASE("what a measurement takes over its kernels are gaps before them, what it takes less is a higher clock",
+          "[layer_time]") {
+  //   measured in   recorded: product, ReLU   so the product took   twice as deep
+  //        10 us              2, 4 us         4 (a gap of 2 each)   8 + 6
+  //         5                 2, 4            1                     2 + 4
+  for (const auto& [measured_us, expected_us] : {std::pair{10.0, 14.0}, {5.0, 6.0}}) {
+    ProfileBuilder b;
+    MeasuredKey key = ProfileBuilder::layer_key("forward", 1000, 1000);
+    key.implementation = "autograd";
+    b.add(key, {{100, measured_us}}).points.front().kernels = {{"sgemm", 2e3, 10, 1, 1},
+                                                               {"elementwise_kernel", 4e3, 10, 1, 1}};
+    CostProfile profile = b.done();
+    profile.products = waves_of_ten("autograd");
+    Notices notices;
+    LayerTimes times(profile, Dtype::fp32, notices);
+    key.layer = linear_relu(2000, 1000);
+    key.size = 100;
+    CHECK(times.at(key).front().device_ns == Approx(expected_us * 1e3));
+  }
+}
+
+TEST_CASE("products of odd widths take as long as their tiles multiply, whatever the kernels of others",
+          "[layer_time]") {
+  //   measured   960 x 1001, 128 rows: 10 us; 1001 is no multiple of 4
+  //   asked for  1984 x 1001, 256 rows: with 64 for a block's start and end twice as deep, and twice the tiles
+  //              1984 x 1025: 9 tiles of 128 in place of 8
+  ProfileBuilder b;
+  MeasuredKey key = ProfileBuilder::layer_key("forward", 1024, 1024);
+  key.implementation = "autograd";
+  key.dtype = Dtype::tf32;
+  b.add(key, {{128, 1}});
+  key.layer = linear_no_bias(960, 1001);
+  b.add(key, {{128, 10}});
+  CostProfile profile = b.done();
+  profile.products = waves_of_ten();
+  Notices notices;
+  LayerTimes times(profile, Dtype::tf32, notices);
+  key.size = 256;
+  key.layer = linear_no_bias(1984, 1001);
+  CHECK(times.at(key).front().device_ns == Approx(40e3));
+  key.layer = linear_no_bias(1984, 1025);
+  CHECK(times.at(key).front().device_ns == Approx(45e3));
 }
 
 TEST_CASE("without a model of its products a layer is on the line, and its bar is wide", "[layer_time]") {

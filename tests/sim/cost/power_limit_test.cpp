@@ -12,10 +12,12 @@ namespace {
 
 /// Forward of a square layer of 4096 in TF32, each at full clock and sustained.
 struct Probed : ProfileBuilder {
-  static MeasuredKey key(Probe probe) {
+  Dtype dtype = Dtype::tf32;
+
+  MeasuredKey key(Probe probe) const {
     MeasuredKey key = layer_key("forward", 4096, 4096);
     key.probe = probe;
-    key.dtype = Dtype::tf32;
+    key.dtype = dtype;
     return key;
   }
 
@@ -60,6 +62,26 @@ TEST_CASE("one probe that is off does not move a power limit", "[power_limit]") 
   Probed probed;
   probed.sustained(kSizes, [&](double u) { return u == 3e14 ? 1.3 : std::max(1.0, std::pow(u / 2.5e14, 0.25)); });
   CHECK(PowerLimit(probed.done(), Dtype::tf32).slowdown(4e14, 1) == Approx(std::pow(1.6, 0.25)).epsilon(0.005));
+}
+
+TEST_CASE("bf16 slows down no more than fp16 does, which may", "[power_limit]") {
+  const auto by = [](double exponent) {
+    return [=](double u) { return std::max(1.0, std::pow(u / 2.5e14, exponent)); };
+  };
+  Probed probed;
+  probed.dtype = Dtype::amp_fp16;
+  probed.sustained(kSizes, by(0.2));
+  probed.dtype = Dtype::amp_bf16;
+  probed.sustained(kSizes, by(0.3));  // of a warmer card
+  CHECK(PowerLimit(probed.done(), Dtype::amp_bf16).exponent() == Approx(0.2).margin(0.011));
+  CHECK(PowerLimit(probed.done(), Dtype::amp_fp16).exponent() == Approx(0.2).margin(0.011));
+  Probed cool;
+  cool.dtype = Dtype::amp_fp16;
+  cool.sustained(kSizes, by(0.3));
+  cool.dtype = Dtype::amp_bf16;
+  cool.sustained(kSizes, by(0.2));
+  CHECK(PowerLimit(cool.done(), Dtype::amp_bf16).exponent() == Approx(0.2).margin(0.011));
+  CHECK(PowerLimit(cool.done(), Dtype::amp_fp16).exponent() == Approx(0.3).margin(0.011));
 }
 
 TEST_CASE("no power limit: no probes, or nothing slows down", "[power_limit]") {
