@@ -32,8 +32,11 @@ std::int64_t bias_sum_bytes(std::int64_t rows, std::int64_t width, std::int64_t 
   return parts > 1 ? allocated_bytes(kBytesPerNumber * width * parts * across * kColumns) : 0;
 }
 
-std::int64_t partial_sums_bytes(const Replay& replay, const Work& work, const AutogradTensors& tensors) {
-  return tensors.summed_columns > 0 ? bias_sum_bytes(work.rows, tensors.summed_columns, replay.multiprocessors) : 0;
+std::int64_t backward_temporary_bytes(const Replay& replay, std::int64_t rows, const AutogradTensors& tensors) {
+  if (replay.multiprocessors == 0) return 0;
+  const std::int64_t sums =
+      tensors.summed_columns > 0 ? bias_sum_bytes(rows, tensors.summed_columns, replay.multiprocessors) : 0;
+  return sums + tensor_bytes(tensors.backward_temporary);
 }
 
 std::int64_t weight_bytes(const Layer& layer) {
@@ -107,9 +110,9 @@ std::int64_t replay_layer_backward(const Replay& replay, const Work& work, const
   level.take(activations, made);
   for (const ParameterTensor& tensor : parameter_tensors(layer))
     level.take(gradients, allocated_bytes(tensor.numbers() * tensors.gradient_number_bytes));
-  const std::int64_t partial_sums = partial_sums_bytes(replay, work, tensors);
-  level.take(other, partial_sums);
-  level.give(other, partial_sums);
+  const std::int64_t for_a_moment = backward_temporary_bytes(replay, work.rows, tensors);
+  level.take(other, for_a_moment);
+  level.give(other, for_a_moment);
   level.give(activations, arrived + (replay.keeps_cast_of_input(l, stage) ? 0 : tensor_bytes(tensors.kept)));
   if (!replay.keeps_casts()) level.give(other, tensor_bytes(tensors.kept_parameters));
   if (l > stage.first_layer && tensors.keeps_input && !replay.keeps_result(l - 1))
@@ -128,9 +131,8 @@ std::int64_t replay_layer_backward(const Replay& replay, const Work& work, const
 std::int64_t replay_backward(const Replay& replay, const Work& work, const Stage& stage, std::int64_t arrived,
                              Level level) {
   for (std::int32_t l = work.first_layer + work.layer_count; l-- > work.first_layer;) {
-    arrived = layer_of(replay.plan, l).kind->inner
-                  ? ComposedBackward(replay, work, stage, l, level).run(arrived)
-                  : replay_layer_backward(replay, work, stage, l, arrived, level);
+    arrived = layer_of(replay.plan, l).kind->inner ? ComposedBackward(replay, work, stage, l, level).run(arrived)
+                                                   : replay_layer_backward(replay, work, stage, l, arrived, level);
     // DataParallel's replicas: the weight of a layer goes with its backward.
     if (replay.is_dp() && stage.replica > 0 && l > 0)
       level.give(MemoryCategory::parameters, weight_bytes(layer_of(replay.plan, l)));

@@ -97,8 +97,8 @@ struct Replay {
 /// multiprocessor). 0 below 1,024 rows, then as much as two such gradients in fp32, until the blocks fill the card.
 std::int64_t bias_sum_bytes(std::int64_t rows, std::int64_t width, std::int64_t multiprocessors);
 
-/// The same of a layer's backward, 0 where it sums nothing.
-std::int64_t partial_sums_bytes(const Replay& replay, const Work& work, const AutogradTensors& tensors);
+/// What a layer's backward of so many rows takes for a moment on a GPU: such a sum, and what its kernels need.
+std::int64_t backward_temporary_bytes(const Replay& replay, std::int64_t rows, const AutogradTensors& tensors);
 
 /// The gradients of a layer's parameters, which are there as its backward has made them, of so many bytes a number:
 /// AccumulateGrad has them in fp32. `waits`: for a second gradient of the same parameter.

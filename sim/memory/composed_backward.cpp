@@ -60,11 +60,7 @@ void ComposedBackward::inner_backward(int inner) {
   }
   for (const ParameterTensor& tensor : parameter_tensors(one.layer))
     level_.take(gradients, allocated_bytes(tensor.numbers() * tensors.gradient_number_bytes));
-  const std::int64_t for_a_moment = tensor_bytes(tensors.backward_temporary) +
-                                    (tensors.summed_columns > 0 ? bias_sum_bytes(work_.rows * one.rows,
-                                                                                 tensors.summed_columns,
-                                                                                 replay_.multiprocessors)
-                                                                : 0);
+  const std::int64_t for_a_moment = backward_temporary_bytes(replay_, work_.rows * one.rows, tensors);
   level_.take(other, for_a_moment);
   level_.give(other, for_a_moment);
   give_what_was_kept(inner);
@@ -81,8 +77,8 @@ int ComposedBackward::make_gradient(int inner, int from) {
     return passed;
   }
   // A product in a script is of rows x tokens x features, its kernel's of rows and features: the result is a view.
-  const bool is_view = replay_.plan.spec.program == ProgramOf::pytorch &&
-                       inner_[i].layer.kind->scaling == LayerScaling::matrix_product;
+  const bool is_view =
+      replay_.plan.spec.program == ProgramOf::pytorch && inner_[i].layer.kind->scaling == LayerScaling::matrix_product;
   return take_gradient(allocated_bytes(value(from).numbers * tensors_[i].gradient_number_bytes), is_view);
 }
 

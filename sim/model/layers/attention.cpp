@@ -75,6 +75,20 @@ AutogradTensors plain_products(const Layer& layer, const AutogradCase& at) {
   return tensors;
 }
 
+/// Flash: the gradient of the queries in fp32, of multiples of 128 tokens and 32 numbers of a head, a sum for each row,
+/// and with grouped queries gradients of keys and values for each head. Memory-efficient: a sum for each row
+/// (cuda/flash_attn/flash_api.cpp, mha_bwd; cuda/attention_backward.cu).
+std::vector<TensorSize> fused_backward_temporary(const Layer& layer, const AutogradCase& at) {
+  const auto multiple = [](std::int64_t number, std::int64_t of) { return (number + of - 1) / of * of; };
+  const std::int64_t heads = at.rows * layer.sizes[0];
+  if (!is_amp(at.dtype)) return {{heads * layer.sizes[3], kBytesPerNumber}};
+  const std::int64_t tokens = multiple(layer.sizes[3], 128), head_size = multiple(layer.sizes[2], 32);
+  std::vector<TensorSize> tensors = {{heads * tokens * head_size, kBytesPerNumber}, {heads * tokens, kBytesPerNumber}};
+  if (layer.sizes[1] < layer.sizes[0])
+    tensors.insert(tensors.end(), 2, TensorSize{at.rows * queries(layer), kBytesPerNumber / 2});
+  return tensors;
+}
+
 AutogradTensors attention_autograd(const Layer& layer, const AutogradCase& at) {
   if (!is_amp(at.dtype) && layer.sizes[1] < layer.sizes[0]) return plain_products(layer, at);
   AutogradTensors tensors;
@@ -85,6 +99,7 @@ AutogradTensors attention_autograd(const Layer& layer, const AutogradCase& at) {
   tensors.keeps_result = true;
   if (!tensors.keeps_input) tensors.kept.push_back({at.rows * queries_keys_values(layer), of_dtype});
   tensors.kept.push_back({at.rows * layer.sizes[0] * layer.sizes[3], kBytesPerNumber});
+  tensors.backward_temporary = fused_backward_temporary(layer, at);
   return tensors;
 }
 
