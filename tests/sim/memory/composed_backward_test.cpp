@@ -1,7 +1,7 @@
-// Backwards of blocks, tensor by tensor, in units of 512 bytes: a activations and their gradients, g gradients of
-// parameters, o others. Two sequences of 8 tokens of 64 numbers (8 units in fp32); keys and values of 32 (4), an MLP of
-// 128 (16), a vocabulary of 256. The same lists come of the modules of runtime/pytorch by PyTorch 2.11 on FakeTensors of
-// a GPU, but for sums in place, which FakeTensors do not have.
+// Backwards of blocks, tensor by tensor, in units of 512 bytes: a for activations and their gradients, g for gradients
+// of parameters, o for others. Two sequences of 8 tokens of 64 numbers (8 units in fp32); keys and values of 32 (4), an
+// MLP of 128 (16), a vocabulary of 256. PyTorch 2.11 allocates the same for the modules of runtime/pytorch on
+// FakeTensors of a GPU, but for sums in place, which FakeTensors do not have.
 #include "sim/memory/composed_backward.hpp"
 #include "sim/memory/memory.hpp"
 #include "tests/support/catch.hpp"

@@ -28,7 +28,7 @@ TEST_CASE("plain products of grouped queries keep no inputs, but queries, keys a
 }
 
 TEST_CASE(
-    "fused attention keeps inputs, result and a number a row; its backward takes sums, flash the queries in fp32") {
+    "fused attention keeps inputs, its result and a number a row, and flash takes the queries in fp32 for a moment") {
   for (const std::int64_t kv_heads : {1, 4}) {
     const AutogradTensors flash = tensors_of(kv_heads, Dtype::amp_bf16);
     CHECK(flash.keeps_input);
