@@ -62,9 +62,9 @@ void replay_forward(const Replay& replay, const Work& work, Level level) {
   level.give(other, cached);
 }
 
-/// The tied weight's gradient by the head, which waits, and that by the embedding are added: in the memory of the first,
-/// if that is a cast; in fp32 it is a product, transposed, so that the sum is a third tensor (PyTorch 2.11,
-/// torch/csrc/autograd/input_buffer.cpp, can_accumulate_inplace).
+/// The tied weight's gradient by the head, which waits, and that by the embedding are added: in the memory of the
+/// first, if that is a cast; in fp32 it is a view, a product transposed, so that the sum is a third tensor (PyTorch
+/// 2.11, torch/csrc/autograd/input_buffer.cpp, can_accumulate_inplace).
 void replay_tied_sum(const Replay& replay, Level level) {
   const std::int64_t once = replay.tied_bytes();
   if (!is_amp(replay.plan.spec.dtype)) {

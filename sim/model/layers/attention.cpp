@@ -57,10 +57,10 @@ double attention_bytes(const Layer& layer, const LayerWork& work) {
          (work.operation == LayerOperation::forward ? all + of_result : 2 * all + 2 * of_result);
 }
 
-/// _scaled_dot_product_attention_math: queries by head, keys and values repeated for each head, with a root of the scale
-/// in the first two, and the softmax whole; what came is not kept. For a moment the scores as well. The backward has the
-/// softmax, its gradient and that of the scores at once, and the gradient of the repeated values, while the values and
-/// what arrived are gone and what it makes is not yet there.
+/// _scaled_dot_product_attention_math: queries by head, keys and values repeated for each head, with a root of the
+/// scale in the first two, and the softmax whole; what came is not kept. For a moment the scores as well. The backward
+/// has the softmax, its gradient and that of the scores at once, and the gradient of the repeated values, while the
+/// values and what arrived are gone and what it makes is not yet there.
 AutogradTensors plain_products(const Layer& layer, const AutogradCase& at) {
   const std::int64_t once = at.rows * queries(layer);
   const std::int64_t scores = at.rows * layer.sizes[0] * layer.sizes[3] * layer.sizes[3];
