@@ -42,8 +42,10 @@ void ComposedBackward::find_values() {
 
 std::int64_t ComposedBackward::run(std::int64_t arrived) {
   const int last = static_cast<int>(std::ssize(inner_)) - 1;
-  value(last).gradient = take_gradient(0, /*is_view=*/false);
-  gradients_.back().bytes = arrived;  // it is there
+  // It is there. One that is not given back, such as a buffer, has another holder.
+  const std::int64_t own = replay_.activation_bytes(work_.rows, index_ + 1);
+  value(last).gradient = 0;
+  gradients_.push_back({arrived > 0 ? arrived : own, value(last).number_bytes, false, arrived > 0 ? 1 : 2});
   for (int i = last; i >= 0; --i) inner_backward(i);
   return index_ > 0 ? replay_.activation_bytes(work_.rows, index_) : 0;
 }
@@ -79,16 +81,13 @@ int ComposedBackward::make_gradient(int inner, int from) {
   // A product in a script is of rows x tokens x features, its kernel's of rows and features: the result is a view.
   const bool is_view =
       replay_.plan.spec.program == ProgramOf::pytorch && inner_[i].layer.kind->scaling == LayerScaling::matrix_product;
-  return take_gradient(allocated_bytes(value(from).numbers * tensors_[i].gradient_number_bytes), is_view);
+  return take_gradient(value(from).numbers, tensors_[i].gradient_number_bytes, is_view);
 }
 
 void ComposedBackward::hand_over(int from, int gradient) {
   Value& to = value(from);
-  const std::int64_t bytes = from == InnerLayer::kInput ? replay_.activation_bytes(work_.rows, index_)
-                                                        : allocated_bytes(to.numbers * to.number_bytes);
-  const std::int64_t made = gradients_[static_cast<std::size_t>(gradient)].bytes;
-  if (made != bytes && made != 0) {
-    const int cast = take_gradient(bytes, /*is_view=*/false);
+  if (gradients_[static_cast<std::size_t>(gradient)].number_bytes != to.number_bytes) {
+    const int cast = take_gradient(to.numbers, to.number_bytes, /*is_view=*/false);
     give_gradient(gradient);
     gradient = cast;
   }
@@ -98,16 +97,17 @@ void ComposedBackward::hand_over(int from, int gradient) {
   }
   const Gradient& first = gradients_[static_cast<std::size_t>(to.gradient)];
   if (first.is_view || first.holders > 1) {
-    const int sum = take_gradient(bytes, /*is_view=*/false);
+    const int sum = take_gradient(to.numbers, to.number_bytes, /*is_view=*/false);
     give_gradient(to.gradient);
     to.gradient = sum;
   }
   give_gradient(gradient);
 }
 
-int ComposedBackward::take_gradient(std::int64_t bytes, bool is_view) {
+int ComposedBackward::take_gradient(std::int64_t numbers, std::int64_t number_bytes, bool is_view) {
+  const std::int64_t bytes = allocated_bytes(numbers * number_bytes);
   level_.take(activations, bytes);
-  gradients_.push_back({bytes, is_view, 1});
+  gradients_.push_back({bytes, number_bytes, is_view, 1});
   return static_cast<int>(std::ssize(gradients_)) - 1;
 }
 

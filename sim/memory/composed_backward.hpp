@@ -27,7 +27,7 @@ class ComposedBackward {
   /// Of layer `index` of the model. All of it must outlive this.
   ComposedBackward(const Replay& replay, const Work& work, const Stage& stage, std::int64_t index, Level level);
 
-  /// `arrived`: the gradient of the result. Gives that of the input, which is there; 0: there is none.
+  /// `arrived`: the gradient of the result; 0: it stays. Gives that of the input, which is there; 0: there is none.
   std::int64_t run(std::int64_t arrived);
 
  private:
@@ -40,6 +40,7 @@ class ComposedBackward {
   };
   struct Gradient {
     std::int64_t bytes = 0;
+    std::int64_t number_bytes = kBytesPerNumber;
     bool is_view = false;
     int holders = 0;
   };
@@ -48,11 +49,11 @@ class ComposedBackward {
   Value& value(int place) { return values_[static_cast<std::size_t>(place + 1)]; }
   void find_values();
   void inner_backward(int inner);
-  /// The gradient of an inner layer's input, of `number_bytes` a number as the backward makes it. Gives its place.
+  /// The gradient of an inner layer's input, as the backward makes it, or the one that it passes on. Gives its place.
   int make_gradient(int inner, int from);
   /// To the value that it is the gradient of, in that one's type.
   void hand_over(int from, int gradient);
-  int take_gradient(std::int64_t bytes, bool is_view);
+  int take_gradient(std::int64_t numbers, std::int64_t number_bytes, bool is_view);
   void give_gradient(int gradient);
   void give_what_was_kept(int inner);
   void parameter_gradients(int inner);

@@ -79,7 +79,7 @@ TEST_CASE("a gpt block under autocast: gradients of one product after another, a
         "a+4 g+16 g+1 o-16 a-4 g+1 g-1 g+32 g-16 "  // behind attention, which keeps the result that it reads
         "a+12 a-1 a-12 a-4 a-4 "                    // attention: q, k, v and its result go
         "a+12 a-12 "                                // split puts the three gradients together
-        "a+4 g+48 g+1 a-4 o-48 a-12 a+8 a-4 g+1 g-1 g+96 g-48 "
+        "a+4 g+48 g+1 a-4 o-48 a-12 a+8 a-4 g+2 g-1 g+96 g-48 "
         "a+8 g+1 g+1 a-2 a-8 a-8 a-8");
 }
 
@@ -109,7 +109,8 @@ TEST_CASE("what blocks keep comes and goes in every program") {
       for (const char* program : {"--strategy single --workers one", "--strategy single --workers one --accum 2",
                                   "--strategy single --workers one --program pytorch --accum 2",
                                   "--strategy mp --gpus 2 --workers one --microbatches 2", "--strategy ddp --gpus 2",
-                                  "--strategy ddp --gpus 2 --program pytorch --accum 2", "--strategy dp --gpus 2"}) {
+                                  "--strategy ddp --gpus 2 --program pytorch --accum 2", "--strategy dp --gpus 2",
+                                  "--gpus 2 --schedule 1f1b --microbatches 2 --program pytorch"}) {
         const Plan plan = make_plan(spec("--model " + std::string(model) +
                                          " --layers 2 --hidden 64 --heads 2 --sequence 8 --vocabulary 256 --batch 4 "
                                          "--dtype " +
