@@ -110,9 +110,10 @@ TEST_CASE("what blocks keep comes and goes in every program") {
                                   "--strategy single --workers one --program pytorch --accum 2",
                                   "--strategy mp --gpus 2 --workers one --microbatches 2", "--strategy ddp --gpus 2",
                                   "--strategy ddp --gpus 2 --program pytorch --accum 2", "--strategy dp --gpus 2",
-                                  "--gpus 2 --schedule 1f1b --microbatches 2 --program pytorch"}) {
+                                  "--gpus 2 --schedule 1f1b --microbatches 2 --program pytorch",
+                                  "--gpus 2 --schedule zb-v --microbatches 4 --program pytorch"}) {
         const Plan plan = make_plan(spec("--model " + std::string(model) +
-                                         " --layers 2 --hidden 64 --heads 2 --sequence 8 --vocabulary 256 --batch 4 "
+                                         " --layers 4 --hidden 64 --heads 2 --sequence 8 --vocabulary 256 --batch 4 "
                                          "--dtype " +
                                          dtype + " " + program));
         CAPTURE(model, dtype, program);
