@@ -32,7 +32,7 @@ ALLOWED = {
     "sim/cost": "sim/io sim/model sim/spec sim/plan",
     # Of costs the values, not where they come from.
     "sim/engine": "sim/io sim/plan sim/timeline sim/cost/task_cost.hpp sim/cost/host_pauses.hpp",
-    "sim/memory": "sim/plan",
+    "sim/memory": "sim/model/inner_layers.hpp sim/plan",
     "sim/run": "sim/io sim/spec sim/plan sim/timeline sim/cost/card_limits.hpp sim/cost/environment.hpp "
                "sim/cost/error_bar.hpp sim/memory",
     "sim/predict": "sim/io sim/spec sim/plan sim/timeline sim/cost sim/engine sim/memory sim/run",

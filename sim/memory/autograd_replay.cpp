@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "sim/memory/composed_backward.hpp"
+
 namespace pdl {
 namespace {
 
@@ -30,8 +32,11 @@ std::int64_t bias_sum_bytes(std::int64_t rows, std::int64_t width, std::int64_t 
   return parts > 1 ? allocated_bytes(kBytesPerNumber * width * parts * across * kColumns) : 0;
 }
 
-std::int64_t partial_sums_bytes(const Replay& replay, const Work& work, const AutogradTensors& tensors) {
-  return tensors.summed_columns > 0 ? bias_sum_bytes(work.rows, tensors.summed_columns, replay.multiprocessors) : 0;
+std::int64_t backward_temporary_bytes(const Replay& replay, std::int64_t rows, const AutogradTensors& tensors) {
+  if (replay.multiprocessors == 0) return 0;
+  const std::int64_t sums =
+      tensors.summed_columns > 0 ? bias_sum_bytes(rows, tensors.summed_columns, replay.multiprocessors) : 0;
+  return sums + tensor_bytes(tensors.backward_temporary);
 }
 
 std::int64_t weight_bytes(const Layer& layer) {
@@ -57,13 +62,23 @@ void replay_forward(const Replay& replay, const Work& work, Level level) {
   level.give(other, cached);
 }
 
-namespace {
+/// The tied weight's gradient by the head, which waits, and that by the embedding are added: in the memory of the
+/// first, if that is a cast; in fp32 it is a view, a product transposed, so that the sum is a third tensor (PyTorch
+/// 2.11, torch/csrc/autograd/input_buffer.cpp, can_accumulate_inplace).
+void replay_tied_sum(const Replay& replay, Level level) {
+  const std::int64_t once = replay.tied_bytes();
+  if (!is_amp(replay.plan.spec.dtype)) {
+    level.take(gradients, once);
+    level.give(gradients, once);
+  }
+  level.give(gradients, once);
+}
 
-/// The gradients of a layer's parameters come as its backward makes them; AccumulateGrad has them in fp32.
 void replay_parameter_gradients(const Replay& replay, const Work& work, const Layer& layer, std::int64_t number_bytes,
-                                Level level) {
+                                bool waits, Level level) {
   // Added to what is there, or copied into a bucket that is the gradient.
   const bool goes = work.accumulate || replay.plan.spec.bucket_views;
+  const bool is_tied = layer.kind->takes_tokens && replay.tied_bytes() > 0;
   const std::vector<ParameterTensor> parameters = parameter_tensors(layer);
   for (auto tensor = parameters.rbegin(); tensor != parameters.rend(); ++tensor) {
     const std::int64_t in_fp32 = tensor_bytes(tensor->numbers());
@@ -71,9 +86,12 @@ void replay_parameter_gradients(const Replay& replay, const Work& work, const La
       level.take(gradients, in_fp32);
       level.give(gradients, allocated_bytes(tensor->numbers() * number_bytes));
     }
-    if (goes) level.give(gradients, in_fp32);
+    if (is_tied) replay_tied_sum(replay, level);
+    if (goes && !waits) level.give(gradients, in_fp32);
   }
 }
+
+namespace {
 
 /// The backward of one layer; `arrived` is the gradient of its result. Gives what it leaves: that of its input.
 std::int64_t replay_layer_backward(const Replay& replay, const Work& work, const Stage& stage, std::int64_t l,
@@ -92,9 +110,9 @@ std::int64_t replay_layer_backward(const Replay& replay, const Work& work, const
   level.take(activations, made);
   for (const ParameterTensor& tensor : parameter_tensors(layer))
     level.take(gradients, allocated_bytes(tensor.numbers() * tensors.gradient_number_bytes));
-  const std::int64_t partial_sums = partial_sums_bytes(replay, work, tensors);
-  level.take(other, partial_sums);
-  level.give(other, partial_sums);
+  const std::int64_t for_a_moment = backward_temporary_bytes(replay, work.rows, tensors);
+  level.take(other, for_a_moment);
+  level.give(other, for_a_moment);
   level.give(activations, arrived + (replay.keeps_cast_of_input(l, stage) ? 0 : tensor_bytes(tensors.kept)));
   if (!replay.keeps_casts()) level.give(other, tensor_bytes(tensors.kept_parameters));
   if (l > stage.first_layer && tensors.keeps_input && !replay.keeps_result(l - 1))
@@ -104,12 +122,7 @@ std::int64_t replay_layer_backward(const Replay& replay, const Work& work, const
     level.take(activations, left);
     level.give(activations, made);
   }
-  replay_parameter_gradients(replay, work, layer, tensors.gradient_number_bytes, level);
-  if (l + 1 == replay.layer_count()) level.take(gradients, replay.tied_bytes());
-  if (l == 0 && replay.tied_bytes() > 0) {  // the sum of both is a third tensor
-    level.take(gradients, replay.tied_bytes());
-    level.give(gradients, 2 * replay.tied_bytes());
-  }
+  replay_parameter_gradients(replay, work, layer, tensors.gradient_number_bytes, /*waits=*/false, level);
   return left;
 }
 
@@ -118,7 +131,8 @@ std::int64_t replay_layer_backward(const Replay& replay, const Work& work, const
 std::int64_t replay_backward(const Replay& replay, const Work& work, const Stage& stage, std::int64_t arrived,
                              Level level) {
   for (std::int32_t l = work.first_layer + work.layer_count; l-- > work.first_layer;) {
-    arrived = replay_layer_backward(replay, work, stage, l, arrived, level);
+    arrived = layer_of(replay.plan, l).kind->inner ? ComposedBackward(replay, work, stage, l, level).run(arrived)
+                                                   : replay_layer_backward(replay, work, stage, l, arrived, level);
     // DataParallel's replicas: the weight of a layer goes with its backward.
     if (replay.is_dp() && stage.replica > 0 && l > 0)
       level.give(MemoryCategory::parameters, weight_bytes(layer_of(replay.plan, l)));

@@ -54,9 +54,11 @@ struct Replay {
   /// Autocast's casts of parameters last to the end of a round, whose forwards and backwards are all in one context.
   bool keeps_casts() const { return is_pytorch_pipeline() && is_amp(plan.spec.dtype); }
   /// So does the cast of what comes into such a stage in fp32: its buffer is a leaf that needs a gradient, as a
-  /// parameter is, and autocast keeps casts of those (autocast_mode.cpp, cached_cast).
+  /// parameter is, and autocast keeps casts of those (autocast_mode.cpp, cached_cast). A block has its norm, in fp32,
+  /// before its products.
   bool keeps_cast_of_input(std::int64_t layer, const Stage& stage) const {
-    return keeps_casts() && layer > 0 && layer == stage.first_layer && !tensors(1, layer).kept_parameters.empty();
+    return keeps_casts() && layer > 0 && layer == stage.first_layer && !layer_of(plan, layer).kind->inner &&
+           !tensors(1, layer).kept_parameters.empty();
   }
   /// A script in Python has what model(x) gave in a variable while loss.backward() runs.
   bool holds_output() const {
@@ -95,8 +97,13 @@ struct Replay {
 /// multiprocessor). 0 below 1,024 rows, then as much as two such gradients in fp32, until the blocks fill the card.
 std::int64_t bias_sum_bytes(std::int64_t rows, std::int64_t width, std::int64_t multiprocessors);
 
-/// The same of a layer's backward, 0 where it sums nothing.
-std::int64_t partial_sums_bytes(const Replay& replay, const Work& work, const AutogradTensors& tensors);
+/// What a layer's backward of so many rows takes for a moment on a GPU: such a sum, and what its kernels need.
+std::int64_t backward_temporary_bytes(const Replay& replay, std::int64_t rows, const AutogradTensors& tensors);
+
+/// The gradients of a layer's parameters, which are there as its backward has made them, of so many bytes a number:
+/// AccumulateGrad has them in fp32. `waits`: for a second gradient of the same parameter.
+void replay_parameter_gradients(const Replay& replay, const Work& work, const Layer& layer, std::int64_t number_bytes,
+                                bool waits, Level level);
 
 /// Weights of DataParallel's replicas that go with the backward of their layer: those that it reads for the gradient of
 /// its input.

@@ -65,28 +65,46 @@ std::int64_t temporary_bytes(const StageBytes& stage, TaskKind kind) {
   return kind == TaskKind::forward || kind == TaskKind::recompute ? stage.temporary_forward : stage.temporary_backward;
 }
 
-/// What a pipeline in TF32 has less than one in fp32, which is what the probes measure: the workspaces of 32 MiB of a
-/// GPU's two MatrixProducts (runtime/model/matrix_products.cpp), which choose among kernels in fp32 alone.
-constexpr std::int64_t kProductWorkspacesBytes = std::int64_t{2} * 32 << 20;
+/// Of a stream's products, as LibTorch gives cuBLAS on Hopper (aten/src/ATen/cuda/CublasHandlePool.cpp), and of each
+/// MatrixProducts (runtime/model/matrix_products.cpp).
+constexpr std::int64_t kProductWorkspaceBytes = std::int64_t{32} << 20;
+
+/// What a pipeline in TF32 has less than one in fp32, which is what the probes measure: the workspaces of a GPU's two
+/// MatrixProducts, which choose among kernels in fp32 alone.
+constexpr std::int64_t kProductWorkspacesBytes = 2 * kProductWorkspaceBytes;
 
 std::int64_t in_data_type(std::int64_t workspace_bytes, Dtype dtype) {
   return dtype == Dtype::tf32 ? std::max<std::int64_t>(0, workspace_bytes - kProductWorkspacesBytes) : workspace_bytes;
 }
 
+/// Weight gradients may run on a second stream, with a workspace of its own, in a stage whose layers are not made of
+/// others and where there is something beside which they can run (runtime/model/pipeline_stage.cpp, tune_backward).
+bool tries_second_stream(const Plan& plan, std::int32_t index) {
+  const Stage& stage = plan.stages[static_cast<std::size_t>(index)];
+  if (stage.layer_count == 1 && stage.first_layer == 0) return false;
+  for (std::int32_t l = stage.first_layer; l < stage.first_layer + stage.layer_count; ++l) {
+    if (layer_of(plan, l).kind->inner) return false;
+  }
+  return true;
+}
+
 std::vector<GpuMemory> replay_pipeline(const Plan& plan, const WorkspaceBytes& workspace, bool records) {
   const bool split = std::any_of(plan.graph.works.begin(), plan.graph.works.end(),
                                  [](const Work& work) { return work.kind == TaskKind::backward_weight; });
-  // Only a whole backward uses the second stream, and its workspace.
-  std::vector<std::int64_t> workspaces(static_cast<std::size_t>(plan.spec.gpus), workspace.pipeline_split);
-  const auto has_whole_backward = [&](std::int32_t worker) {
-    workspaces[static_cast<std::size_t>(worker)] = workspace.pipeline;
+  // What the probes measure is a pipeline whose backwards, where they are whole, try a second stream.
+  const std::int64_t one_stream = std::max<std::int64_t>(0, workspace.pipeline - kProductWorkspaceBytes);
+  std::vector<std::int64_t> workspaces(static_cast<std::size_t>(plan.spec.gpus), split ? workspace.pipeline_split : 0);
+  const auto has_whole_backward = [&](std::int32_t worker, std::int32_t stage) {
+    std::int64_t& bytes = workspaces[static_cast<std::size_t>(worker)];
+    bytes = std::max(bytes, tries_second_stream(plan, stage) ? workspace.pipeline : one_stream);
   };
   if (split) {  // on some workers all, on others some
     for (const Task& task : plan.graph.tasks) {
-      if (task.kind == TaskKind::backward) has_whole_backward(task.worker);
+      if (task.kind == TaskKind::backward) has_whole_backward(task.worker, task.stage);
     }
   } else {
-    for (const Stage& stage : plan.stages) has_whole_backward(only_worker(stage));
+    for (std::int32_t s = 0; s < std::ssize(plan.stages); ++s)
+      has_whole_backward(only_worker(plan.stages[static_cast<std::size_t>(s)]), s);
   }
   std::vector<GpuMemory> memory(workspaces.size());
   for (std::size_t g = 0; g < memory.size(); ++g) {

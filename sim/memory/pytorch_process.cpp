@@ -159,9 +159,9 @@ void PytorchProcess::weight_backward(std::size_t s, const Work& work, Level leve
       in_fp32 += tensor_bytes(tensor.numbers());
     }
     level.take(gradients, made);
-    const std::int64_t partial_sums = partial_sums_bytes(replay_, work, tensors);
-    level.take(other, partial_sums);
-    level.give(other, partial_sums);
+    const std::int64_t for_a_moment = backward_temporary_bytes(replay_, work.rows, tensors);
+    level.take(other, for_a_moment);
+    level.give(other, for_a_moment);
     if (made != in_fp32) {  // cast
       level.take(gradients, in_fp32);
       level.give(gradients, made);

@@ -27,6 +27,27 @@ struct InnerTensor {
   std::int64_t bytes() const { return numbers * number_bytes; }
 };
 
+std::int64_t all_bytes(const std::vector<TensorSize>& tensors) {
+  std::int64_t bytes = 0;
+  for (const TensorSize& tensor : tensors) bytes += tensor.bytes();
+  return bytes;
+}
+
+/// Of a forward, in bytes: what an inner layer makes that stays, and what is there while it runs.
+struct Moment {
+  std::int64_t kept = 0, temporary = 0;
+};
+
+/// How much more than all that stays is there at once: what later layers keep does not exist yet. 0: never more.
+std::int64_t most_above_all(const std::vector<Moment>& moments) {
+  std::int64_t later = 0, most = 0;
+  for (auto moment = moments.rbegin(); moment != moments.rend(); ++moment) {
+    most = std::max(most, moment->temporary - later);
+    later += moment->kept;
+  }
+  return most;
+}
+
 }  // namespace
 
 std::vector<InnerLayer> inner_layers(const Layer& layer) {
@@ -150,7 +171,8 @@ AutogradTensors inner_autograd_tensors(const Layer& layer, const AutogradCase& a
   const std::vector<InnerLayer> inner = inner_layers(layer);
   AutogradTensors whole;
   std::vector<InnerTensor> tensors = {{at.rows * input_numbers(layer), at.input_number_bytes}};
-  std::int64_t most_temporary = 0, most_between = 0;
+  std::int64_t most_between = 0;
+  std::vector<Moment> moments;
   for (const InnerLayer& one : inner) {
     const InnerTensor input = tensors[place(one.from)];
     const bool gives_gradient = at.input_gradient || one.from != InnerLayer::kInput;
@@ -167,14 +189,17 @@ AutogradTensors inner_autograd_tensors(const Layer& layer, const AutogradCase& a
     whole.kept_parameters.insert(whole.kept_parameters.end(), own.kept_parameters.begin(), own.kept_parameters.end());
     whole.cached.insert(whole.cached.end(), own.cached.begin(), own.cached.end());
     std::int64_t temporary = own.keeps_input || one.from == InnerLayer::kInput ? 0 : input.bytes();
-    for (const TensorSize& tensor : own.temporary) temporary += tensor.bytes();
-    most_temporary = std::max(most_temporary, temporary);
+    moments.push_back({all_bytes(own.kept) + all_bytes(own.kept_parameters) + all_bytes(own.cached),
+                       temporary + all_bytes(own.temporary)});
     most_between = std::max(most_between, input.bytes() + result.bytes() + own.between_numbers * input.number_bytes);
     tensors.push_back(result);
   }
   for (std::size_t t = 1; t + 1 < tensors.size(); ++t) {
-    if (tensors[t].kept) whole.kept.push_back({tensors[t].numbers, tensors[t].number_bytes});
+    if (!tensors[t].kept) continue;
+    whole.kept.push_back({tensors[t].numbers, tensors[t].number_bytes});
+    moments[t - 1].kept += tensors[t].bytes();
   }
+  const std::int64_t most_temporary = most_above_all(moments);
   if (most_temporary > 0) whole.temporary.push_back({most_temporary, 1});
   whole.between_numbers = most_between / kBytesPerNumber;
   whole.keeps_input = tensors.front().kept;
@@ -211,14 +236,9 @@ PipelineTensors inner_pipeline_tensors(const Layer& layer, std::int64_t rows) {
   const std::vector<bool> passed = gradient_is_passed(inner);
   PipelineTensors whole;
   std::int64_t most_forward = 0, most_backward = 0;
-  const auto bytes_of = [](const std::vector<TensorSize>& tensors) {
-    std::int64_t bytes = 0;
-    for (const TensorSize& tensor : tensors) bytes += tensor.bytes();
-    return bytes;
-  };
   const auto keep_larger = [&](std::vector<TensorSize>& largest, std::int64_t& most, std::vector<TensorSize> tensors) {
-    if (bytes_of(tensors) <= most) return;
-    most = bytes_of(tensors);
+    if (all_bytes(tensors) <= most) return;
+    most = all_bytes(tensors);
     largest = std::move(tensors);
   };
   std::vector<int> takers(inner.size() + 1, 0);

@@ -57,7 +57,8 @@ ModelLeaves leaves_of(const std::vector<Layer>& layers, Dtype dtype, const std::
 std::vector<ParameterTensor> inner_parameter_tensors(const Layer& layer);
 double inner_flops(const Layer& layer, const LayerWork& work);
 double inner_bytes(const Layer& layer, const LayerWork& work);
-/// Tensors that two inner layers keep are there once. What is not kept for a moment, the largest of it, is temporary.
+/// Tensors that two inner layers keep are there once. What is not kept is temporary, as far as there is more at once
+/// than all that is kept.
 AutogradTensors inner_autograd_tensors(const Layer& layer, const AutogradCase& at);
 /// A pipeline's result is the memory of what goes in: split.
 bool gives_view(const Layer& layer);

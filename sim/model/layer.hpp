@@ -95,8 +95,9 @@ struct AutogradTensors {
   std::vector<TensorSize> cached;                        // such copies that the backward does not read
   std::vector<TensorSize> temporary;                     // of the forward
   std::int64_t gradient_number_bytes = kBytesPerNumber;  // of the gradients that the backward makes, before any cast
-  std::int64_t between_numbers = 0;  // of a gradient between two steps of the backward; 0: there is one step
-  std::int64_t summed_columns = 0;   // of a gradient that is summed over its rows; 0: none is
+  std::int64_t between_numbers = 0;            // of a gradient between two steps of the backward; 0: there is one step
+  std::vector<TensorSize> backward_temporary;  // of the backward's kernels on a GPU, beside what they make
+  std::int64_t summed_columns = 0;             // of a gradient that is summed over its rows; 0: none is
 };
 
 /// What a stage without autograd needs beside a buffer for each result and each gradient

@@ -15,6 +15,8 @@
 //
 // Sources: aten/src/ATen/native/transformers/attention.cpp, cuda/sdp_utils.cpp (the order in which kernels are tried),
 // cuda/flash_attn (PyTorch 2.11); FlashAttention-2, arXiv:2307.08691.
+#include <algorithm>
+
 #include "sim/model/layer.hpp"
 
 namespace pdl {
@@ -55,7 +57,40 @@ double attention_bytes(const Layer& layer, const LayerWork& work) {
          (work.operation == LayerOperation::forward ? all + of_result : 2 * all + 2 * of_result);
 }
 
+/// _scaled_dot_product_attention_math: queries by head, keys and values repeated for each head, with a root of the
+/// scale in the first two, and the softmax whole; what came is not kept. For a moment the scores as well. The backward
+/// has the softmax, its gradient and that of the scores at once, and the gradient of the repeated values, while the
+/// values and what arrived are gone and what it makes is not yet there.
+AutogradTensors plain_products(const Layer& layer, const AutogradCase& at) {
+  const std::int64_t once = at.rows * queries(layer);
+  const std::int64_t scores = at.rows * layer.sizes[0] * layer.sizes[3] * layer.sizes[3];
+  AutogradTensors tensors;
+  for (int repeated = 0; repeated < 3; ++repeated) tensors.kept.push_back({once, kBytesPerNumber});
+  tensors.kept.push_back({scores, kBytesPerNumber});
+  tensors.temporary.push_back({scores, kBytesPerNumber});
+  const std::int64_t made = at.rows * queries_keys_values(layer);
+  const std::int64_t most = std::max(2 * scores - once, scores + once);
+  tensors.backward_temporary.push_back({std::max<std::int64_t>(0, most - made), kBytesPerNumber});
+  tensors.between_numbers = 2 * scores;
+  return tensors;
+}
+
+/// Flash: the gradient of the queries in fp32, of multiples of 128 tokens and 32 numbers of a head, a sum for each row,
+/// and with grouped queries gradients of keys and values for each head. Memory-efficient: a sum for each row
+/// (cuda/flash_attn/flash_api.cpp, mha_bwd; cuda/attention_backward.cu).
+std::vector<TensorSize> fused_backward_temporary(const Layer& layer, const AutogradCase& at) {
+  const auto multiple = [](std::int64_t number, std::int64_t of) { return (number + of - 1) / of * of; };
+  const std::int64_t heads = at.rows * layer.sizes[0];
+  if (!is_amp(at.dtype)) return {{heads * layer.sizes[3], kBytesPerNumber}};
+  const std::int64_t tokens = multiple(layer.sizes[3], 128), head_size = multiple(layer.sizes[2], 32);
+  std::vector<TensorSize> tensors = {{heads * tokens * head_size, kBytesPerNumber}, {heads * tokens, kBytesPerNumber}};
+  if (layer.sizes[1] < layer.sizes[0])
+    tensors.insert(tensors.end(), 2, TensorSize{at.rows * queries(layer), kBytesPerNumber / 2});
+  return tensors;
+}
+
 AutogradTensors attention_autograd(const Layer& layer, const AutogradCase& at) {
+  if (!is_amp(at.dtype) && layer.sizes[1] < layer.sizes[0]) return plain_products(layer, at);
   AutogradTensors tensors;
   const std::int64_t of_dtype = is_amp(at.dtype) ? kBytesPerNumber / 2 : kBytesPerNumber;
   tensors.result_number_bytes = of_dtype;
@@ -63,18 +98,8 @@ AutogradTensors attention_autograd(const Layer& layer, const AutogradCase& at) {
   tensors.keeps_input = at.input_number_bytes == of_dtype;
   tensors.keeps_result = true;
   if (!tensors.keeps_input) tensors.kept.push_back({at.rows * queries_keys_values(layer), of_dtype});
-  if (!is_amp(at.dtype) && layer.sizes[1] < layer.sizes[0]) {
-    // The kernel of plain products: queries and keys times a root of the scale, keys and values repeated for each head,
-    // and the softmax whole; for a moment the scores as well.
-    const std::int64_t scores = at.rows * layer.sizes[0] * layer.sizes[3] * layer.sizes[3];
-    for (int repeated = 0; repeated < 3; ++repeated)
-      tensors.kept.push_back({at.rows * queries(layer), kBytesPerNumber});
-    tensors.kept.push_back({scores, kBytesPerNumber});
-    tensors.temporary.push_back({scores, kBytesPerNumber});
-    tensors.between_numbers = 2 * scores;
-    return tensors;
-  }
   tensors.kept.push_back({at.rows * layer.sizes[0] * layer.sizes[3], kBytesPerNumber});
+  tensors.backward_temporary = fused_backward_temporary(layer, at);
   return tensors;
 }
 

@@ -108,6 +108,16 @@ AutogradTensors keeps_mask(const Layer& layer, const AutogradCase& at) {
   return tensors;
 }
 
+/// Backward: of queries, the larger, the product with the sines, a half of it turned, and that in its place, are there
+/// at once, while keys have theirs already and what arrived for them is gone.
+AutogradTensors rotary_autograd(const Layer& layer, const AutogradCase& at) {
+  AutogradTensors tensors = as_it_comes(at);
+  const std::int64_t a_head = at.rows * layer.sizes[2] * layer.sizes[3];
+  const std::int64_t more = 3 * layer.sizes[0] * a_head / 2 - layer.sizes[1] * a_head;
+  tensors.backward_temporary.push_back({more, at.input_number_bytes});
+  return tensors;
+}
+
 AutogradTensors softmax_autograd(const Layer& layer, const AutogradCase& at) {
   AutogradTensors tensors;
   tensors.keeps_result = true;
@@ -184,7 +194,7 @@ constexpr LayerKind mixed_types(LayerKind kind) {
 }
 
 constexpr LayerKind rotary_kind() {
-  LayerKind kind = elementwise("rotary", "rotary positions of queries and keys", kRotarySizes, keeps_nothing,
+  LayerKind kind = elementwise("rotary", "rotary positions of queries and keys", kRotarySizes, rotary_autograd,
                                /*stands_alone=*/false);
   kind.of_width = rotary_of_width;
   kind.input_numbers = rotary_queries;

@@ -60,12 +60,25 @@ double embedding_bytes(const Layer& layer, const LayerWork& work) {
   return 4 * ((layer.kind == &kPositionEmbedding ? 1 : 2) * numbers + parameters);
 }
 
+/// What embedding_dense_backward takes beside the dense gradient, where there are more than 3,072 tokens, which it then
+/// sorts: a sum for each run of ten equal ones, and for each token that there may be (EmbeddingBackwardKernel.cu,
+/// embedding_backward_cuda_kernel: max_partial_segment, stride_warped). Not here: lists of indices, 8 bytes a token.
+std::vector<TensorSize> sums_of_sorted_tokens(const Layer& layer, std::int64_t rows) {
+  constexpr std::int64_t kUnsorted = 3072, kRun = 10, kWarp = 32;
+  const std::int64_t tokens = rows * embedding_tokens(layer);
+  if (layer.kind != &kEmbedding || tokens <= kUnsorted) return {};
+  const std::int64_t width = (embedding_features(layer) + kWarp - 1) / kWarp * kWarp;
+  return {{(tokens / kRun + std::min(tokens, embedding_rows(layer))) * width, kBytesPerNumber}};
+}
+
 AutogradTensors embedding_autograd(const Layer& layer, const AutogradCase& at) {
   AutogradTensors tensors;
   if (layer.kind == &kEmbedding) {
     tensors.keeps_input = true;
+    tensors.backward_temporary = sums_of_sorted_tokens(layer, at.rows);
   } else {
-    tensors.kept.push_back({embedding_tokens(layer), 8});  // 0, 1, 2, ...
+    tensors.backward_temporary.push_back({embedding_numbers(layer), kBytesPerNumber});  // the sum over the sequences
+    tensors.kept.push_back({embedding_tokens(layer), 8});                               // 0, 1, 2, ...
     tensors.temporary.push_back({embedding_numbers(layer), kBytesPerNumber});
     tensors.result_number_bytes = std::max(at.input_number_bytes, kBytesPerNumber);
   }
@@ -73,10 +86,11 @@ AutogradTensors embedding_autograd(const Layer& layer, const AutogradCase& at) {
 }
 
 /// The dense gradient, before it is copied or added: of the table, or of the positions of a sequence.
-PipelineTensors embedding_pipeline(const Layer& layer, std::int64_t) {
+PipelineTensors embedding_pipeline(const Layer& layer, std::int64_t rows) {
+  const std::int64_t entries = layer.kind == &kEmbedding ? embedding_rows(layer) : embedding_tokens(layer);
   PipelineTensors tensors;
-  const std::int64_t rows = layer.kind == &kEmbedding ? embedding_rows(layer) : embedding_tokens(layer);
-  tensors.temporary_backward = {{rows * embedding_features(layer), kBytesPerNumber}};
+  tensors.temporary_backward = sums_of_sorted_tokens(layer, rows);
+  tensors.temporary_backward.push_back({entries * embedding_features(layer), kBytesPerNumber});
   return tensors;
 }
 
