@@ -24,6 +24,7 @@
 #include "sim/cost/python_host.hpp"
 #include "sim/io/error.hpp"
 #include "sim/io/words.hpp"
+#include "sim/model/checkpointed_layers.hpp"
 #include "sim/model/inner_layers.hpp"
 
 namespace pdl {

@@ -54,7 +54,7 @@ std::vector<TaskCost> price_synthetic(const Plan& plan, const SyntheticCosts& co
   };
   std::vector<StageTimes> times;
   for (std::size_t stage = 0; stage <= stage_of_layer.back(); ++stage) times.emplace_back(costs, stage);
-  // The parts of a stage's backward add up to it, to the nanosecond.
+  // The parts of a stage's backward, and of a forward that is run again, add up to it, to the nanosecond.
   const auto of_layers = [&](const Work& work, std::int64_t ns) {
     const Stage& stage = plan.stages[stage_of(work.first_layer)];
     const auto until = [&](std::int32_t layer) {

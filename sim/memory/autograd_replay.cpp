@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <bit>
 
-#include "sim/model/inner_layers.hpp"
-
 namespace pdl {
 namespace {
 
@@ -64,7 +62,7 @@ void replay_recomputation(const Replay& replay, const Work& work, Level level) {
   const AutogradTensors tensors = replay.tensors(work.rows, l);
   const std::int64_t result = replay.activation_bytes(work.rows, l + 1);
   const Layer& layer = layer_of(replay.plan, l);
-  const bool gives_result = inner_layers_run_again(layer) == inner_layers(layer).size();
+  const bool gives_result = runs_again_to_its_end(layer);
   level.take(activations, tensor_bytes(tensors.kept));
   level.take(other, tensor_bytes(tensors.kept_parameters) + tensor_bytes(tensors.cached));
   level.take(other, tensor_bytes(tensors.temporary));

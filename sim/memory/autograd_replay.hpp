@@ -12,6 +12,7 @@
 
 #include "sim/memory/allocated_tensors.hpp"
 #include "sim/memory/memory_changes.hpp"
+#include "sim/plan/backward_parts.hpp"
 #include "sim/plan/plan.hpp"
 
 namespace pdl {

@@ -187,46 +187,6 @@ AutogradTensors inner_autograd_tensors(const Layer& layer, const AutogradCase& a
   return whole;
 }
 
-std::size_t inner_layers_run_again(const Layer& layer) {
-  const std::vector<InnerLayer> inner = inner_layers(layer);
-  for (std::size_t i = inner.size(); i-- > 0;) {
-    const AutogradTensors tensors = autograd_tensors(inner[i].layer, {});
-    const bool is_product = inner[i].layer.kind->scaling == LayerScaling::matrix_product;
-    if (tensors.keeps_result || (!is_product && !tensors.kept.empty())) return i + 1;  // what it makes itself
-    if (tensors.keeps_input) return i;
-  }
-  return 0;
-}
-
-std::int64_t most_bytes_of_unkept_forward(const Layer& layer, const AutogradCase& at) {
-  const std::vector<InnerLayer> inner = inner_layers(layer);
-  const std::vector<std::int64_t> number_bytes = inner_number_bytes(inner, at.dtype, at.input_number_bytes);
-  std::vector<std::size_t> last_taker(inner.size() + 1, 0);
-  for (std::size_t i = 0; i < inner.size(); ++i) {
-    for (const int from : {inner[i].from, inner[i].and_from})
-      if (from != InnerLayer::kNone) last_taker[place(from)] = i;
-  }
-  const auto bytes_of = [&](std::size_t result) {
-    return at.rows * inner[result].rows * output_numbers(inner[result].layer) * number_bytes[result + 1];
-  };
-  std::int64_t there = 0, most = 0;
-  for (std::size_t i = 0; i < inner.size(); ++i) {
-    const InnerLayer& one = inner[i];
-    std::int64_t own = 0;  // while it runs
-    const AutogradTensors tensors = autograd_tensors(
-        one.layer, {at.rows * one.rows, at.dtype, number_bytes[place(one.from)],
-                    at.input_gradient || one.from != InnerLayer::kInput});
-    for (const TensorSize& tensor : tensors.kept) own += tensor.bytes();
-    for (const TensorSize& tensor : tensors.temporary) own += tensor.bytes();
-    const bool is_result = i + 1 == inner.size();
-    if (!is_result && !gives_view(one.layer)) there += bytes_of(i);
-    most = std::max(most, there + own);
-    for (std::size_t before = 0; before < i; ++before)
-      if (last_taker[before + 1] == i && !gives_view(inner[before].layer)) there -= bytes_of(before);
-  }
-  return most;
-}
-
 bool gives_view(const Layer& layer) {
   return layer.kind == &kSplit;
 }

@@ -62,13 +62,6 @@ double inner_flops(const Layer& layer, const LayerWork& work);
 double inner_bytes(const Layer& layer, const LayerWork& work);
 /// Tensors that two inner layers keep are there once. What is not kept for a moment, the largest of it, is temporary.
 AutogradTensors inner_autograd_tensors(const Layer& layer, const AutogradCase& at);
-/// How many of the inner layers run again where a layer is checkpointed: the forward stops where all that its backward
-/// reads is there (torch.utils.checkpoint, set_checkpoint_early_stop). The last product of a block is not among them,
-/// as a product keeps what goes into it; nor is the sum behind it.
-std::size_t inner_layers_run_again(const Layer& layer);
-/// The most that is there at once, beside input and result, in a forward that keeps nothing: each tensor goes with the
-/// last one that takes it.
-std::int64_t most_bytes_of_unkept_forward(const Layer& layer, const AutogradCase& at);
 /// A pipeline's result is the memory of what goes in: split.
 bool gives_view(const Layer& layer);
 

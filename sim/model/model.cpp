@@ -225,14 +225,6 @@ bool has_blocks(const Model& model) {
   return std::any_of(model.layers.begin(), model.layers.end(), is_block);
 }
 
-std::vector<bool> checkpointed_layers(const Model& model) {
-  const bool of_blocks = has_blocks(model);
-  std::vector<bool> checkpointed;
-  for (const Layer& layer : model.layers)
-    checkpointed.push_back(of_blocks ? is_block(layer) : !layer.kind->takes_tokens);
-  return checkpointed;
-}
-
 std::optional<BlockRange> blocks_of(const Model& model) {
   const auto begin = model.layers.begin(), end = model.layers.end();
   const auto first = std::find_if(begin, end, is_block), behind = std::find_if_not(first, end, is_block);
@@ -304,38 +296,20 @@ std::vector<std::int64_t> activation_number_bytes(const Model& model, Dtype dtyp
   return bytes;
 }
 
-namespace {
-
-std::int64_t kept_by_layers(const Model& model, std::int64_t first, std::int64_t count, std::int64_t rows, Dtype dtype,
-                            const std::vector<std::int64_t>& number_bytes, const std::vector<bool>& checkpointed) {
+std::int64_t kept_by_autograd(const Model& model, std::int64_t first, std::int64_t count, std::int64_t rows,
+                              Dtype dtype, const std::vector<std::int64_t>& number_bytes) {
   std::int64_t bytes = 0;
   bool has_input = false;  // the result of the layer before is kept by that one
   for (std::int64_t l = first; l < first + count; ++l) {
     const Layer& layer = layer_at(model, l);
     const std::int64_t input_bytes = number_bytes[static_cast<std::size_t>(l)];
-    AutogradTensors tensors = autograd_tensors(layer, {rows, dtype, input_bytes, l > 0});
-    if (!checkpointed.empty() && checkpointed[static_cast<std::size_t>(l)]) {
-      tensors = {};
-      tensors.keeps_input = true;
-    }
+    const AutogradTensors tensors = autograd_tensors(layer, {rows, dtype, input_bytes, l > 0});
     if (tensors.keeps_input && !has_input) bytes += rows * input_numbers(layer) * input_bytes;
     for (const TensorSize& tensor : tensors.kept) bytes += tensor.bytes();
     if (tensors.keeps_result) bytes += rows * output_numbers(layer) * tensors.result_number_bytes;
     has_input = tensors.keeps_result;
   }
   return bytes;
-}
-
-}  // namespace
-
-std::int64_t kept_by_autograd(const Model& model, std::int64_t first, std::int64_t count, std::int64_t rows,
-                              Dtype dtype, const std::vector<std::int64_t>& number_bytes) {
-  return kept_by_layers(model, first, count, rows, dtype, number_bytes, {});
-}
-
-std::int64_t kept_by_checkpoints(const Model& model, std::int64_t first, std::int64_t count, std::int64_t rows,
-                                 Dtype dtype, const std::vector<std::int64_t>& number_bytes) {
-  return kept_by_layers(model, first, count, rows, dtype, number_bytes, checkpointed_layers(model));
 }
 
 std::int64_t kept_by_pipeline(const Model& model, std::int64_t first, std::int64_t count, std::int64_t rows) {

@@ -67,11 +67,6 @@ std::int64_t width_of(const Model& model);
 /// Are there layers of two parts, attention and MLP?
 bool has_blocks(const Model& model);
 
-/// By layer: is it checkpointed where single layers are (--recompute outside of pipelines): its input alone is kept, and
-/// its forward is run again before its backward? Of a model with blocks each block, else each layer that takes no
-/// tokens.
-std::vector<bool> checkpointed_layers(const Model& model);
-
 /// "embedding", "block 3", "head"; of models without blocks "layer 3". From 0.
 std::string layer_name(const Model& model, std::int64_t index);
 
@@ -117,9 +112,6 @@ std::vector<std::int64_t> activation_number_bytes(const Model& model, Dtype dtyp
 ///   pipeline   the input, the results of all layers and their statistics, in fp32 (PipelineTensors)
 std::int64_t kept_by_autograd(const Model& model, std::int64_t first, std::int64_t count, std::int64_t rows,
                               Dtype dtype, const std::vector<std::int64_t>& number_bytes);
-/// The same with checkpointed layers, which keep their input alone.
-std::int64_t kept_by_checkpoints(const Model& model, std::int64_t first, std::int64_t count, std::int64_t rows,
-                                 Dtype dtype, const std::vector<std::int64_t>& number_bytes);
 std::int64_t kept_by_pipeline(const Model& model, std::int64_t first, std::int64_t count, std::int64_t rows);
 
 }  // namespace pdl

@@ -2,7 +2,15 @@
 
 #include <cstddef>
 
+#include "sim/plan/plan.hpp"
+
 namespace pdl {
+
+std::vector<bool> layers_run_again(const Plan& plan) {
+  const Program program = plan.parallel.program;
+  const bool of_layers = plan.spec.recompute && (program == Program::one_thread || program == Program::ddp);
+  return of_layers ? checkpointed_layers(plan.spec.model) : std::vector<bool>(plan.spec.model.layers.size(), false);
+}
 
 std::vector<BackwardPart> backward_parts(const std::vector<bool>& run_again, std::int32_t first, std::int32_t count,
                                          bool loss) {

@@ -1,4 +1,4 @@
-// A backward of autograd, cut where the forward of a checkpointed layer is run again.
+// Which layers are run again, and a backward of autograd that is cut there.
 //
 //   layers 0 to 3, of which 1 and 2 are run again (embedding, two blocks, head), the first part first:
 //
@@ -10,7 +10,15 @@
 #include <cstdint>
 #include <vector>
 
+#include "sim/model/checkpointed_layers.hpp"
+
 namespace pdl {
+
+struct Plan;
+
+/// By layer of the model: is its forward run again, alone, before its backward (checkpointed_layers())? None in a plan
+/// without recomputation, nor in pipelines, which run that of a whole stage again.
+std::vector<bool> layers_run_again(const Plan& plan);
 
 struct BackwardPart {
   std::int32_t first_layer = 0;

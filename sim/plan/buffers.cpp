@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <deque>
 
+#include "sim/model/checkpointed_layers.hpp"
+
 namespace pdl {
 namespace {
 
@@ -160,7 +162,7 @@ LiveActivations live_of_whole_model(const RunSpec& spec, std::int64_t rows) {
   if (rows == 0) return {};
   const auto kept = spec.recompute ? kept_by_checkpoints : kept_by_autograd;
   return {1, kept(spec.model, 0, std::ssize(spec.model.layers), rows, spec.dtype,
-                              activation_number_bytes(spec.model, spec.dtype))};
+                  activation_number_bytes(spec.model, spec.dtype))};
 }
 
 }  // namespace pdl

@@ -35,7 +35,8 @@ class OneThreadStep {
     }
     const Stage& whole = tasks_.stage(stage);
     std::uint32_t part = 0;
-    for (const BackwardPart& cut : backward_parts(run_again_, whole.first_layer, whole.layer_count, stage + 1 == stages_))
+    for (const BackwardPart& cut :
+         backward_parts(run_again_, whole.first_layer, whole.layer_count, stage + 1 == stages_))
       tasks_.add_backward_part(stage, operation.microbatch, 0, cut, part++);
   }
 

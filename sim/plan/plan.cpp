@@ -114,12 +114,6 @@ std::int64_t rows_of(const Plan& plan, std::int32_t replica, std::int32_t microb
   return plan.microbatch_rows[static_cast<std::size_t>(microbatch)];
 }
 
-std::vector<bool> layers_run_again(const Plan& plan) {
-  const Program program = plan.parallel.program;
-  const bool of_layers = plan.spec.recompute && (program == Program::one_thread || program == Program::ddp);
-  return of_layers ? checkpointed_layers(plan.spec.model) : std::vector<bool>(plan.spec.model.layers.size(), false);
-}
-
 Plan begin_plan(RunSpec asked) {
   Plan plan;
   plan.spec = std::move(asked);

@@ -62,10 +62,6 @@ std::int64_t rows_of(const Plan& plan, std::int32_t replica, std::int32_t microb
 /// Micro-batches of one round.
 std::int32_t microbatches_of_a_round(const Plan& plan);
 
-/// By layer of the model: is its forward run again, alone, before its backward (checkpointed_layers())? None in a plan
-/// without recomputation, nor in pipelines, which run that of a whole stage again.
-std::vector<bool> layers_run_again(const Plan& plan);
-
 /// Throws InputError for a spec that no plan can follow. Transfers move activations in fp32, in half precision behind a
 /// layer whose result is half under autocast.
 Plan make_plan(const RunSpec& spec);

@@ -97,8 +97,9 @@ std::vector<SettingRow> schedule() {
        .of_pipelines = true},
       {.name = "recompute",
        .value_name = "0|1",
-       .help = "keep only the input of each layer, of a transformer of each block, and run its forward again before its "
-               "backward; pdl-run's pipelines: of a whole stage",
+       .help =
+           "keep only the input of each layer, of a transformer of each block, and run its forward again before its "
+           "backward; pdl-run's pipelines: of a whole stage",
        .usual = "0",
        .values = Values::on_off,
        .range = {0, 1},
