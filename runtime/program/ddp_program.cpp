@@ -63,7 +63,7 @@ struct Script {
 Script read_script(const Plan& plan, int worker) {
   const std::size_t buckets = plan.buckets.size();
   const std::vector<TaskId> none(buckets, kNone);
-  const bool runs_again = has_work(plan, TaskKind::recompute);
+  const bool runs_again = plan.spec.recompute;
   Script script;
   script.recomputation.resize(plan.microbatch_rows.size());
   script.exchanges.assign(plan.microbatch_rows.size(), {none, none, none, none});

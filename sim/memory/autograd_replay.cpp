@@ -43,12 +43,17 @@ std::int64_t weight_bytes(const Layer& layer) {
 
 namespace {
 
-/// The forward of a layer that will be run again. Gives autocast's casts, which last to the end of the whole forward.
+/// The forward of a layer that will be run again. Gives autocast's casts that last to the end of the whole forward: of
+/// Python's programs all. LibTorch's linear in C++ multiplies by a view of the weight, whose cast autocast does not keep
+/// (torch/nn/functional/linear.h), so that only biases' do.
 std::int64_t replay_unkept_layer(const Replay& replay, const Work& work, std::int64_t l, Level level) {
-  const AutogradTensors tensors = replay.tensors(work.rows, l);
-  const std::int64_t casts = tensor_bytes(tensors.kept_parameters) + tensor_bytes(tensors.cached);
-  const std::int64_t inside =
-      allocated_bytes(most_bytes_of_unkept_forward(layer_of(replay.plan, l), replay.at(work.rows, l)));
+  AutogradCase at = replay.at(work.rows, l);
+  at.input_gradient = true;  // so that the cast of a weight is among those that are kept
+  const Layer& layer = layer_of(replay.plan, l);
+  const AutogradTensors tensors = autograd_tensors(layer, at);
+  const bool keeps_casts = replay.plan.spec.program == ProgramOf::pytorch;
+  const std::int64_t casts = tensor_bytes(tensors.cached) + (keeps_casts ? tensor_bytes(tensors.kept_parameters) : 0);
+  const std::int64_t inside = allocated_bytes(most_bytes_of_unkept_forward(layer, at, !keeps_casts));
   level.take(other, casts + inside);
   level.take(activations, replay.activation_bytes(work.rows, l + 1));
   level.give(other, inside);

@@ -55,7 +55,7 @@ bool runs_again_to_its_end(const Layer& layer) {
   return inner_layers_run_again(layer) == inner_layers(layer).size();
 }
 
-std::int64_t most_bytes_of_unkept_forward(const Layer& layer, const AutogradCase& at) {
+std::int64_t most_bytes_of_unkept_forward(const Layer& layer, const AutogradCase& at, bool with_casts) {
   const std::vector<InnerLayer> inner = inner_layers(layer);
   const std::vector<std::int64_t> number_bytes = inner_number_bytes(inner, at.dtype, at.input_number_bytes);
   std::vector<std::size_t> last_taker(inner.size() + 1, 0);
@@ -75,6 +75,8 @@ std::int64_t most_bytes_of_unkept_forward(const Layer& layer, const AutogradCase
                                      at.input_gradient || one.from != InnerLayer::kInput});
     for (const TensorSize& tensor : tensors.kept) own += tensor.bytes();
     for (const TensorSize& tensor : tensors.temporary) own += tensor.bytes();
+    if (with_casts)
+      for (const TensorSize& tensor : tensors.kept_parameters) own += tensor.bytes();
     const bool is_result = i + 1 == inner.size();
     if (!is_result && !gives_view(one.layer)) there += bytes_of(i);
     most = std::max(most, there + own);

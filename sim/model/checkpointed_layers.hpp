@@ -31,7 +31,7 @@ std::size_t inner_layers_run_again(const Layer& layer);
 bool runs_again_to_its_end(const Layer& layer);
 
 /// The most that is there at once, beside input and result, in a forward that keeps nothing: each tensor goes with the
-/// last one that takes it.
-std::int64_t most_bytes_of_unkept_forward(const Layer& layer, const AutogradCase& at);
+/// last one that takes it. `with_casts`: casts of parameters that a backward would read go with it, too.
+std::int64_t most_bytes_of_unkept_forward(const Layer& layer, const AutogradCase& at, bool with_casts);
 
 }  // namespace pdl

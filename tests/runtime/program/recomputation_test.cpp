@@ -10,6 +10,7 @@
 #include "runtime/model/checkpoint.hpp"
 #include "runtime/program/autograd_program.hpp"
 #include "runtime/program/ddp_program.hpp"
+#include "sim/cost/host_calls.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/cpu_training.hpp"
 #include "tests/support/layer_models.hpp"
