@@ -48,9 +48,7 @@ struct Script {
 class ScriptReader {
  public:
   explicit ScriptReader(const Plan& plan)
-      : graph_(plan.graph),
-        last_stage_(static_cast<int>(plan.stages.size()) - 1),
-        runs_again_(plan.spec.recompute) {
+      : graph_(plan.graph), last_stage_(static_cast<int>(plan.stages.size()) - 1), runs_again_(plan.spec.recompute) {
     script_.recomputation.resize(plan.microbatch_rows.size());
     script_.backward.assign(plan.microbatch_rows.size(), std::vector<BackwardTasks>(plan.stages.size()));
     script_.optimizer.assign(plan.stages.size(), kNone);

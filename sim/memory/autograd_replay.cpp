@@ -44,8 +44,8 @@ std::int64_t weight_bytes(const Layer& layer) {
 namespace {
 
 /// The forward of a layer that will be run again. Gives autocast's casts that last to the end of the whole forward: of
-/// Python's programs all. LibTorch's linear in C++ multiplies by a view of the weight, whose cast autocast does not keep
-/// (torch/nn/functional/linear.h), so that only biases' do.
+/// Python's programs all. LibTorch's linear in C++ multiplies by a view of the weight, whose cast autocast does not
+/// keep (torch/nn/functional/linear.h), so that only biases' do.
 std::int64_t replay_unkept_layer(const Replay& replay, const Work& work, std::int64_t l, Level level) {
   AutogradCase at = replay.at(work.rows, l);
   at.input_gradient = true;  // so that the cast of a weight is among those that are kept
