@@ -51,8 +51,9 @@ ALLOWED = {
     "runtime/measure": "runtime/device runtime/comm runtime/trace runtime/program sim/io sim/run",
     "runtime/pytorch": "runtime/comm sim/io",
     "runtime/tool": "runtime/device runtime/comm runtime/model runtime/program runtime/measure runtime/pytorch "
-                    "sim/io sim/spec sim/plan/pytorch_pipeline_step.hpp sim/run sim/study/scenario.hpp sim/report "
-                    "sim/tool/flags.hpp sim/tool/output_flags.hpp sim/tool/program_texts.hpp sim/tool/screen.hpp",
+                    "sim/io sim/spec sim/plan/backward_parts.hpp sim/plan/pytorch_pipeline_step.hpp sim/run "
+                    "sim/study/scenario.hpp sim/report sim/tool/flags.hpp sim/tool/output_flags.hpp "
+                    "sim/tool/program_texts.hpp sim/tool/screen.hpp",
     "calibrate/fit": "sim/io sim/cost",
     "calibrate/probe": "calibrate/fit runtime/device runtime/comm runtime/model runtime/trace runtime/program "
                        "runtime/measure/environment.hpp runtime/pytorch sim/io sim/model sim/spec sim/plan sim/cost "

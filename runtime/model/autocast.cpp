@@ -25,4 +25,9 @@ Autocast::~Autocast() {
   at::autocast::set_autocast_cache_enabled(cache_);
 }
 
+Dtype Autocast::current(c10::DeviceType device) {
+  if (!at::autocast::is_autocast_enabled(device)) return Dtype::fp32;
+  return at::autocast::get_autocast_dtype(device) == at::kHalf ? Dtype::amp_fp16 : Dtype::amp_bf16;
+}
+
 }  // namespace pdl

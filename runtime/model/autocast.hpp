@@ -25,6 +25,9 @@ class Autocast {
   Autocast(const Autocast&) = delete;
   Autocast& operator=(const Autocast&) = delete;
 
+  /// That of the scope that this thread is in; fp32 outside of all.
+  static Dtype current(c10::DeviceType device);
+
  private:
   bool active_;
   c10::DeviceType device_;

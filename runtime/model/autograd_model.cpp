@@ -3,11 +3,15 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <utility>
 
+#include "runtime/model/forward_layer.hpp"
 #include "runtime/model/layer_modules.hpp"
+#include "sim/model/inner_layers.hpp"
+#include "sim/plan/backward_parts.hpp"
 
 namespace pdl {
 namespace {
@@ -22,6 +26,21 @@ std::vector<Layer> layers_of_stage(const Plan& plan, int stage) {
   const Stage& of = plan.stages[static_cast<std::size_t>(stage)];
   const auto begin = plan.spec.model.layers.begin() + of.first_layer;
   return {begin, begin + of.layer_count};
+}
+
+/// Of a plan without recomputation none.
+std::vector<bool> run_again_of_stage(const Plan& plan, int stage) {
+  if (!plan.spec.recompute) return {};
+  const Stage& of = plan.stages[static_cast<std::size_t>(stage)];
+  const std::vector<bool> all = layers_run_again(plan);
+  const auto begin = all.begin() + of.first_layer;
+  return {begin, begin + of.layer_count};
+}
+
+bool draws_random_numbers(const Layer& layer) {
+  const std::vector<InnerLayer> inner = inner_layers(layer);
+  return std::any_of(inner.begin(), inner.end(),
+                     [](const InnerLayer& one) { return one.layer.kind->name == "dropout"; });
 }
 
 std::vector<at::Tensor> parameters_of_stage(const Plan& plan, int stage, at::Device device, std::uint64_t seed) {
@@ -86,12 +105,31 @@ void ForeachOptimizer::adam(const std::vector<at::Tensor>& gradients) {
 
 AutogradStage::AutogradStage(const Plan& plan, int stage, at::Device device, const RuntimeOptions& options)
     : device_(device),
+      first_layer_(plan.stages[static_cast<std::size_t>(stage)].first_layer),
       layers_(layers_of_stage(plan, stage)),
+      run_again_(run_again_of_stage(plan, stage)),
       parameters_(parameters_of_stage(plan, stage, device, options.seed)),
       optimizer_(parameters_, plan.spec.optimizer, options.learning_rate) {}
 
-at::Tensor AutogradStage::forward(at::Tensor x) {
-  return forward_layers(layers_, std::move(x), parameters_);
+at::Tensor AutogradStage::forward(at::Tensor x, RecomputationWatcher* watcher) {
+  if (run_again_.empty()) return forward_layers(layers_, std::move(x), parameters_);
+  const at::Tensor tied = layers_.front().kind->takes_tokens ? parameters_.front() : at::Tensor();
+  std::span<const at::Tensor> parameters = parameters_;
+  for (std::size_t l = 0; l < layers_.size(); ++l) {
+    const std::size_t count = parameter_tensors(layers_[l]).size();
+    x = run(l, std::move(x), parameters.first(count), tied, watcher);
+    parameters = parameters.subspan(count);
+  }
+  return x;
+}
+
+at::Tensor AutogradStage::run(std::size_t place, at::Tensor x, std::span<const at::Tensor> parameters,
+                              const at::Tensor& tied, RecomputationWatcher* watcher) const {
+  const Layer& layer = layers_[place];
+  if (!run_again_[place]) return forward_layer(layer, std::move(x), parameters, tied);
+  const std::vector<at::Tensor> own(parameters.begin(), parameters.end());
+  return checkpointed([layer, own](const at::Tensor& input) { return forward_layer(layer, input, own, {}); }, x,
+                      {first_layer_ + static_cast<int>(place), draws_random_numbers(layer), watcher});
 }
 
 void AutogradStage::zero_grad() {

@@ -8,6 +8,7 @@
 //   stage.optimizer_step();
 //   stage.zero_grad();
 //
+// Layers that the plan runs again (layers_run_again) are checkpointed (runtime/model/checkpoint.hpp).
 // fp32; whether products use TF32 is LibTorch's setting. Launched on the current stream of the calling thread, the
 // backward on the streams of the forward (autograd's rule). Not here: mixed precision (runtime/model/autocast.hpp),
 // the order of stages (runtime/program/autograd_program.hpp).
@@ -16,9 +17,11 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "runtime/device/runtime_options.hpp"
+#include "runtime/model/checkpoint.hpp"
 #include "sim/plan/plan.hpp"
 
 namespace pdl {
@@ -53,7 +56,8 @@ class AutogradStage {
 
   at::Device device() const { return device_; }
 
-  at::Tensor forward(at::Tensor x);
+  /// `watcher`: of layers that are run again; it must be there until the backward has ended.
+  at::Tensor forward(at::Tensor x, RecomputationWatcher* watcher = nullptr);
 
   /// Sets all gradients to none, as Optimizer.zero_grad() does.
   void zero_grad();
@@ -67,8 +71,14 @@ class AutogradStage {
   std::vector<at::Tensor> gradients() const;
 
  private:
+  /// Of the layer at `place`, whose parameters these are.
+  at::Tensor run(std::size_t place, at::Tensor x, std::span<const at::Tensor> parameters, const at::Tensor& tied,
+                 RecomputationWatcher* watcher) const;
+
   at::Device device_;
+  int first_layer_;  // of the model
   std::vector<Layer> layers_;
+  std::vector<bool> run_again_;  // by layer; empty: none is
   std::vector<at::Tensor> parameters_;
   ForeachOptimizer optimizer_;
 };

@@ -8,6 +8,7 @@
 #include <array>
 #include <map>
 
+#include "runtime/model/forward_layer.hpp"
 #include "runtime/model/layer_module.hpp"
 #include "sim/model/inner_layers.hpp"
 
@@ -98,12 +99,16 @@ std::vector<at::Tensor> make_parameters(const Layer& layer, std::int64_t index, 
   return all;
 }
 
+at::Tensor forward_layer(const Layer& layer, at::Tensor x, Tensors parameters, const at::Tensor& tied) {
+  if (layer.kind->inner) return forward_inner(layer, std::move(x), parameters, tied);
+  return module_of(layer).forward({layer, {std::move(x)}, {}, parameters}).tensor;
+}
+
 at::Tensor forward_layers(std::span<const Layer> layers, at::Tensor x, Tensors parameters) {
   const at::Tensor tied = layers.front().kind->takes_tokens ? parameters.front() : at::Tensor();
   for (const Layer& layer : layers) {
     const std::size_t count = parameter_tensors(layer).size();
-    x = layer.kind->inner ? forward_inner(layer, std::move(x), parameters.first(count), tied)
-                          : module_of(layer).forward({layer, {x}, {}, parameters.first(count)}).tensor;
+    x = forward_layer(layer, std::move(x), parameters.first(count), tied);
     parameters = parameters.subspan(count);
   }
   return x;

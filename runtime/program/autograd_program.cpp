@@ -12,6 +12,7 @@
 #include "runtime/model/autograd_model.hpp"
 #include "runtime/model/grad_scaler.hpp"
 #include "runtime/model/initial_values.hpp"
+#include "runtime/program/recomputation_spans.hpp"
 #include "runtime/trace/host_sleep.hpp"
 #include "runtime/trace/span_recorder.hpp"
 #include "sim/io/error.hpp"
@@ -39,13 +40,16 @@ struct BackwardTasks {
 struct Script {
   std::vector<Action> actions;
   std::vector<std::vector<BackwardTasks>> backward;  // by micro-batch of all rounds, by stage
+  std::vector<RecomputationSpans> recomputation;     // by micro-batch; of one stage, where its layers are run again
   std::vector<TaskId> optimizer;                     // by stage, after all other actions
 };
 
 /// Reads the order of a graph as a program of one thread.
 class ScriptReader {
  public:
-  explicit ScriptReader(const Plan& plan) : graph_(plan.graph), last_stage_(static_cast<int>(plan.stages.size()) - 1) {
+  explicit ScriptReader(const Plan& plan)
+      : graph_(plan.graph), last_stage_(static_cast<int>(plan.stages.size()) - 1), runs_again_(plan.spec.recompute) {
+    script_.recomputation.resize(plan.microbatch_rows.size());
     script_.backward.assign(plan.microbatch_rows.size(), std::vector<BackwardTasks>(plan.stages.size()));
     script_.optimizer.assign(plan.stages.size(), kNone);
     reached_.assign(plan.microbatch_rows.size(), 0);
@@ -98,7 +102,21 @@ class ScriptReader {
     }
   }
 
+  /// Of the only stage.
+  void read_recomputation(int microbatch) {
+    script_.backward[microbatch][0].backward = next_;
+    const auto is_part = [&](const Task& task) {
+      return task.microbatch == microbatch && (task.kind == TaskKind::backward || task.kind == TaskKind::recompute);
+    };
+    for (; next_ < graph_.tasks.size() && is_part(graph_.tasks[next_]); ++next_)
+      script_.recomputation[microbatch].add(graph_.tasks[next_].kind, next_);
+  }
+
   void read_backward(int microbatch) {
+    if (runs_again_) {
+      require(last_stage_ == 0, "of several stages, where layers are run again");
+      return read_recomputation(microbatch);
+    }
     std::vector<BackwardTasks>& tasks = script_.backward[microbatch];
     for (int stage = last_stage_; stage >= 0; --stage) {
       tasks[stage].backward = take(TaskKind::backward, stage, microbatch);
@@ -132,6 +150,7 @@ class ScriptReader {
 
   const TaskGraph& graph_;
   int last_stage_;
+  bool runs_again_;
   TaskId next_ = 0;
   bool optimizes_ = false;
   std::vector<int> reached_;  // by micro-batch: 2 x stage: its input is there; 2 x stage + 1: its output
@@ -210,7 +229,7 @@ class AutogradProgram : public StepProgram {
     }
     {
       const Autocast autocast(dtype_, stages_[stage].device().type());
-      x = stages_[stage].forward(std::move(x));
+      x = stages_[stage].forward(std::move(x), script_.recomputation[m].watch(recorder));
     }
     if (recorder) {
       recorder->end(task);
@@ -234,7 +253,8 @@ class AutogradProgram : public StepProgram {
 
   void backward(const Action& action, SpanRecorder* recorder) {
     const int m = action.microbatch;
-    if (recorder) recorder->begin(action.task);
+    RecomputationSpans& recomputation = script_.recomputation[m];
+    if (recorder) recomputation.empty() ? recorder->begin(action.task) : recomputation.begin();
     at::Tensor loss;
     {
       const at::Tensor& target = targets_[static_cast<std::size_t>(m) % targets_.size()];
@@ -242,7 +262,7 @@ class AutogradProgram : public StepProgram {
       loss = microbatch_loss(std::exchange(activations_[m], {}), target, batch_, rounds_);
     }
     (scaler_ ? scaler_->scale(loss) : loss).backward();
-    if (recorder) recorder->end(script_.backward[m].front().backward);
+    if (recorder) recomputation.empty() ? recorder->end(script_.backward[m].front().backward) : recomputation.end();
     losses_[m] = loss.detach();
   }
 

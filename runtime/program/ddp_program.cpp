@@ -21,6 +21,7 @@
 #include "runtime/model/grad_scaler.hpp"
 #include "runtime/model/initial_values.hpp"
 #include "runtime/program/ddp_recording.hpp"
+#include "runtime/program/recomputation_spans.hpp"
 #include "runtime/program/reducer.hpp"
 #include "runtime/trace/host_sleep.hpp"
 #include "runtime/trace/span_recorder.hpp"
@@ -54,14 +55,17 @@ std::string name_of(const Action& action) {
 
 struct Script {
   std::vector<Action> actions;
-  std::vector<ExchangeTasks> exchanges;  // by micro-batch of all rounds
+  std::vector<ExchangeTasks> exchanges;           // by micro-batch of all rounds
+  std::vector<RecomputationSpans> recomputation;  // the same; where layers are run again they have the backward's parts
 };
 
 /// Reads the tasks of one worker in their order.
 Script read_script(const Plan& plan, int worker) {
   const std::size_t buckets = plan.buckets.size();
   const std::vector<TaskId> none(buckets, kNone);
+  const bool runs_again = plan.spec.recompute;
   Script script;
+  script.recomputation.resize(plan.microbatch_rows.size());
   script.exchanges.assign(plan.microbatch_rows.size(), {none, none, none, none});
   for (TaskId t = 0; t < plan.graph.tasks.size(); ++t) {
     const Task& task = plan.graph.tasks[t];
@@ -77,7 +81,10 @@ Script read_script(const Plan& plan, int worker) {
         if (script.actions.back().kind != Action::Kind::backward) {
           script.actions.push_back({Action::Kind::backward, microbatch, t});
         }
-        tasks.backward.at(task.part) = t;
+        if (!runs_again) tasks.backward.at(task.part) = t;
+        [[fallthrough]];
+      case TaskKind::recompute:
+        if (runs_again) script.recomputation.at(static_cast<std::size_t>(microbatch)).add(task.kind, t);
         break;
       case TaskKind::bucket_copy_in: tasks.copy_in.at(task.part) = t; break;
       case TaskKind::all_reduce: tasks.all_reduce.at(task.part) = t; break;
@@ -198,6 +205,7 @@ class DdpProgram : public StepProgram {
       accumulators_.push_back(torch::autograd::impl::grad_accumulator(parameters[buckets_[b].back()]));
       accumulators_.back()->add_post_hook(std::make_unique<torch::autograd::utils::LambdaPostHook>(
           [this, b](const torch::autograd::variable_list& outputs, const torch::autograd::variable_list&) {
+            if (under_way_) under_way_->bucket_filled();
             recording_.bucket_filled(b);
             return outputs;
           }));
@@ -220,12 +228,16 @@ class DdpProgram : public StepProgram {
   /// The same data in every round.
   std::size_t data_of(int microbatch) const { return static_cast<std::size_t>(microbatch) % inputs_.size(); }
 
+  RecomputationSpans& recomputation_of(const Action& action) {
+    return script_.recomputation[static_cast<std::size_t>(action.microbatch)];
+  }
+
   void forward(const Action& action, SpanRecorder* recorder) {
     if (exchanges(action.microbatch)) reducer_->prepare_for_forward();
     if (recorder) recorder->begin(action.task);
     {
       const Autocast autocast(spec_.dtype, device_.type());
-      output_ = stage_->forward(inputs_[data_of(action.microbatch)]);
+      output_ = stage_->forward(inputs_[data_of(action.microbatch)], recomputation_of(action).watch(recorder));
     }
     if (recorder) recorder->end(action.task);
     if (exchanges(action.microbatch)) reducer_->prepare_for_backward({});
@@ -246,7 +258,12 @@ class DdpProgram : public StepProgram {
   void backward(const Action& action, SpanRecorder* recorder) {
     const bool cut = exchanges(action.microbatch);
     const ExchangeTasks& tasks = script_.exchanges[static_cast<std::size_t>(action.microbatch)];
-    if (recorder) cut ? recording_.begin(tasks, *recorder) : recorder->begin(action.task);
+    RecomputationSpans& recomputation = recomputation_of(action);
+    const bool runs_again = !recomputation.empty();
+    if (recorder && cut) recording_.begin(tasks, *recorder);
+    if (recorder && runs_again) recomputation.begin();
+    if (recorder && !cut && !runs_again) recorder->begin(action.task);
+    under_way_ = recorder && cut && runs_again ? &recomputation : nullptr;
     at::Tensor loss;
     {
       const Autocast autocast(spec_.dtype, device_.type());
@@ -256,7 +273,8 @@ class DdpProgram : public StepProgram {
       loss = weighted_loss(std::exchange(output_, {}), targets_[data_of(action.microbatch)], weight);
     }
     (scaler_ ? scaler_->scale(loss) : loss).backward();
-    if (recorder) cut ? recording_.end() : recorder->end(action.task);
+    if (recorder && cut) recording_.end();  // the last part has ended where the last bucket was full
+    if (recorder && !cut) runs_again ? recomputation.end() : recorder->end(action.task);
     losses_[static_cast<std::size_t>(action.microbatch)] = loss.detach();
   }
 
@@ -293,8 +311,9 @@ class DdpProgram : public StepProgram {
   std::shared_ptr<c10d::Reducer> reducer_;
   std::vector<at::Tensor> inputs_, targets_;  // by micro-batch of a round
   at::Tensor output_;
-  std::vector<at::Tensor> losses_;          // by micro-batch of all rounds, of the last step
-  std::atomic<const Action*> at_{nullptr};  // for where()
+  std::vector<at::Tensor> losses_;           // by micro-batch of all rounds, of the last step
+  RecomputationSpans* under_way_ = nullptr;  // of the backward, where it is recorded and cut at buckets
+  std::atomic<const Action*> at_{nullptr};   // for where()
   bool skipped_ = false;
   bool lost_ = false;
 };

@@ -37,10 +37,13 @@ def wrapped_by_ddp(layers, plan, device, group=None):
 
 
 class Buckets:
-    def __init__(self, buckets, layers, recorder, key, reduces=True):
-        """`key`: of a task, from kind, micro-batch and part. `reduces`: not where a replica is alone."""
+    def __init__(self, buckets, layers, recorder, key, reduces=True, recomputation=None):
+        """`key`: of a task, from kind, micro-batch and part. `reduces`: not where a replica is alone. `recomputation`:
+        where layers are run again the backward is cut at those."""
         self.buckets, self.recorder, self.key, self.reduces = buckets, recorder, key, reduces
+        self.recomputation = recomputation if recomputation and recomputation.part_of_layer else None
         self.microbatch = None
+        self.part_under_way = {}  # of the backward, when a bucket was full: by micro-batch and bucket
         parameters = list(layers.parameters())
         filled = weakref.WeakMethod(self.filled)  # hooks stay as long as their parameters: these would never go
         for part, tensors in enumerate(buckets):
@@ -49,6 +52,8 @@ class Buckets:
     def filled(self, part):
         if self.microbatch is None or not self.recorder.on:
             return
+        if self.recomputation:
+            self.part_under_way[self.microbatch, part] = self.recomputation.part
         self.recorder.mark(self.key("filled", self.microbatch, part))
         if self.reduces:
             self.recorder.post([self.key("all_reduce", self.microbatch, part)])
@@ -70,6 +75,11 @@ class Buckets:
             copy, rest = (copy[0], copy[0]), [copy]
         spans[self.key("bucket_copy_in", microbatch, part)] = [copy[:2]]
         nothing = [(copy[1], copy[1])]
+        if part + 1 < len(self.buckets) and self.recomputation:  # what follows is of the part that is under way
+            of_part = self.key("backward", microbatch, self.part_under_way[microbatch, part])
+            start, end = spans[of_part][0]
+            spans[of_part] = [(start, max([end] + [kernel[1] for kernel in rest]))]
+            return
         if part + 1 < len(self.buckets):
             spans[self.key("backward", microbatch, part + 1)] = [span(rest)] if rest else nothing
             return

@@ -11,6 +11,7 @@ before each stage's backward and each copy of a gradient. On the CPU, where noth
 import torch
 from torch import nn
 
+from recomputation import Recomputation
 from recording import Recorder, span
 from training import Precision, inputs_of, layers_of, loss_of, modules_of, optimizer_of, targets_of
 
@@ -50,13 +51,15 @@ class OneThread:
         self.recorder = Recorder(list(dict.fromkeys(self.devices)))
         torch.manual_seed(plan["seed"])
         self.model = SplitModel(plan, self.devices, self.recorder)
+        self.recomputation = Recomputation(plan, 0, self.model, self.recorder,
+                                           lambda kind, microbatch, part: (kind, 0, microbatch, part))
         self.optimizer = optimizer_of(plan, self.model.parameters())
         rows = plan["microbatch_rows"][: len(plan["microbatch_rows"]) // plan["accum"]]
         self.inputs = inputs_of(plan, self.devices[0]).split(rows)
         self.targets = targets_of(plan, self.devices[-1]).split(rows)
-        self.actions = [(task["kind"], task["stage"], task["microbatch"], task["sleep_ns"]) for task in plan["tasks"] if
-                        (task["kind"], task["stage"]) in (("forward", 0), ("backward", len(self.devices) - 1))
-                        or task["kind"] == "sleep"]
+        calls = (("forward", 0), ("backward", len(self.devices) - 1))  # which parts of a backward are, too
+        self.actions = [(task["kind"], task["stage"], task["microbatch"], task["sleep_ns"]) for task in plan["tasks"]
+                        if ((task["kind"], task["stage"]) in calls and task["part"] == 0) or task["kind"] == "sleep"]
 
     def step(self):
         self.optimizer.zero_grad()
@@ -66,6 +69,7 @@ class OneThread:
             if kind == "sleep":
                 self.recorder.sleep(("sleep", stage, microbatch, 0), sleep_ns)
             elif kind == "forward":
+                self.recomputation.microbatch = microbatch
                 with self.precision.autocast():
                     outputs[microbatch] = self.model(self.inputs[place], microbatch)
             else:

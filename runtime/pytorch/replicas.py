@@ -16,6 +16,7 @@ from torch import nn
 
 from answering import Refused
 from buckets import Buckets, wrapped_by_ddp
+from recomputation import Recomputation
 from recording import Recorder, span
 from training import Precision, inputs_of, loss_of, modules_of, optimizer_of, targets_of
 
@@ -66,19 +67,21 @@ class Ddp(Replicas):
         self.world = dist.get_world_size()
         self.inputs, self.targets = self.data(device, [rows[rank] for rows in plan["replica_rows"]])
         self.exchanges = {task["microbatch"] for task in plan["tasks"] if task["kind"] == "bucket_copy_in"}
+        self.recomputation = Recomputation(plan, rank, self.layers, self.recorder, self.key)
         self.buckets = Buckets(plan["buckets"], self.layers, self.recorder, self.key,
-                               any(task["kind"] == "all_reduce" for task in plan["tasks"]))
+                               any(task["kind"] == "all_reduce" for task in plan["tasks"]), self.recomputation)
 
     def train(self, microbatch, x, target):
         exchanges = microbatch in self.exchanges
         weight = len(x) * self.world / (self.plan["batch"] * self.plan["accum"])
         with contextlib.nullcontext() if exchanges else self.model.no_sync():
             self.recorder.mark(self.key("forward", microbatch))
+            self.recomputation.microbatch = microbatch
             with self.precision.autocast():
                 output = self.model(x)
             self.recorder.ended()
             self.sleep(microbatch)
-            self.recorder.mark(self.key("backward", microbatch))
+            self.recomputation.begins(microbatch)
             with self.precision.autocast():
                 loss = loss_of(output, target, weight)
             self.buckets.microbatch = microbatch if exchanges else None

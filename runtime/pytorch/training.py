@@ -15,6 +15,7 @@ import contextlib
 import torch
 from torch import nn
 
+from recomputation import Checkpointed
 from transformer_modules import (Attention, GptBlock, GptEmbedding, LlamaBlock, PositionEmbedding, RmsNorm, embedding,
                                  gpt_head, llama_head)
 
@@ -45,13 +46,14 @@ HALVES = {"amp-bf16": torch.bfloat16, "amp-fp16": torch.float16}
 def modules_of(layers, device):
     """Rows x numbers go in and come out. Between modules that know of tokens they are rows x tokens x features."""
     parts, by_token = [], False
-    for layer in layers:
+    for index, layer in enumerate(layers):
         if "tokens" in layer and not by_token and layer["kind"] not in TAKES_TOKENS:
             parts.append(nn.Unflatten(1, (layer["tokens"], -1)))
         if "tokens" not in layer and by_token:
             parts.append(nn.Flatten(1))
         by_token = "tokens" in layer
-        parts += MODULES[layer["kind"]](layer, device)
+        modules = MODULES[layer["kind"]](layer, device)
+        parts += [Checkpointed(modules, index)] if layer.get("checkpointed") else modules
     if getattr(parts[-1], "tied", False):
         parts[-1].tie(parts[0].weight)
     return nn.Sequential(*parts, *([nn.Flatten(1)] if by_token else []))

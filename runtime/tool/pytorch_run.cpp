@@ -9,6 +9,7 @@
 #include "runtime/measure/run_record.hpp"
 #include "runtime/pytorch/interpreter.hpp"
 #include "sim/io/error.hpp"
+#include "sim/plan/backward_parts.hpp"
 #include "sim/plan/pytorch_pipeline_step.hpp"
 #include "sim/report/progress_bar.hpp"
 #include "sim/run/span_kinds.hpp"
@@ -125,7 +126,11 @@ nlohmann::ordered_json pytorch_plan(const Plan& plan, const RuntimeOptions& opti
                                  {"steps", options.steps},
                                  {"recorded_steps", options.recorded_steps},
                                  {"wait_limit_s", options.wait_limit_s}};
-  for (const Layer& layer : spec.model.layers) json["layers"].push_back(to_json(layer));
+  const std::vector<bool> run_again = layers_run_again(plan);
+  for (std::size_t l = 0; l < spec.model.layers.size(); ++l) {
+    json["layers"].push_back(to_json(spec.model.layers[l]));
+    if (run_again[l]) json["layers"].back()["checkpointed"] = true;
+  }
   json["buckets"] = buckets_json(plan.buckets);
   for (const Stage& stage : plan.stages) json["stages"].push_back(stage_json(plan, stage));
   for (const Task& task : plan.graph.tasks) {

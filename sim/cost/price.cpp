@@ -24,6 +24,7 @@
 #include "sim/cost/python_host.hpp"
 #include "sim/io/error.hpp"
 #include "sim/io/words.hpp"
+#include "sim/model/checkpointed_layers.hpp"
 #include "sim/model/inner_layers.hpp"
 
 namespace pdl {
@@ -122,6 +123,11 @@ class Pricer {
           "launches takes longer in PyTorch than is said here");
     }
     if (python_.known) say_whose_python();
+    if (python_.known && has_work(plan, TaskKind::recompute)) {
+      notices_.say(
+          "what torch.utils.checkpoint itself takes of Python's time was not measured: a step that is bound by its "
+          "launches takes longer than is said here");
+    }
   }
 
   PricedWork price() {
@@ -248,6 +254,20 @@ class Pricer {
   std::int32_t end_leaf(const Work& work) const {
     return leaves_.first[static_cast<std::size_t>(work.first_layer + work.layer_count)];
   }
+  /// Where single layers are run again, their forward stops early. The cast of the weight of the product that it stops
+  /// at is left out.
+  std::int32_t end_of_forward(const Work& work) const {
+    if (work.kind != TaskKind::recompute || work.implementation == Implementation::pipeline) return end_leaf(work);
+    const Layer& layer = plan_.spec.model.layers[static_cast<std::size_t>(work.first_layer)];
+    std::size_t left = inner_layers_run_again(layer);
+    std::int32_t end = first_leaf(work);
+    for (; end < end_leaf(work); ++end) {
+      const bool is_module = !is_between_modules(leaf(end).layer);
+      if (is_module && left == 0) break;
+      if (is_module) --left;
+    }
+    return end;
+  }
   bool begins_work(const Work& work, std::int32_t index) const {
     return leaf(index).index == work.first_layer && leaf(index).begins_layer;
   }
@@ -352,7 +372,8 @@ class Pricer {
     KernelList& kernels = of_layers_;
     kernels.clear();
     const bool forward = work.kind == TaskKind::forward || work.kind == TaskKind::recompute;
-    const bool begins_model = forward && work.first_layer == 0;  // model(x), whatever GPUs its layers are on
+    // model(x), whatever GPUs its layers are on
+    const bool begins_model = work.kind == TaskKind::forward && work.first_layer == 0;
     const bool is_call = is_pipeline_of_pytorch() ? !work.same_call : begins_model || work.loss;
     if (python_.known && is_call) kernels.add({.issue_ns = python_call(work.kind).call_ns, .kernels = &kNone});
     if (work.loss) {
@@ -361,7 +382,7 @@ class Pricer {
       kernels.add(in_python(time, python_.loss_ns));
       if (judges_) add_kind(nullptr, kind_names::kLoss, kind_names::kLoss, time.device_ns);
     }
-    const std::int32_t first = first_leaf(work), end = end_leaf(work);
+    const std::int32_t first = first_leaf(work), end = end_of_forward(work);
     for (std::int32_t i = first; i < end; ++i) {
       const std::int32_t index = forward ? i : first + end - 1 - i;
       const PricedLayer& priced = priced_layer(work, index);

@@ -117,9 +117,9 @@ PricedWork price_by_profile(const Plan& plan, const CostProfile& profile, HostSp
 
 /// Textbook costs (--tf --tb --tw --tcomm), rounded to nanoseconds, of each stage and micro-batch. Forward tf; backward
 /// tb, or tb + tw if tw is given; backward_input tb and backward_weight tw, or half of tb each if tw is not given. A
-/// worker with V stages takes that V times. A part of a backward takes its share of the layers. Transfers tcomm; a
-/// collective its share of tcomm by bytes, tcomm for all parameters; slices, loss and copies of data-parallel programs
-/// and the optimizer nothing. No host time but for sleeps.
+/// worker with V stages takes that V times. A part of a backward, or of a forward that is run again, takes its share of
+/// the layers. Transfers tcomm; a collective its share of tcomm by bytes, tcomm for all parameters; slices, loss and
+/// copies of data-parallel programs and the optimizer nothing. No host time but for sleeps.
 std::vector<TaskCost> price_synthetic(const Plan& plan, const SyntheticCosts& costs);
 
 }  // namespace pdl

@@ -1,4 +1,5 @@
 // Textbook costs: sim/cost/price.hpp, price_synthetic.
+#include <algorithm>
 #include <cmath>
 
 #include "sim/cost/price.hpp"
@@ -48,11 +49,14 @@ std::vector<std::uint32_t> stages_of_layers(const Plan& plan) {
 
 std::vector<TaskCost> price_synthetic(const Plan& plan, const SyntheticCosts& costs) {
   const std::vector<std::uint32_t> stage_of_layer = stages_of_layers(plan);
+  const auto stage_of = [&](std::int32_t layer) {  // a part of no layers, the loss alone, begins behind the last one
+    return stage_of_layer[std::min(static_cast<std::size_t>(layer), stage_of_layer.size() - 1)];
+  };
   std::vector<StageTimes> times;
   for (std::size_t stage = 0; stage <= stage_of_layer.back(); ++stage) times.emplace_back(costs, stage);
-  // The parts of a stage's backward add up to it, to the nanosecond.
+  // The parts of a stage's backward, and of a forward that is run again, add up to it, to the nanosecond.
   const auto of_layers = [&](const Work& work, std::int64_t ns) {
-    const Stage& stage = plan.stages[stage_of_layer[static_cast<std::size_t>(work.first_layer)]];
+    const Stage& stage = plan.stages[stage_of(work.first_layer)];
     const auto until = [&](std::int32_t layer) {
       return part_of(ns, static_cast<double>(layer - stage.first_layer) / stage.layer_count);
     };
@@ -62,10 +66,10 @@ std::vector<TaskCost> price_synthetic(const Plan& plan, const SyntheticCosts& co
   const std::int64_t transfer_ns = synthetic_ns(costs.tcomm_ms);
   std::vector<TaskCost> priced;
   for (const Work& work : plan.graph.works) {
-    const StageTimes& stage = times[stage_of_layer[static_cast<std::size_t>(work.first_layer)]];
+    const StageTimes& stage = times[stage_of(work.first_layer)];
     switch (work.kind) {
-      case TaskKind::forward:
-      case TaskKind::recompute: priced.push_back(device_only(stage.forward_ns)); break;
+      case TaskKind::forward: priced.push_back(device_only(stage.forward_ns)); break;
+      case TaskKind::recompute: priced.push_back(device_only(of_layers(work, stage.forward_ns))); break;
       case TaskKind::backward: priced.push_back(device_only(of_layers(work, stage.backward_ns))); break;
       case TaskKind::backward_input: priced.push_back(device_only(stage.input_ns)); break;
       case TaskKind::backward_weight: priced.push_back(device_only(stage.weight_ns)); break;

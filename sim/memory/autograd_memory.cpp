@@ -174,6 +174,7 @@ std::vector<GpuMemory> replay_autograd(const Plan& plan, std::int64_t multiproce
       case TaskKind::send_backward:  // the gradient, and what had arrived
         level.give(activations, in + (replay.keeps_input(stage.first_layer) ? in : 0));
         break;
+      case TaskKind::recompute: replay_recomputation(replay, work, level); break;
       case TaskKind::backward:
         if (work.loss) replay_loss(replay, work, level);
         replay_backward(replay, work, stage, arrived_gradient(s, work, output), level);

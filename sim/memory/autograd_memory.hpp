@@ -4,6 +4,8 @@
 //   replay_autograd(plan, 132)      // what is allocated on each GPU and its peak, without the libraries' workspaces
 //
 //   forward     what a layer makes and keeps is the answer of its kind (sim/model/layer.hpp, AutogradTensors)
+//   recompute   of a checkpointed layer the forward keeps the input alone; what it would have kept is there from here
+//               to the layer's backward. Casts of parameters are made twice
 //   loss        the mean of mse_loss keeps the storage of all its terms; the loss of the step before is there until
 //               there is a new one; a loss that is multiplied by a weight is a number of its own
 //   backward    what a layer has used goes with its backward; the sum that makes a bias's gradient takes a buffer where

@@ -46,18 +46,57 @@ std::int64_t weight_bytes(const Layer& layer) {
   return bytes;
 }
 
+namespace {
+
+/// The forward of a layer that will be run again. Gives autocast's casts that last to the end of the whole forward: of
+/// Python's programs all. LibTorch's linear in C++ multiplies by a view of the weight, whose cast autocast does not
+/// keep (torch/nn/functional/linear.h), so that only biases' do.
+std::int64_t replay_unkept_layer(const Replay& replay, const Work& work, std::int64_t l, Level level) {
+  AutogradCase at = replay.at(work.rows, l);
+  at.input_gradient = true;  // so that the cast of a weight is among those that are kept
+  const Layer& layer = layer_of(replay.plan, l);
+  const AutogradTensors tensors = autograd_tensors(layer, at);
+  const bool keeps_casts = replay.plan.spec.program == ProgramOf::pytorch;
+  const std::int64_t casts = tensor_bytes(tensors.cached) + (keeps_casts ? tensor_bytes(tensors.kept_parameters) : 0);
+  const std::int64_t inside = allocated_bytes(most_bytes_of_unkept_forward(layer, at, !keeps_casts));
+  level.take(other, casts + inside);
+  level.take(activations, replay.activation_bytes(work.rows, l + 1));
+  level.give(other, inside);
+  return casts;
+}
+
+}  // namespace
+
+void replay_recomputation(const Replay& replay, const Work& work, Level level) {
+  const std::int64_t l = work.first_layer;
+  const AutogradTensors tensors = replay.tensors(work.rows, l);
+  const std::int64_t result = replay.activation_bytes(work.rows, l + 1);
+  const Layer& layer = layer_of(replay.plan, l);
+  const bool gives_result = runs_again_to_its_end(layer);
+  level.take(activations, tensor_bytes(tensors.kept));
+  level.take(other, tensor_bytes(tensors.kept_parameters) + tensor_bytes(tensors.cached));
+  level.take(other, tensor_bytes(tensors.temporary));
+  if (gives_result) level.take(activations, result);
+  level.give(other, tensor_bytes(tensors.temporary) + tensor_bytes(tensors.cached));
+  if (gives_result && !tensors.keeps_result) level.give(activations, result);
+}
+
 void replay_forward(const Replay& replay, const Work& work, Level level) {
   std::int64_t cached = 0;
   for (std::int32_t l = work.first_layer; l < work.first_layer + work.layer_count; ++l) {
     const AutogradTensors tensors = replay.tensors(work.rows, l);
+    const bool kept_before = replay.input_stays(l, work) || (l > work.first_layer && replay.keeps_result(l - 1));
+    if (replay.is_run_again(l)) {
+      cached += replay_unkept_layer(replay, work, l, level);
+      continue;
+    }
     level.take(activations, tensor_bytes(tensors.kept));
     if (!work.casts_are_there) level.take(other, tensor_bytes(tensors.kept_parameters) + tensor_bytes(tensors.cached));
     if (!replay.keeps_casts()) cached += tensor_bytes(tensors.cached);
     level.take(other, tensor_bytes(tensors.temporary));
     level.take(activations, replay.activation_bytes(work.rows, l + 1));
     level.give(other, tensor_bytes(tensors.temporary));
-    const bool kept_before = replay.input_stays(l, work) || (l > work.first_layer && replay.keeps_result(l - 1));
-    if (!tensors.keeps_input && !kept_before) level.give(activations, replay.activation_bytes(work.rows, l));
+    if (!replay.keeps_input(l) && !kept_before) level.give(activations, replay.activation_bytes(work.rows, l));
   }
   level.give(other, cached);
 }
@@ -101,7 +140,8 @@ std::int64_t replay_layer_backward(const Replay& replay, const Work& work, const
   if (tensors.between_numbers > 0) {
     const std::int64_t between = allocated_bytes(tensors.between_numbers * tensors.gradient_number_bytes);
     level.take(activations, between);
-    const bool goes = tensors.keeps_result && !replay.result_stays(l, stage);
+    // The result of a forward that was run again is no longer that which is held.
+    const bool goes = tensors.keeps_result && (replay.is_run_again(l) || !replay.result_stays(l, stage));
     level.give(activations, arrived + (goes ? replay.activation_bytes(work.rows, l + 1) : 0));
     arrived = between;
   }
@@ -115,7 +155,7 @@ std::int64_t replay_layer_backward(const Replay& replay, const Work& work, const
   level.give(other, for_a_moment);
   level.give(activations, arrived + (replay.keeps_cast_of_input(l, stage) ? 0 : tensor_bytes(tensors.kept)));
   if (!replay.keeps_casts()) level.give(other, tensor_bytes(tensors.kept_parameters));
-  if (l > stage.first_layer && tensors.keeps_input && !replay.keeps_result(l - 1))
+  if (l > stage.first_layer && replay.keeps_input(l) && !replay.keeps_result(l - 1))
     level.give(activations, replay.activation_bytes(work.rows, l));
   const std::int64_t left = l > 0 ? replay.activation_bytes(work.rows, l) : 0;
   if (left != made) {  // cast to the type of what went into the layer

@@ -12,6 +12,7 @@
 
 #include "sim/memory/allocated_tensors.hpp"
 #include "sim/memory/memory_changes.hpp"
+#include "sim/plan/backward_parts.hpp"
 #include "sim/plan/plan.hpp"
 
 namespace pdl {
@@ -29,6 +30,7 @@ struct Replay {
   const Plan& plan;
   std::int64_t multiprocessors;  // of the GPU; 0: no GPU
   std::vector<std::int64_t> number_bytes = activation_number_bytes(plan.spec.model, plan.spec.dtype);
+  std::vector<bool> run_again = layers_run_again(plan);
 
   std::int64_t layer_count() const { return std::ssize(layers()); }
   /// What goes into layer `index` (the number of layers: what the model gives).
@@ -37,12 +39,17 @@ struct Replay {
         index < layer_count() ? input_numbers(layer_of(plan, index)) : output_numbers(plan.spec.model);
     return allocated_bytes(rows * numbers * number_bytes[static_cast<std::size_t>(index)]);
   }
-  AutogradTensors tensors(std::int64_t rows, std::int64_t index) const {
+  AutogradCase at(std::int64_t rows, std::int64_t index) const {
     const std::int64_t of_input = number_bytes[static_cast<std::size_t>(index)];
-    return autograd_tensors(layer_of(plan, index), {rows, plan.spec.dtype, of_input, /*input_gradient=*/index > 0});
+    return {rows, plan.spec.dtype, of_input, /*input_gradient=*/index > 0};
   }
-  bool keeps_result(std::int64_t index) const { return tensors(1, index).keeps_result; }
-  bool keeps_input(std::int64_t index) const { return tensors(1, index).keeps_input; }
+  AutogradTensors tensors(std::int64_t rows, std::int64_t index) const {
+    return autograd_tensors(layer_of(plan, index), at(rows, index));
+  }
+  bool is_run_again(std::int64_t index) const { return run_again[static_cast<std::size_t>(index)]; }
+  /// From the forward to the backward: a layer that is run again keeps its input alone.
+  bool keeps_result(std::int64_t index) const { return !is_run_again(index) && tensors(1, index).keeps_result; }
+  bool keeps_input(std::int64_t index) const { return is_run_again(index) || tensors(1, index).keeps_input; }
   /// The loss is of a copy in fp32.
   bool gives_half() const { return number_bytes.back() < kBytesPerNumber; }
   bool is_dp() const { return plan.parallel.program == Program::data_parallel; }
@@ -111,8 +118,16 @@ std::int64_t weight_bytes(const Layer& layer);
 
 /// Every layer makes its result, and what it keeps beside it. What went into it goes, unless it or the layer before
 /// keeps that; what went into the model is data. Under autocast casts that no backward reads go at the end, or stay all
-/// (Replay::keeps_casts).
+/// (Replay::keeps_casts), and at the end all casts of a layer that is run again.
 void replay_forward(const Replay& replay, const Work& work, Level level);
+
+/// One layer again, for its backward, in an autocast context of its own: what it keeps is there then. The forward stops
+/// where all of that is.
+void replay_recomputation(const Replay& replay, const Work& work, Level level);
+
+/// One layer again, for its backward, in an autocast context of its own: what it keeps is there then. The forward stops
+/// where all of that is.
+void replay_recomputation(const Replay& replay, const Work& work, Level level);
 
 /// Layers of a stage, last one first. `arrived`: the gradient of the last layer's result; of GPU 0 of several under
 /// DataParallel a view of all rows' gradient, of a single one 0: the gradient goes, but the last result is the output,

@@ -116,6 +116,10 @@ std::vector<Leaf> leaves_of(const Layer& layer, std::int32_t index, Dtype dtype,
   return leaves;
 }
 
+bool is_between_modules(const Layer& leaf) {
+  return leaf.kind == &kCast || leaf.kind == &kGradientSum;
+}
+
 Dtype dtype_of(const Leaf& leaf, Dtype dtype) {
   const LayerKind& kind = *leaf.layer.kind;
   const bool in_fp32 = leaf.number_bytes >= kBytesPerNumber && !kind.mixes_types;

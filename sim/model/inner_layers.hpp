@@ -41,6 +41,9 @@ struct Leaf {
 /// The type that it computes in: what is not multiplied in that of what comes, which autocast leaves in fp32 as it is.
 Dtype dtype_of(const Leaf& leaf, Dtype dtype);
 
+/// No module: cast, gradient_sum.
+bool is_between_modules(const Layer& leaf);
+
 /// Of one layer of a model, in the order of the forward, with what no module is:
 ///   cast          before a matrix product of numbers in fp32 under autocast, but for what goes into the model: each
 ///                 product casts for itself, autocast keeps casts of parameters alone

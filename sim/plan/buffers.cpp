@@ -3,17 +3,21 @@
 #include <algorithm>
 #include <deque>
 
+#include "sim/model/checkpointed_layers.hpp"
+
 namespace pdl {
 namespace {
 
-/// Bytes that one micro-batch's activations on a stage take: what its layers keep; with recomputation its input alone.
+/// Bytes that one micro-batch's activations on a stage take: what its layers keep; with recomputation its input alone,
+/// of autograd's programs that of each checkpointed layer.
 std::int64_t activation_bytes(const Plan& plan, const Operation& operation,
                               const std::vector<std::int64_t>& number_bytes) {
   const Stage& stage = plan.stages[static_cast<std::size_t>(operation.stage)];
   const std::int64_t rows = plan.microbatch_rows[static_cast<std::size_t>(operation.microbatch)];
   const RunSpec& spec = plan.spec;
   if (plan.parallel.program != Program::pipeline) {
-    return kept_by_autograd(spec.model, stage.first_layer, stage.layer_count, rows, spec.dtype, number_bytes);
+    const auto kept = spec.recompute ? kept_by_checkpoints : kept_by_autograd;
+    return kept(spec.model, stage.first_layer, stage.layer_count, rows, spec.dtype, number_bytes);
   }
   return kept_by_pipeline(spec.model, stage.first_layer, spec.recompute ? 0 : stage.layer_count, rows);
 }
@@ -156,8 +160,9 @@ void count_live_activations(Plan& plan, const StepOrder& order) {
 
 LiveActivations live_of_whole_model(const RunSpec& spec, std::int64_t rows) {
   if (rows == 0) return {};
-  return {1, kept_by_autograd(spec.model, 0, std::ssize(spec.model.layers), rows, spec.dtype,
-                              activation_number_bytes(spec.model, spec.dtype))};
+  const auto kept = spec.recompute ? kept_by_checkpoints : kept_by_autograd;
+  return {1, kept(spec.model, 0, std::ssize(spec.model.layers), rows, spec.dtype,
+                  activation_number_bytes(spec.model, spec.dtype))};
 }
 
 }  // namespace pdl

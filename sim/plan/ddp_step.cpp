@@ -9,7 +9,7 @@ namespace {
 
 class DdpStep : ReplicaTasks {
  public:
-  explicit DdpStep(const Plan& plan) : ReplicaTasks(plan) {}
+  explicit DdpStep(const Plan& plan) : ReplicaTasks(plan), run_again_(layers_run_again(plan)) {}
 
   TaskGraph build(std::int32_t replicas) && {
     groups_.assign(plan_.buckets.size() * plan_.microbatch_rows.size(), kNone);
@@ -31,7 +31,7 @@ class DdpStep : ReplicaTasks {
     const std::int32_t in_round = microbatches_of_a_round(plan_);
     const bool ends_round = (microbatch + 1) % in_round == 0;
     if (!ends_round || !exchanges_in_round(spec_, microbatch / in_round)) {
-      add_layers(TaskKind::backward, replica, host, microbatch, 0, layers());
+      add_backward(replica, microbatch, 0, layers(), 0);
       return;
     }
     std::vector<TaskId> reduced;
@@ -39,7 +39,7 @@ class DdpStep : ReplicaTasks {
     for (std::size_t b = 0; b < plan_.buckets.size(); ++b) {
       const GradientBucket& bucket = plan_.buckets[b];
       if (bucket.lowest_layer < above) {
-        add_layers(TaskKind::backward, replica, host, microbatch, bucket.lowest_layer, above - bucket.lowest_layer, b);
+        add_backward(replica, microbatch, bucket.lowest_layer, above, b);
         above = bucket.lowest_layer;
       }
       reduced.push_back(add_exchange(replica, microbatch, b));
@@ -53,6 +53,21 @@ class DdpStep : ReplicaTasks {
                               replica, microbatch, b);
       if (reduced[b] != kNone) builder_.add_edge(reduced[b], copy);
       join_pending(copy);
+    }
+  }
+
+  /// Of layers [first, end), the part before bucket `b`; with recomputation several parts, counted by themselves.
+  void add_backward(std::int32_t replica, std::int32_t microbatch, std::int32_t first, std::int32_t end,
+                    std::size_t b) {
+    const std::uint32_t host = host_of(replica);
+    if (!spec_.recompute) {
+      add_layers(TaskKind::backward, replica, host, microbatch, first, end - first, b);
+      return;
+    }
+    if (end == layers()) part_ = 0;
+    for (const BackwardPart& cut : backward_parts(run_again_, first, end - first, end == layers())) {
+      if (cut.runs_again) add_part(TaskKind::recompute, replica, host, microbatch, cut, part_);
+      add_part(TaskKind::backward, replica, host, microbatch, cut, part_++);
     }
   }
 
@@ -84,6 +99,8 @@ class DdpStep : ReplicaTasks {
     return task;
   }
 
+  std::vector<bool> run_again_;  // by layer
+  std::size_t part_ = 0;         // of the backward that is under way, with recomputation
   std::vector<TaskId> pending_;
   std::vector<std::uint32_t> groups_;  // by bucket and micro-batch
 };

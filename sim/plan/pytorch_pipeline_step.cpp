@@ -104,7 +104,9 @@ class PytorchPipelineStep {
     std::uint32_t part = 0;
     const auto backward_to = [&](std::int32_t layer) {
       if (layer == above) return;
-      computed_ = tasks_.add_backward_part(operation.stage, operation.microbatch, host, layer, above - layer, part++);
+      const bool loss = part == 0 && tasks_.is_last(operation.stage);
+      computed_ = tasks_.add_backward_part(operation.stage, operation.microbatch, host,
+                                           {layer, above - layer, /*runs_again=*/false, loss}, part++);
       after_waits(computed_);
       above = layer;
     };

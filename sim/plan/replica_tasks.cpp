@@ -24,8 +24,8 @@ TaskId ReplicaTasks::add(const Work& work, std::uint32_t stream, std::uint32_t h
                             static_cast<std::uint32_t>(part) % kMostParts});
 }
 
-TaskId ReplicaTasks::add_layers(TaskKind kind, std::int32_t replica, std::uint32_t host, std::int32_t microbatch,
-                                std::int32_t first, std::int32_t count, std::size_t part) {
+Work ReplicaTasks::layers_work(TaskKind kind, std::int32_t replica, std::int32_t microbatch, std::int32_t first,
+                               std::int32_t count) const {
   const bool ddp = plan_.parallel.program == Program::ddp;
   Work work;
   work.kind = kind;
@@ -37,6 +37,19 @@ TaskId ReplicaTasks::add_layers(TaskKind kind, std::int32_t replica, std::uint32
   work.accumulate = kind == TaskKind::backward && microbatch > 0 && (ddp || used_ == 1);
   work.input_gradient = !(kind == TaskKind::backward && first == 0);
   work.loss = kind == TaskKind::backward && ddp && first + count == layers();
+  return work;
+}
+
+TaskId ReplicaTasks::add_layers(TaskKind kind, std::int32_t replica, std::uint32_t host, std::int32_t microbatch,
+                                std::int32_t first, std::int32_t count, std::size_t part) {
+  return add(layers_work(kind, replica, microbatch, first, count), compute_stream(replica), host, kNone, replica,
+             microbatch, part);
+}
+
+TaskId ReplicaTasks::add_part(TaskKind kind, std::int32_t replica, std::uint32_t host, std::int32_t microbatch,
+                              const BackwardPart& cut, std::size_t part) {
+  Work work = layers_work(kind, replica, microbatch, cut.first_layer, cut.layer_count);
+  work.loss = kind == TaskKind::backward && cut.loss;
   return add(work, compute_stream(replica), host, kNone, replica, microbatch, part);
 }
 

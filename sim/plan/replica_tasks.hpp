@@ -7,6 +7,7 @@
 // (DataParallel: torch.chunk made fewer slices than GPUs) have no tasks.
 #pragma once
 
+#include "sim/plan/backward_parts.hpp"
 #include "sim/plan/plan.hpp"
 
 namespace pdl {
@@ -31,6 +32,10 @@ class ReplicaTasks {
   TaskId add_layers(TaskKind kind, std::int32_t replica, std::uint32_t host, std::int32_t microbatch,
                     std::int32_t first, std::int32_t count, std::size_t part = 0);
 
+  /// A forward that is run again (recompute), or its backward.
+  TaskId add_part(TaskKind kind, std::int32_t replica, std::uint32_t host, std::int32_t microbatch,
+                  const BackwardPart& cut, std::size_t part);
+
   void add_sleep(double ms, std::uint32_t host, std::int32_t replica, std::int32_t microbatch);
   void add_straggler(std::int32_t replica, std::uint32_t host);
 
@@ -46,6 +51,9 @@ class ReplicaTasks {
   TaskGraphBuilder builder_;
 
  private:
+  Work layers_work(TaskKind kind, std::int32_t replica, std::int32_t microbatch, std::int32_t first,
+                   std::int32_t count) const;
+
   std::uint32_t all_used_ = kNone;  // their worker group; kNone: one replica exchanges nothing
 };
 

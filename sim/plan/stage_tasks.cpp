@@ -88,22 +88,26 @@ TaskId StageTasks::add_compute(TaskKind kind, std::int32_t stage, std::int32_t m
 }
 
 TaskId StageTasks::add_backward_part(std::int32_t stage, std::int32_t microbatch, std::uint32_t host,
-                                     std::int32_t first_layer, std::int32_t layer_count, std::uint32_t part) {
+                                     const BackwardPart& part_of_backward, std::uint32_t part) {
   const Place& place = places_[static_cast<std::size_t>(stage)];
   const Stage& whole = this->stage(stage);
   TaskId& gradient = last_gradient_[static_cast<std::size_t>(stage)];
   // The parts of a backward write different gradients: what a part adds to is that of an earlier micro-batch.
   const bool adds = part == 0 ? gradient != kNone : parts_add_;
   parts_add_ = adds;
-  Work work =
-      compute_work(TaskKind::backward, stage, plan_.microbatch_rows[static_cast<std::size_t>(microbatch)], adds);
-  work.loss = work.loss && first_layer + layer_count == whole.first_layer + whole.layer_count;
-  work.input_gradient = !(place.first && first_layer == whole.first_layer);
+  const std::int64_t rows = plan_.microbatch_rows[static_cast<std::size_t>(microbatch)];
+  const auto add = [&](Work work) {
+    work.first_layer = part_of_backward.first_layer;
+    work.layer_count = part_of_backward.layer_count;
+    return builder_.add_task({builder_.add_work(work), stream_of(place.worker, StreamRole::compute, 0), host, kNone,
+                              place.worker, stage, microbatch, work.kind, part});
+  };
+  if (part_of_backward.runs_again) add(compute_work(TaskKind::recompute, stage, rows, false));
+  Work work = compute_work(TaskKind::backward, stage, rows, adds);
+  work.loss = part_of_backward.loss;
+  work.input_gradient = !(place.first && part_of_backward.first_layer == whole.first_layer);
   work.same_call = part > 0;
-  work.first_layer = first_layer;
-  work.layer_count = layer_count;
-  gradient = builder_.add_task({builder_.add_work(work), stream_of(place.worker, StreamRole::compute, 0), host, kNone,
-                                place.worker, stage, microbatch, TaskKind::backward, part});
+  gradient = add(work);
   return gradient;
 }
 

@@ -8,6 +8,7 @@
 
 #include <vector>
 
+#include "sim/plan/backward_parts.hpp"
 #include "sim/plan/plan.hpp"
 #include "sim/plan/work_sizes.hpp"
 
@@ -27,9 +28,10 @@ class StageTasks {
   const WorkSizes& sizes() const { return sizes_; }
 
   TaskId add_compute(TaskKind kind, std::int32_t stage, std::int32_t microbatch, std::uint32_t host);
-  /// Some layers of a backward that is cut at buckets, the last ones first: part 0, 1, ...
-  TaskId add_backward_part(std::int32_t stage, std::int32_t microbatch, std::uint32_t host, std::int32_t first_layer,
-                           std::int32_t layer_count, std::uint32_t part);
+  /// Some layers of a backward that is cut, at buckets or where forwards are run again, the last ones first: part 0, 1,
+  /// ... Its forward that is run again is a task of its own, before it. Gives the backward.
+  TaskId add_backward_part(std::int32_t stage, std::int32_t microbatch, std::uint32_t host,
+                           const BackwardPart& part_of_backward, std::uint32_t part);
   /// `same_call`: one optimizer has the stages of a process, of which this is not the first.
   TaskId add_optimizer(std::int32_t stage, std::uint32_t host, bool same_call = false);
   TaskId add_scaling_of_gradients(std::int32_t stage, std::uint32_t host);

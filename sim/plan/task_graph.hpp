@@ -205,7 +205,9 @@ struct Task {
   std::int32_t stage = 0;
   std::int32_t microbatch = -1;  // -1: not of a micro-batch (optimizer)
   TaskKind kind = TaskKind::forward;
-  std::uint32_t part : 24 = 0;  // of collectives, bucket copies, and backwards that are cut at buckets: which, from 0
+  /// Of collectives, bucket copies, backwards that are cut at buckets or where layers are run again, and of the latter:
+  /// which, from 0.
+  std::uint32_t part : 24 = 0;
 };
 static_assert(sizeof(Task) == 32);
 inline constexpr std::uint32_t kMostParts = 1U << 24;

@@ -45,7 +45,11 @@ std::optional<OtherProgram> other_program(const RunSpec& spec, const CostProfile
   if (schedule) other.pytorch_class = std::string(schedule->pytorch_class);
   try {
     const PredictOptions options{.memory_limit_bytes = memory_limit_bytes};
-    other.step_ms = predict(by_program(spec, other.program), profile, options).step_time.median_ms;
+    const RunSpec by_other = by_program(spec, other.program);
+    // A pipeline of one stage runs all of it again, where the other program runs single layers: no two of one plan.
+    const auto runs_stages = [](const RunSpec& of) { return resolve(of).program == Program::pipeline; };
+    if (spec.recompute && runs_stages(spec) != runs_stages(by_other)) return std::nullopt;
+    other.step_ms = predict(by_other, profile, options).step_time.median_ms;
   } catch (const InputError&) {
     return std::nullopt;
   } catch (const CannotRun&) {

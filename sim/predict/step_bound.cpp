@@ -37,6 +37,11 @@ bool is_searched(const RunSpec& spec) {
   return (spec.schedule == kAutoSchedule && !spec.schedule_file) || needs_split(spec);
 }
 
+/// Where single layers are run again, it is not all of their forwards: nothing is counted.
+bool runs_stages_again(const RunSpec& spec) {
+  return spec.recompute && resolve(spec).program == Program::pipeline;
+}
+
 bool has_bound(const RunSpec& spec) {
   return !is_data_parallel(spec) && !is_searched(spec);
 }
@@ -217,7 +222,7 @@ StepBounds::StageTimes StepBounds::times_of_stage(const RunSpec& spec, const std
   for (const auto& [rows, count] : counts) {
     const std::int64_t forward_ns = ns(TaskKind::forward, rows, false);
     const std::int64_t adding_ns = backward_ns(rows, true), fresh_ns = backward_ns(rows, false);
-    if (spec.recompute) times.recomputed_ns += count * forward_ns;
+    if (runs_stages_again(spec)) times.recomputed_ns += count * forward_ns;
     times.microbatches_ns += count * (forward_ns + adding_ns);
     first_saves_ns = std::max(first_saves_ns, adding_ns - fresh_ns);
     times.forward_ns = std::min(times.forward_ns, forward_ns);

@@ -332,8 +332,12 @@ void check_recompute(const Given& given, const RunSpec& spec) {
   const std::string place = place_of(given, {"recompute"});
   if (is_pytorch_pipeline(spec))
     throw InputError(place, "recomputation with program pytorch", "none: its stages keep their activations");
-  if (spec.workers == Workers::one)
-    throw InputError(place, "recomputation with one thread for all GPUs", "workers thread or process");
+  if (is_data_parallel(spec)) return;  // that dp has none is said by the row
+  if (spec.workers == Workers::one && spec.gpus > 1) {
+    throw InputError(place, "recomputation with one thread for " + std::to_string(spec.gpus) + " GPUs",
+                     "one GPU, strategy ddp, or workers thread or process");
+  }
+  if (spec.workers == Workers::one) return;
   if (spec.schedule_file) {
     throw InputError(place, "recomputation with the schedule file " + spec.schedule,
                      "a named schedule: those of files keep their activations");

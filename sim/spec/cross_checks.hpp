@@ -82,7 +82,7 @@ void check_scale_grads(const Given& given, const RunSpec& spec);
 void check_straggler(const Given& given, const RunSpec& spec);
 /// Equal shares of the GPUs; several hosts for ddp with measured costs alone.
 void check_hosts(const Given& given, const RunSpec& spec);
-/// Recomputation needs a schedule with whole backwards, and a worker a GPU.
+/// Recomputation of a pipeline needs a schedule with whole backwards, and a worker a GPU.
 void check_recompute(const Given& given, const RunSpec& spec);
 /// Steps that overlap need a worker a GPU.
 void check_overlap(const Given& given, const RunSpec& spec);

@@ -97,7 +97,9 @@ std::vector<SettingRow> schedule() {
        .of_pipelines = true},
       {.name = "recompute",
        .value_name = "0|1",
-       .help = "keep only the input of a stage, run its forward again before its backward",
+       .help =
+           "keep only the input of each layer, of a transformer of each block, and run its forward again before its "
+           "backward; pdl-run's pipelines: of a whole stage",
        .usual = "0",
        .values = Values::on_off,
        .range = {0, 1},
@@ -105,10 +107,10 @@ std::vector<SettingRow> schedule() {
        .read = [](const SettingValue& value, const Range&, RunSpec& spec) { spec.recompute = is_on(value); },
        .write = [](const RunSpec& spec) { return std::optional(on_off_text(spec.recompute)); },
        .written_if_usual = false,
-       .meaningful = "not dp, ddp; a worker a GPU, a schedule with whole backwards",
+       .meaningful = "one GPU or ddp; a pipeline with a worker a GPU and whole backwards",
        .no_meaning =
            [](const SettingValue& value, const RunSpec& spec) {
-             return spec.recompute ? beside_data_parallel(value, spec) : std::nullopt;
+             return spec.recompute && spec.strategy == Strategy::dp ? beside_data_parallel(value, spec) : std::nullopt;
            },
        .asked = Turn::overlap,
        .in_run_name = [](const RunSpec& spec) { return std::string(spec.recompute ? "_recompute" : ""); },

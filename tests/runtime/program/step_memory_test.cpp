@@ -124,6 +124,33 @@ TEST_CASE("A step with layers of every kind needs what is predicted", "[runtime]
   at::set_num_threads(threads);
 }
 
+TEST_CASE("A step whose layers are run again needs what is predicted", "[runtime][memory][recomputation]") {
+  std::vector<std::string> programs = {"--workers one --strategy single ", "--workers one --schedule gpipe "};
+#if PDL_GLOO
+  programs.push_back("--strategy ddp --transport gloo ");
+#endif
+  const int threads = at::get_num_threads();
+  at::set_num_threads(1);  // as above
+  for (const std::string& program : programs) {
+    for (const std::string dtype : {"fp32", "amp-bf16"}) {
+      const std::string flags = program + "--recompute 1 --dtype " + dtype + " ";
+      for (const std::string batch : {"64", "512"}) {
+        for (const std::string depth : {"1", "2", "5"}) {
+          check(kSmall + flags + "--batch " + batch + " --depth " + depth);
+          check(kSmall + flags + "--microbatches 4 --accum 3 --batch " + batch + " --depth " + depth);
+        }
+        for (const std::vector<Layer>& layers : mixed_layers(256)) {
+          if (has_own_tensors_on_cpu(layers)) continue;
+          check(
+              make_plan(with_layers(spec("--gpus 1 " + kSmall + "--depth 11 " + flags + "--batch " + batch), layers)));
+        }
+      }
+      check(kWide + flags);
+    }
+  }
+  at::set_num_threads(threads);
+}
+
 TEST_CASE("A step of data parallelism on one GPU needs what is predicted", "[data_parallel][memory]") {
   for (const std::string dtype : {"fp32", "amp-bf16"}) {
     for (const std::string& strategy : kStrategies) {

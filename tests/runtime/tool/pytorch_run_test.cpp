@@ -178,6 +178,46 @@ TEST_CASE("transformers are trained by PyTorch's programs", "[runtime][tool]") {
   CHECK(runs == 8);
 }
 
+TEST_CASE("PyTorch's checkpointed layers train exactly as those that keep everything", "[runtime][tool]") {
+  const TemporaryFolder folder;
+  folder.write("gpt.json", tied(kGpt));
+  folder.write("norms.json", kNorms);
+  const std::vector<std::string> programs = {
+      R"("strategy": "single", "gpus": 1, "model": "gpt.json")",
+      R"("strategy": "single", "gpus": 1, "model": "gpt.json", "dtype": "amp-bf16", "accum": 2)",
+      R"("strategy": "single", "gpus": 1, "model": "norms.json")",
+      R"("strategy": "ddp", "model": "gpt.json", "bucket-mb": 0.005, "first-bucket-mb": 0.005)",
+      R"("strategy": "ddp", "dim": 16, "dtype": "amp-bf16")"};
+  std::string rows;
+  for (const std::string& program : programs) {
+    for (const std::string recompute : {"0", "1"})
+      rows += (rows.empty() ? "{" : ", {") + program + ", \"recompute\": " + recompute + "}";
+  }
+  folder.write("rows.json", R"({"id": "rows", "title": "Rows", "columns": ["step_time_ms"],
+    "settings": {"program": "pytorch", "batch": 8, "gpus": 2, "learning-rate": 0.01},
+    "configurations": [)" + rows +
+                                "]}");
+  const Process run =
+      pdl_run("scenario rows.json --out runs --device cpu --warmup 1 --steps 2", folder, with_pytorch());
+  if (has_no_pytorch(run) || run.out.find("which has no PyTorch") != std::string::npos) return;
+  CAPTURE(run.out, run.err);
+  REQUIRE(run.exit_code == 0);
+  int compared = 0;
+  const std::string word = "_recompute";
+  for (const auto& file : std::filesystem::directory_iterator(folder / "runs")) {
+    std::string name = file.path().filename().string();
+    if (name.find(word) == std::string::npos) continue;
+    CAPTURE(name);
+    const RunResult recomputed = read_run(file.path().string());
+    check_spans(recomputed);
+    const RunResult kept = read_run((file.path().parent_path() / name.erase(name.find(word), word.size())).string());
+    CHECK(recomputed.extra["losses"] == kept.extra["losses"]);
+    CHECK(recomputed.extra["losses"].front() != recomputed.extra["losses"].back());
+    ++compared;
+  }
+  CHECK(compared == 5);
+}
+
 TEST_CASE("a question that PyTorch refuses leaves it in order for the next one", "[runtime][tool]") {
   const TemporaryFolder folder;
   folder.write("rows.json", R"({"id": "rows", "title": "Rows", "columns": ["step_time_ms"],

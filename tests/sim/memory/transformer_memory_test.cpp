@@ -41,6 +41,15 @@ TEST_CASE("cross-entropy: log_softmax and the two gradients behind it, in fp32, 
         Approx((2.0 * 4 + 2 * 2) * static_cast<double>(logits)).epsilon(.02));
 }
 
+TEST_CASE("a block that is run again keeps what goes into it alone", "[transformer_memory]") {
+  const auto live = [](const std::string& flags) { return plan_of(flags, false).live.front().bytes; };
+  const std::int64_t input = 8 * kTokens * kFeatures * 4;
+  const std::int64_t block = kept_by_autograd(plan_of("", false).spec.model, 1, 1, 8, Dtype::fp32, {8, 4, 4, 4});
+  CHECK(live("") - live("--recompute 1") == block - input);
+  // The forward casts all weights; so does a block for itself, when it is run again.
+  CHECK(peak("--dtype amp-bf16 --recompute 1") < peak("--dtype amp-bf16"));
+}
+
 TEST_CASE("a tied head has no weight of its own, and memory is less by that at the peak", "[transformer_memory]") {
   const std::int64_t weight = kVocabulary * kFeatures * 4;
   const Plan tied = plan_of("", true), untied = plan_of("", false);

@@ -4,6 +4,7 @@
 #include "tests/support/catch.hpp"
 #include "tests/support/data_folder.hpp"
 #include "tests/support/specs.hpp"
+#include "tests/support/tiny_transformer.hpp"
 
 using namespace pdl;
 
@@ -25,6 +26,18 @@ TEST_CASE("transformers have a price in every program, schedule and data type", 
       for (const std::string& warning : result.warnings) CHECK(warning.find("taken as no time") == std::string::npos);
     }
   }
+}
+
+TEST_CASE("blocks that are run again cost their forward but for its last product", "[predict][transformers]") {
+  const int blocks = 3;
+  const std::string one = "--strategy single --workers one --gpus 1 --batch 2 ";
+  const RunSpec kept = tiny_transformer(one, blocks), again = tiny_transformer(one + "--recompute 1", blocks);
+  const CostProfile profile = profile_of(kept, 2);
+  const RunResult without = predict(kept, &profile, {}), with = predict(again, &profile, {});
+  // Of a block each of its parts takes 10 us, but for the split, which is a view: all but the last linear and the last
+  // sum are run again.
+  const auto parts = static_cast<double>(inner_layers(kept.model.layers[1]).size());
+  CHECK(with.step_time.median_ms - without.step_time.median_ms == Approx(blocks * (parts - 1 - 2) * 10e-3));
 }
 
 TEST_CASE("an automatic split is never slower than the even one", "[predict][transformers]") {

@@ -37,7 +37,8 @@ TEST_CASE("what data parallelism refuses") {
   CHECK_THAT(refused("--strategy ddp --gpus 4 --hosts 3"), ContainsSubstring("hosts"));
   CHECK_THAT(refused("--strategy ddp --gpus 4 --transport copy"), ContainsSubstring("nccl"));
   CHECK_THAT(refused("--strategy ddp --gpus 4 --workers thread"), ContainsSubstring("process"));
-  CHECK_THAT(refused("--strategy ddp --gpus 4 --recompute 1"), ContainsSubstring("no meaning"));
+  CHECK_THAT(refused("--strategy dp --gpus 4 --recompute 1"), ContainsSubstring("no meaning"));
+  CHECK_THAT(refused("--strategy mp --gpus 4 --recompute 1"), ContainsSubstring("one thread for 4 GPUs"));
   CHECK_THAT(refused("--strategy dp --gpus 4 --overlap-steps 1"), ContainsSubstring("no meaning"));
 }
 
@@ -48,6 +49,7 @@ TEST_CASE("settings of data parallelism survive their own words") {
         "3:20",
         "--strategy dp --gpus 3 --batch 12 --microbatches 2 --dtype amp-fp16 --loss-scale 1024 --accum 2 --straggler "
         "2:0.5",
+        "--strategy ddp --gpus 4 --recompute 1", "--strategy single --workers one --recompute 1",
         "--gpus 8 --pp 4 --dp 2 --schedule zb-h1 --accum 2 --no-sync 1", "--pp 2 --dp 3 --batch 2400"}) {
     check_that_settings_survive(flags);
   }

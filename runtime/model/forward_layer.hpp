@@ -1,0 +1,20 @@
+// One layer of a model in LibTorch, as autograd sees it: what runtime/model/layer_modules.hpp chains.
+//
+//   at::Tensor y = forward_layer(layer, x, parameters, tied);
+//
+// Not here: how often it runs (runtime/model/checkpoint.hpp).
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <span>
+
+#include "sim/model/layer.hpp"
+
+namespace pdl {
+
+/// `x`: rows x numbers. `tied`: the weight of the embedding, for a tied head; else it may be undefined.
+at::Tensor forward_layer(const Layer& layer, at::Tensor x, std::span<const at::Tensor> parameters,
+                         const at::Tensor& tied);
+
+}  // namespace pdl
