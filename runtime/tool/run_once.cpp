@@ -110,6 +110,12 @@ LossesOfSteps train_for_losses(StepProgram& program, int taken, Rendezvous* rend
   return all;
 }
 
+/// What the losses of a program must follow: a pipeline's those of autocast, which it does by hand, else those of fp32.
+Reference reference_of(const Plan& plan) {
+  const bool by_hand = plan.parallel.program == Program::pipeline && is_amp(plan.spec.dtype);
+  return by_hand ? Reference::autocast : Reference::fp32;
+}
+
 /// Mixed precision has other parameters than fp32; its losses must follow. With the learning rate of the run they may
 /// hardly move at all, with and without training: so this is another training, with a rate that makes them fall. All
 /// workers call it.
@@ -125,14 +131,15 @@ nlohmann::json check_losses(const Plan& plan, RuntimeOptions options, Rendezvous
   program.reset();
   if (options.rank > 0) return {};
   const int steps = static_cast<int>(trained.losses.size());
+  const Reference in = reference_of(plan);
   const LossAgreement agreement =
-      compare_losses(trained.losses, reference_losses(plan.spec, options, device, steps, trained.skipped),
+      compare_losses(trained.losses, reference_losses(plan.spec, options, device, steps, trained.skipped, in),
                      has_gradients_of_noise(plan.spec) ? kLossToleranceOfNoise : kLossTolerance);
   std::fprintf(stderr,
-               "check: the losses of %d steps with learning rate %.3g differ from those of plain training in fp32 by "
+               "check: the losses of %d steps with learning rate %.3g differ from those of plain training %s by "
                "at most %.3g of the way that these have gone, which is %.3g of the first (%s)\n",
-               steps, options.learning_rate, agreement.relative_difference, agreement.fall,
-               agreement.equal ? "equal" : "NOT equal");
+               steps, options.learning_rate, in == Reference::fp32 ? "in fp32" : "under autocast",
+               agreement.relative_difference, agreement.fall, agreement.equal ? "equal" : "NOT equal");
   if (!agreement.equal)
     throw std::runtime_error("the training is wrong: its losses do not follow those of plain training");
   return {{"steps", steps},

@@ -73,7 +73,7 @@ AutogradTensors embedding_autograd(const Layer& layer, const AutogradCase& at) {
 }
 
 /// The dense gradient, before it is copied or added: of the table, or of the positions of a sequence.
-PipelineTensors embedding_pipeline(const Layer& layer, std::int64_t) {
+PipelineTensors embedding_pipeline(const Layer& layer, const PipelineCase&) {
   PipelineTensors tensors;
   const std::int64_t rows = layer.kind == &kEmbedding ? embedding_rows(layer) : embedding_tokens(layer);
   tensors.temporary_backward = {{rows * embedding_features(layer), kBytesPerNumber}};

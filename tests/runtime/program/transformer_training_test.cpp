@@ -156,6 +156,33 @@ TEST_CASE("Losses of transformers in mixed precision follow fp32", "[runtime][tr
   }
 }
 
+/// Largest distance of losses from those of one device under autocast, as a share of the way that these have gone.
+TEST_CASE("Pipelines under autocast train transformers as one device does under autocast", "[runtime][transformers]") {
+  for (const Model& model : {tiny_gpt(), tiny_llama(), tiny_gpt(1)}) {
+    const std::vector<std::string> of_one = {"--gpus 1 --microbatches 2 --strategy single --workers thread"};
+    const std::vector<std::string> of_two = {
+        "--gpus 2 --microbatches 3 --schedule gpipe", "--gpus 2 --microbatches 3 --schedule 1f1b --recompute 1",
+        "--gpus 2 --microbatches 4 --schedule zb-h1 --batch 7", "--gpus 2 --microbatches 4 --schedule zb-v --batch 8",
+        "--gpus 2 --microbatches 2 --schedule 1f1b --accum 2"};
+    for (const std::string& flags : is_tied(model) ? of_one : of_two) {
+      INFO(flags);
+      const Plan plan = plan_of(model, "--dtype amp-bf16 " + flags);
+      RuntimeOptions options = cpu_options("sgd");
+      const auto program = make_pipeline_program(plan, options);
+      std::vector<double> losses;
+      for (int step = 0; step < kSteps; ++step) {
+        program->step(nullptr);
+        losses.push_back(program->loss());
+      }
+      const auto expected = [&](Reference in) {
+        return reference_losses(plan.spec, options, at::kCPU, kSteps, {}, in);
+      };
+      CHECK(compare_losses(losses, expected(Reference::autocast)).relative_difference < .02);
+      CHECK(compare_losses(losses, expected(Reference::fp32)).relative_difference > 1e-6);  // half precision it was
+    }
+  }
+}
+
 #if PDL_GLOO
 
 TEST_CASE("Every replica of DDP trains transformers as one device does", "[runtime][transformers]") {
