@@ -24,9 +24,8 @@ namespace pdl {
 class Rendezvous;
 
 /// Refuses what this program cannot do, before anything is allocated. Throws InputError: transports that the device or
-/// the kind of workers does not have, AMP, synthetic costs, more GPUs than there are, a schedule that is a part of a
-/// step; CannotRun: messages sent in another order than they are received, a deadlock
-/// (runtime/executor/dependencies.hpp).
+/// the kind of workers does not have, synthetic costs, more GPUs than there are, a schedule that is a part of a step;
+/// CannotRun: messages sent in another order than they are received, a deadlock (runtime/executor/dependencies.hpp).
 void check_pipeline_plan(const Plan& plan, const RuntimeOptions& options);
 
 /// `rendezvous`: the other workers, when this process is one of several (options.rank >= 0), else null. Throws as

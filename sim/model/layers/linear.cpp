@@ -82,8 +82,8 @@ AutogradTensors linear_autograd(const Layer& layer, const AutogradCase& at) {
   return tensors;
 }
 
-/// Under autocast: the input in half precision, where it does not come so; gradients in half precision, of the weight
-/// and of such an input, before they are cast.
+/// Under autocast: the input in half precision, where it does not come so; gradients of the weight in half precision and
+/// cast, before they are added, and of such an input before it is cast.
 PipelineTensors linear_pipeline(const Layer& layer, const PipelineCase& at) {
   PipelineTensors tensors;
   if (!is_amp(at.dtype)) return tensors;
@@ -91,7 +91,12 @@ PipelineTensors linear_pipeline(const Layer& layer, const PipelineCase& at) {
   const TensorSize input{at.rows * linear_in(layer), half}, weight{linear_in(layer) * linear_out(layer), half};
   const bool casts = at.input_number_bytes != half;
   if (casts) tensors.kept = {input};
-  tensors.temporary_backward = {casts && input.numbers > weight.numbers ? input : weight};
+  const TensorSize cast{weight.numbers};
+  if (casts && input.bytes() > weight.bytes() + cast.bytes()) {
+    tensors.temporary_backward = {input};
+  } else {
+    tensors.temporary_backward = {weight, cast};
+  }
   return tensors;
 }
 

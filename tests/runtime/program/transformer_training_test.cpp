@@ -122,15 +122,19 @@ TEST_CASE("A tied head trains the embedding's weight", "[runtime][transformers]"
 
 TEST_CASE("Transformers with dropout are trained, with and without recomputation alike", "[runtime][transformers]") {
   const RuntimeOptions options = cpu_options("sgd");
-  std::vector<std::vector<at::Tensor>> trained;
-  for (const std::string recompute : {"0", "1"}) {
-    const Plan plan = plan_of(tiny_gpt(0, 10), "--gpus 2 --microbatches 2 --schedule 1f1b --recompute " + recompute);
-    const auto program = make_pipeline_program(plan, options);
-    for (int step = 0; step < kSteps; ++step) program->step(nullptr);
-    CHECK(program->loss() < std::log(kTinyVocabulary) + .2);
-    trained.push_back(program->parameters());
+  for (const std::string dtype : {"fp32", "amp-bf16"}) {
+    INFO(dtype);
+    std::vector<std::vector<at::Tensor>> trained;
+    for (const std::string recompute : {"0", "1"}) {
+      const std::string flags = "--gpus 2 --microbatches 2 --schedule 1f1b --dtype " + dtype;
+      const Plan plan = plan_of(tiny_gpt(0, 10), flags + " --recompute " + recompute);
+      const auto program = make_pipeline_program(plan, options);
+      for (int step = 0; step < kSteps; ++step) program->step(nullptr);
+      CHECK(program->loss() < std::log(kTinyVocabulary) + .2);
+      trained.push_back(program->parameters());
+    }
+    for (std::size_t i = 0; i < trained[0].size(); ++i) CHECK(at::allclose(trained[0][i], trained[1][i], 1e-4, 1e-6));
   }
-  for (std::size_t i = 0; i < trained[0].size(); ++i) CHECK(at::allclose(trained[0][i], trained[1][i], 1e-4, 1e-6));
 }
 
 TEST_CASE("Losses of transformers in mixed precision follow fp32", "[runtime][transformers]") {
