@@ -82,8 +82,8 @@ AutogradTensors linear_autograd(const Layer& layer, const AutogradCase& at) {
   return tensors;
 }
 
-/// Under autocast: the input in half precision, where it does not come so; gradients of the weight in half precision and
-/// cast, before they are added, and of such an input before it is cast.
+/// Under autocast: the input in half precision, where it does not come so; the gradient of the weight in half precision
+/// and cast, before it is added, and that of such an input before it is cast.
 PipelineTensors linear_pipeline(const Layer& layer, const PipelineCase& at) {
   PipelineTensors tensors;
   if (!is_amp(at.dtype)) return tensors;

@@ -98,7 +98,8 @@ TEST_CASE("Stages of transformers allocate what is predicted, to the byte", "[ru
 TEST_CASE("A step of a pipeline under autocast needs what is predicted, to the byte", "[runtime][stage][memory]") {
   const int threads = at::get_num_threads();
   at::set_num_threads(1);  // LayerNorm's backward on the CPU takes two rows a thread for a moment
-  const std::string flags = "--gpus 1 --strategy single --workers thread --dim 256 --batch 256 --microbatches 4" + kUnderAutocast;
+  const std::string flags =
+      "--gpus 1 --strategy single --workers thread --dim 256 --batch 256 --microbatches 4" + kUnderAutocast;
   const Layer linear = linear_relu(256, 256), norm = layer_of("layer_norm", {256}), gelu = layer_of("gelu", {256});
   for (const std::vector<Layer>& layers : {std::vector<Layer>(3, linear),
                                            {linear, norm, linear},
