@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -36,7 +37,7 @@ std::unique_ptr<StepProgram> make_program(const Plan& plan, const RuntimeOptions
                         ": makes its layers and connects the workers");
   switch (plan.parallel.program) {
     case Program::pytorch_pipeline: refuse_pytorch();
-    case Program::pipeline: return make_pipeline_program(plan, options, rendezvous);
+    case Program::pipeline: return make_pipeline_program(plan, options, rendezvous, purpose);
     case Program::one_thread: return make_autograd_program(plan, options);
     case Program::data_parallel: return make_dp_program(plan, options);
     case Program::ddp: break;
@@ -90,22 +91,32 @@ struct LossesOfSteps {
   std::vector<std::int64_t> skipped;  // steps
 };
 
+/// Of a pipeline only the processes with a last stage know the loss, or their part of it.
+bool knows_loss(const Plan& plan, const RuntimeOptions& options) {
+  if (plan.parallel.program != Program::pipeline) return true;
+  for (std::size_t s = 0; s < plan.stages.size(); ++s) {
+    if (is_last_stage(plan.stages, s) && options.is_local(only_worker(plan.stages[s]))) return true;
+  }
+  return false;
+}
+
 /// Trains until so many steps have not been skipped. Only worker 0 gets losses.
-LossesOfSteps train_for_losses(StepProgram& program, int taken, Rendezvous* rendezvous) {
+LossesOfSteps train_for_losses(StepProgram& program, int taken, bool has_loss, Rendezvous* rendezvous) {
   constexpr std::int64_t kMostSkipped = 200;  // the scale halves every time: by then it is below any that works
   LossesOfSteps own;
   while (std::ssize(own.losses) - std::ssize(own.skipped) < taken) {
     program.step(nullptr);
     if (program.skipped()) own.skipped.push_back(std::ssize(own.losses));
-    own.losses.push_back(program.loss());
+    own.losses.push_back(has_loss ? program.loss() : 0);
     if (std::ssize(own.skipped) > kMostSkipped)
       throw CannotRun("check: all steps are skipped, because gradients are not finite in fp16");
   }
   if (!rendezvous) return own;
   LossesOfSteps all{std::vector<double>(own.losses.size(), 0.0), own.skipped};
   for (const std::string& text : rendezvous->gather("check/losses", nlohmann::json(own.losses).dump())) {
-    const auto part = nlohmann::json::parse(text).get<std::vector<double>>();
-    for (std::size_t i = 0; i < part.size(); ++i) all.losses.at(i) += part[i];
+    const nlohmann::json part = nlohmann::json::parse(text);  // null: no number
+    for (std::size_t i = 0; i < part.size(); ++i)
+      all.losses.at(i) += part[i].is_null() ? std::numeric_limits<double>::quiet_NaN() : part[i].get<double>();
   }
   return all;
 }
@@ -127,7 +138,7 @@ nlohmann::json check_losses(const Plan& plan, RuntimeOptions options, Rendezvous
   if (rendezvous) rate = rendezvous->share("check/learning rate", rate).front();
   options.learning_rate = nlohmann::json::parse(rate).get<double>();
   std::unique_ptr<StepProgram> program = make_program(plan, options, rendezvous, "check");
-  const LossesOfSteps trained = train_for_losses(*program, kSteps, rendezvous);
+  const LossesOfSteps trained = train_for_losses(*program, kSteps, knows_loss(plan, options), rendezvous);
   program.reset();
   if (options.rank > 0) return {};
   const int steps = static_cast<int>(trained.losses.size());

@@ -100,11 +100,19 @@ TEST_CASE("Pipelines under autocast, checked against one device under autocast",
   const TemporaryFolder folder;
   std::vector<std::string> programs = {"--schedule 1f1b", "--schedule zb-h1 --optimizer adam",
                                        "--schedule gpipe --recompute 1"};
-  if (has_process_groups(c10::kCPU)) programs.push_back("--schedule 1f1b --workers process --transport gloo");
+  for (std::string& program : programs) program += " --gpus 2 --batch 13";
+  if (has_process_groups(c10::kCPU)) {
+    const std::string processes = "--schedule 1f1b --workers process --transport gloo ";
+    programs.push_back(processes + "--gpus 2 --batch 13");
+    programs.push_back(processes + "--gpus 4 --pp 2 --dp 2 --batch 16");
+  }
   for (const std::string& program : programs) {
     INFO(program);
     const Process run = pdl_run(
-        kSmall + "--gpus 2 --depth 4 --microbatches 4 --dtype amp-bf16 --check --json run.json " + program, folder);
+        "--device cpu --dim 16 --warmup 1 --steps 3 --depth 4 --microbatches 4 "
+        "--dtype amp-bf16 --check --json run.json " +
+            program,
+        folder);
     INFO(run.err);
     CHECK(run.exit_code == 0);
     CHECK_THAT(run.err, ContainsSubstring("plain training under autocast") && ContainsSubstring("(equal)"));
