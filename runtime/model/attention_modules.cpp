@@ -1,5 +1,6 @@
 #include <ATen/ATen.h>
 #include <c10/core/InferenceMode.h>
+#include <c10/util/Exception.h>
 #include <torch/types.h>
 
 #include <array>
@@ -7,6 +8,7 @@
 #include <mutex>
 #include <tuple>
 
+#include "runtime/model/autocast.hpp"
 #include "runtime/model/layer_module.hpp"
 
 namespace pdl {
@@ -56,7 +58,9 @@ LayerValue forward_rotary(const ModuleForward& at) {
 class RotaryLayer : public PipelineLayer {
  public:
   explicit RotaryLayer(const PipelineLayerParts& parts)
-      : sizes_(parts.layer), tables_(rotary_tables(sizes_.tokens, sizes_.head_size, parts.device, at::kFloat)) {}
+      : sizes_(parts.layer),
+        tables_(rotary_tables(sizes_.tokens, sizes_.head_size, parts.device,
+                              number_type(parts.dtype, parts.input_number_bytes))) {}
 
   void forward(const LayerForward& at) override {
     const at::Tensor result = sizes_.by_head(at.result, sizes_.heads + sizes_.kv_heads);
@@ -116,14 +120,23 @@ LayerValue forward_attention(const ModuleForward& at) {
 
 /// LibTorch's kernels, which make new tensors: on CUDA the memory-efficient one, which serves fp32; on the CPU its
 /// flash attention. Neither takes fewer heads of keys than of queries: those are repeated, and their gradients added.
+/// Under autocast on CUDA the flash kernel, which takes them; an input that comes in fp32 is cast and kept.
 class AttentionLayer : public PipelineLayer {
  public:
-  explicit AttentionLayer(const PipelineLayerParts& parts) : sizes_(parts.layer) {}
+  explicit AttentionLayer(const PipelineLayerParts& parts)
+      : sizes_(parts.layer),
+        in_half_(is_amp(parts.dtype)),
+        casts_input_(in_half_ && parts.input_number_bytes == kBytesPerNumber) {}
 
   void forward(const LayerForward& at) override {
-    const auto [queries, keys, values] = repeated(heads_of(at.input, at.other));
+    const at::Tensor input = own_input(at.input, at.other, at.kept);
+    if (casts_input_) input.copy_(at.input);
+    const auto [queries, keys, values] = repeated(heads_of(input, at.other));
     at::Tensor result, sums;
-    if (queries.is_cuda()) {
+    if (takes_groups(queries)) {
+      std::tie(result, sums, std::ignore, std::ignore, std::ignore, std::ignore, philox_seed_, philox_offset_,
+               std::ignore) = at::_scaled_dot_product_flash_attention(queries, keys, values, 0.0, kCausal);
+    } else if (queries.is_cuda()) {
       std::tie(result, sums, philox_seed_, philox_offset_) = at::_scaled_dot_product_efficient_attention(
           queries, keys, values, {}, /*compute_log_sumexp=*/true, 0, kCausal);
     } else {
@@ -153,24 +166,38 @@ class AttentionLayer : public PipelineLayer {
             values.transpose(1, 2)};
   }
 
+  /// In half precision where autocast has it so.
+  at::Tensor own_input(const at::Tensor& input, const at::Tensor& other, Tensors kept) const {
+    if (!casts_input_) return input;
+    TORCH_CHECK(!other.defined(), "values that come apart from queries and keys in fp32 under autocast");
+    return kept[1].view_as(input);
+  }
+
+  /// The flash kernel of CUDA.
+  bool takes_groups(const at::Tensor& queries) const { return in_half_ && queries.is_cuda(); }
+
   Heads repeated(const Heads& heads) const {
     const std::int64_t times = sizes_.heads / sizes_.kv_heads;
-    if (times == 1) return heads;
+    if (times == 1 || takes_groups(heads.queries)) return heads;
     return {heads.queries, heads.keys.repeat_interleave(times, 1), heads.values.repeat_interleave(times, 1)};
   }
 
   /// `to`: rows x kv_heads x tokens x head_size.
   void add_repeated(at::Tensor to, const at::Tensor& gradient) const {
-    const std::int64_t times = sizes_.heads / sizes_.kv_heads;
+    const std::int64_t times = gradient.size(1) / sizes_.kv_heads;
     times == 1 ? to.copy_(gradient) : to.copy_(gradient.unflatten(1, {sizes_.kv_heads, times}).sum(2));
   }
 
   void gradients(const LayerBackward& at, const at::Tensor& gradient, const at::Tensor& other_gradient) const {
-    const auto [queries, keys, values] = repeated(heads_of(at.input, at.other));
+    const auto [queries, keys, values] = repeated(heads_of(own_input(at.input, at.other, at.kept), at.other));
     const at::Tensor result = sizes_.by_head(at.result, sizes_.heads).transpose(1, 2);
     const at::Tensor of_result = sizes_.by_head(at.gradient, sizes_.heads).transpose(1, 2);
     at::Tensor of_queries, of_keys, of_values, of_mask;
-    if (queries.is_cuda()) {
+    if (takes_groups(queries)) {
+      std::tie(of_queries, of_keys, of_values) = at::_scaled_dot_product_flash_attention_backward(
+          of_result, queries, keys, values, result, sums(at, 1), /*cum_seq_q=*/{}, /*cum_seq_k=*/{}, sizes_.tokens,
+          sizes_.tokens, 0.0, kCausal, philox_seed_, philox_offset_);
+    } else if (queries.is_cuda()) {
       std::tie(of_queries, of_keys, of_values, of_mask) = at::_scaled_dot_product_efficient_attention_backward(
           of_result, queries, keys, values, /*attn_bias=*/{}, result, sums(at, 32), philox_seed_, philox_offset_, 0,
           {true, true, true, false}, kCausal);
@@ -192,6 +219,7 @@ class AttentionLayer : public PipelineLayer {
   }
 
   AttentionSizes sizes_;
+  bool in_half_, casts_input_;
   at::Tensor philox_seed_, philox_offset_;  // of the last forward: without dropout nothing is drawn
 };
 

@@ -8,15 +8,24 @@
 //   loss.backward();                                          // outside, as PyTorch says
 //
 // Of this thread alone: a thread that takes over a part of the forward opens its own (autograd's threads need none).
-// Not here: the scaling of losses (runtime/model/grad_scaler.hpp).
+// Not here: the scaling of losses (runtime/model/grad_scaler.hpp); stages of pipelines, which do the same by hand
+// (runtime/model/pipeline_stage.hpp).
 #pragma once
 
 #include <c10/core/DeviceType.h>
 #include <c10/core/ScalarType.h>
 
+#include <cstdint>
+
 #include "sim/spec/run_spec.hpp"
 
 namespace pdl {
+
+/// Of an AMP dtype: what its products are in.
+c10::ScalarType half_type(Dtype dtype);
+
+/// Of numbers of so many bytes, as sim/model has them: fp32, or half_type(dtype).
+c10::ScalarType number_type(Dtype dtype, std::int64_t number_bytes);
 
 class Autocast {
  public:

@@ -7,7 +7,8 @@
 //   weight_gradient          of all inner layers that have parameters, at whatever later time
 //
 // A result that several take has the sum of their gradients. The first one is written to its tensor, or, where it is
-// that of a sum, which is passed on as it is, only remembered; the next one is added.
+// that of a sum, which is passed on as it is, only remembered; the next one is added. Under autocast a sum in fp32
+// passes on to what came in half precision: that is a cast.
 #include <ATen/ATen.h>
 #include <c10/util/Exception.h>
 
@@ -72,9 +73,19 @@ class ComposedLayer : public PipelineLayer {
  public:
   explicit ComposedLayer(const PipelineLayerParts& parts) {
     const std::vector<InnerLayer> inner = inner_layers(parts.layer);
+    const std::vector<std::int64_t> number_bytes = inner_number_bytes(inner, parts.dtype, parts.input_number_bytes);
     std::size_t next_parameter = 0;
-    for (std::size_t i = 0; i < inner.size(); ++i) add_part(parts, inner[i], i, next_parameter);
-    place_tensors(inner);
+    for (std::size_t i = 0; i < inner.size(); ++i) {
+      const std::int64_t input_number_bytes = number_bytes[static_cast<std::size_t>(inner[i].from + 1)];
+      add_part(parts, inner[i], i, input_number_bytes, next_parameter);
+      const PipelineCase one_row{1, parts.dtype, input_number_bytes};
+      parts_.back().kept_count = pipeline_tensors(inner[i].layer, one_row).kept.size();
+    }
+    place_tensors(inner, gradient_is_passed(inner, number_bytes));
+  }
+
+  void parameters_changed() override {
+    for (const Part& part : parts_) part.layer->parameters_changed();
   }
 
   void forward(const LayerForward& at) override {
@@ -92,6 +103,7 @@ class ComposedLayer : public PipelineLayer {
   void begin_backward(const LayerBackward& at) override {
     std::vector<GradientSum> sums = inner_sums(at);
     for (std::size_t i = parts_.size(); i-- > 0;) {
+      if (parts_[i].gradient != kNowhere) sums[i].end();  // those that take its result have given all
       run(at, i, [&](const LayerBackward& own) { parts_[i].layer->begin_backward(own); });
       give_gradients(at, i, [&](int from) { return from >= 0 ? sum_of(sums, from) : nullptr; });
     }
@@ -129,11 +141,13 @@ class ComposedLayer : public PipelineLayer {
 
  private:
   void add_part(const PipelineLayerParts& whole, const InnerLayer& inner, std::size_t place,
-                std::size_t& next_parameter) {
+                std::int64_t input_number_bytes, std::size_t& next_parameter) {
     PipelineLayerParts own{
         inner.layer,          inner_index(whole.index, place), whole.seed, whole.device, {}, {}, whole.products,
         whole.weight_products};
     own.embedding_is_tied = whole.embedding_is_tied;
+    own.dtype = whole.dtype;
+    own.input_number_bytes = input_number_bytes;
     if (inner.tied) {
       TORCH_CHECK(whole.tied_weight.defined(), "a tied head without the embedding's weight on its stage");
       own.parameters = {whole.tied_weight};
@@ -150,14 +164,12 @@ class ComposedLayer : public PipelineLayer {
   }
 
   /// As inner_pipeline_tensors has them.
-  void place_tensors(const std::vector<InnerLayer>& inner) {
-    const std::vector<bool> passed = gradient_is_passed(inner);
+  void place_tensors(const std::vector<InnerLayer>& inner, const std::vector<bool>& passed) {
     std::size_t next_kept = 0, next_gradient = 0;
     for (std::size_t i = 0; i < inner.size(); ++i) {
       Part& part = parts_[i];
       if (i + 1 < inner.size() && !gives_view(inner[i].layer)) part.result = next_kept++;
       part.kept = next_kept;
-      part.kept_count = pipeline_tensors(inner[i].layer, 1).kept_numbers.size();
       next_kept += part.kept_count;
       if (!passed[i]) part.gradient = next_gradient++;
       for (const int from : {inner[i].from, inner[i].and_from}) {

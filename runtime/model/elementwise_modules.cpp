@@ -60,27 +60,34 @@ LayerValue forward_dropout(const ModuleForward& at) {
   return {torch::dropout(at.x(), dropped(at.layer), /*train=*/true)};
 }
 
-/// Keeps the mask: 0, or 1 / (1 - p). A forward that is done again draws the same one.
+/// Keeps the mask: 0, or 1 / (1 - p); in half precision, where that would be off by as much for all numbers, 0 or 1. A
+/// forward that is done again draws the same one.
 class DropoutLayer : public PipelineLayer {
  public:
   explicit DropoutLayer(const PipelineLayerParts& parts)
-      : dropped_(dropped(parts.layer)), index_(parts.index), seed_(parts.seed) {}
+      : dropped_(dropped(parts.layer)),
+        index_(parts.index),
+        seed_(parts.seed),
+        in_half_(parts.input_number_bytes < kBytesPerNumber) {}
 
   void forward(const LayerForward& at) override {
     at::Tensor mask = at.kept[0].view_as(at.input);
     draw_mask(mask, 1 - dropped_, index_, at.draw, seed_);
-    mask.mul_(1 / (1 - dropped_));
+    if (!in_half_) mask.mul_(1 / (1 - dropped_));
     at::mul_out(at.result, at.input, mask);
+    if (in_half_) at.result.mul_(1 / (1 - dropped_));
   }
 
   void input_gradient(const LayerBackward& at, at::Tensor& gradient) override {
     at::mul_out(gradient, at.gradient, at.kept[0].view_as(at.gradient));
+    if (in_half_) gradient.mul_(1 / (1 - dropped_));
   }
 
  private:
   double dropped_;
   std::int64_t index_;
   std::uint64_t seed_;
+  bool in_half_;
 };
 
 // ---- softmax
@@ -94,10 +101,15 @@ class SoftmaxLayer : public PipelineLayer {
  public:
   explicit SoftmaxLayer(const PipelineLayerParts&) {}
 
-  void forward(const LayerForward& at) override { at::_softmax_out(at.result, at.input, -1, /*half_to_float=*/false); }
+  void forward(const LayerForward& at) override {
+    at::_softmax_out(at.result, at.input.to(at::kFloat), -1, /*half_to_float=*/false);
+  }
 
   void input_gradient(const LayerBackward& at, at::Tensor& gradient) override {
-    at::_softmax_backward_data_out(gradient, at.gradient, at.result, -1, at::kFloat);
+    const bool in_half = gradient.scalar_type() != at::kFloat;
+    at::Tensor in_fp32 = in_half ? at::empty_like(at.gradient) : gradient;
+    at::_softmax_backward_data_out(in_fp32, at.gradient, at.result, -1, at::kFloat);
+    if (in_half) gradient.copy_(in_fp32);
   }
 };
 
@@ -112,7 +124,7 @@ class SumLayer : public PipelineLayer {
  public:
   explicit SumLayer(const PipelineLayerParts&) {}
 
-  void forward(const LayerForward& at) override { at::add_out(at.result, at.other, at.input); }
+  void forward(const LayerForward& at) override { add_types(at.result, at.other, at.input); }
 
   void input_gradient(const LayerBackward& at, at::Tensor& gradient) override { gradient.copy_(at.gradient); }
 };
@@ -151,6 +163,16 @@ class SplitLayer : public PipelineLayer {
 };
 
 }  // namespace
+
+void add_types(at::Tensor& result, const at::Tensor& a, const at::Tensor& b) {
+  if (a.scalar_type() == b.scalar_type() || result.is_cuda()) {
+    at::add_out(result, a, b);
+    return;
+  }
+  // The CPU would cast one of them to a tensor of its own.
+  const bool casts_a = a.scalar_type() != result.scalar_type();
+  result.copy_(casts_a ? a : b).add_(casts_a ? b : a);
+}
 
 std::span<const LayerModule> elementwise_modules() {
   static constexpr std::array kModules = {

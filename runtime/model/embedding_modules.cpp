@@ -74,7 +74,7 @@ class PositionEmbeddingLayer : public PipelineLayer {
 
   void forward(const LayerForward& at) override {
     at::Tensor result = sequences(at.result);
-    at::add_out(result, sequences(at.input), weight_);
+    add_types(result, sequences(at.input), weight_);
   }
 
   void input_gradient(const LayerBackward& at, at::Tensor& gradient) override { gradient.copy_(at.gradient); }

@@ -62,6 +62,9 @@ const LayerModule& module_of(const Layer& layer);
 /// Of a kind that is.
 std::unique_ptr<PipelineLayer> make_composed_layer(const PipelineLayerParts& parts);
 
+/// result = a + b. Under autocast one of them may be in half precision, and the result in fp32.
+void add_types(at::Tensor& result, const at::Tensor& a, const at::Tensor& b);
+
 /// Cosines and sines of rotary positions, each tokens x head_size, the halves of a head alike: made once for a process,
 /// device and type.
 struct RotaryTables {

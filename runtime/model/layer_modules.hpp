@@ -66,6 +66,8 @@ class PipelineLayer {
   virtual void weight_gradient(const LayerBackward&, bool /*accumulate*/) {}
   /// The gradients' products take a factor: no pass of its own.
   virtual bool takes_factor() const { return false; }
+  /// Under autocast casts them anew: before the first forward, and after each step of the optimizer.
+  virtual void parameters_changed() {}
   /// Before the first step: chooses kernels for tensors of this size. `gradient`: of the input, undefined where there
   /// is none.
   virtual void tune(const LayerForward&, const LayerBackward&, at::Tensor& /*gradient*/, bool /*accumulates*/) {}
@@ -82,6 +84,8 @@ struct PipelineLayerParts {
   MatrixProducts& weight_products;
   at::Tensor tied_weight = {}, tied_gradient = {};  // of the embedding, for a tied head
   bool embedding_is_tied = false;                   // the gradient of its weight is the head's first
+  Dtype dtype = Dtype::fp32;
+  std::int64_t input_number_bytes = kBytesPerNumber;  // of the activation that comes
 };
 
 std::unique_ptr<PipelineLayer> make_pipeline_layer(const PipelineLayerParts& parts);

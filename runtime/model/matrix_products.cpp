@@ -167,8 +167,8 @@ struct MatrixProducts::Ways {
   }
 };
 
-MatrixProducts::MatrixProducts(at::Device device) {
-  if (!device.is_cuda() || at::globalContext().allowTF32CuBLAS()) return;
+MatrixProducts::MatrixProducts(at::Device device, Dtype dtype) {
+  if (!device.is_cuda() || is_amp(dtype) || at::globalContext().allowTF32CuBLAS()) return;
   ways_ = std::make_unique<Ways>();
   ways_->workspace =
       at::empty({static_cast<std::int64_t>(kWorkspaceBytes)}, at::TensorOptions().device(device).dtype(at::kByte));
@@ -217,7 +217,7 @@ bool MatrixProducts::run_way(const MatrixProduct& p, std::size_t way) {
 #else
 
 struct MatrixProducts::Ways {};
-MatrixProducts::MatrixProducts(at::Device) {}
+MatrixProducts::MatrixProducts(at::Device, Dtype) {}
 MatrixProducts::~MatrixProducts() = default;
 void MatrixProducts::tune(const MatrixProduct&) {}
 void MatrixProducts::run(const MatrixProduct& product) {

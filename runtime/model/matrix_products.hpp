@@ -1,4 +1,4 @@
-// Products of fp32 matrices, each by the fastest of several ways on this card.
+// Products of matrices, of fp32 each by the fastest of several ways on this card.
 //
 //   MatrixProducts products(device);
 //   products.tune({dW, dZ_transposed, X, 1, 1, {}});       // before the first step: times the ways, keeps the best
@@ -9,13 +9,15 @@
 // (cublasLtMatmulAlgoGetHeuristic). Its first proposal, which libraries take, is not always the fastest: forward 256 x
 // 4096 x 4096 on an H100 takes 250 us by LibTorch's fused call, 185 us by another kernel. A way that is less than 1 %
 // faster than LibTorch's is not taken. The choice is made once a process and shape, so that every stage of equal layers
-// runs equal kernels. On CPU, and where TF32 is allowed, LibTorch's call is the only way. Not here: batched products,
-// other number formats.
+// runs equal kernels. On CPU, where TF32 is allowed, and of half precision under autocast LibTorch's call is the only
+// way. Not here: batched products.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 #include <memory>
+
+#include "sim/model/dtype.hpp"
 
 namespace pdl {
 
@@ -34,7 +36,7 @@ struct MatrixProduct {
 
 class MatrixProducts {
  public:
-  explicit MatrixProducts(at::Device device);
+  explicit MatrixProducts(at::Device device, Dtype dtype = Dtype::fp32);
   ~MatrixProducts();
 
   /// Decides how products of this shape are run, on the current stream. Writes to `out`. Waits for the device.

@@ -29,18 +29,39 @@ at::Tensor of_rows(const at::Tensor& statistics) {
   return statistics.view({-1, 1});
 }
 
+/// What a norm computes with, in fp32: its input, or under autocast the cast of an input in half precision, which is
+/// kept.
+class NormInput {
+ public:
+  NormInput(const PipelineLayerParts& parts, std::size_t kept)
+      : is_cast_(parts.input_number_bytes < kBytesPerNumber), kept_(kept) {}
+
+  bool is_cast() const { return is_cast_; }
+  at::Tensor of(const at::Tensor& input, Tensors kept) const { return is_cast_ ? kept[kept_].view_as(input) : input; }
+  at::Tensor cast(const LayerForward& at) const {
+    const at::Tensor input = of(at.input, at.kept);
+    if (is_cast_) input.copy_(at.input);
+    return input;
+  }
+
+ private:
+  bool is_cast_;
+  std::size_t kept_;  // which one of the kept tensors
+};
+
 /// By LibTorch's own kernels, which make new tensors: copied into the buffers.
 class LayerNormLayer : public PipelineLayer {
  public:
   explicit LayerNormLayer(const PipelineLayerParts& parts)
-      : weight_(parts.parameters[0]),
+      : input_(parts, 2),
+        weight_(parts.parameters[0]),
         bias_(parts.parameters[1]),
         weight_gradient_(parts.gradients[0]),
         bias_gradient_(parts.gradients[1]) {}
 
   void forward(const LayerForward& at) override {
     const auto [result, mean, inverse_deviation] =
-        at::native_layer_norm(at.input, weight_.sizes(), weight_, bias_, kLayerNormEpsilon);
+        at::native_layer_norm(input_.cast(at), weight_.sizes(), weight_, bias_, kLayerNormEpsilon);
     at.result.copy_(result);
     of_rows(at.kept[0]).copy_(mean);
     of_rows(at.kept[1]).copy_(inverse_deviation);
@@ -58,10 +79,11 @@ class LayerNormLayer : public PipelineLayer {
 
  private:
   std::tuple<at::Tensor, at::Tensor, at::Tensor> gradients(const LayerBackward& at, std::array<bool, 3> wanted) const {
-    return at::native_layer_norm_backward(at.gradient, at.input, weight_.sizes(), of_rows(at.kept[0]),
-                                          of_rows(at.kept[1]), weight_, bias_, wanted);
+    return at::native_layer_norm_backward(at.gradient, input_.of(at.input, at.kept), weight_.sizes(),
+                                          of_rows(at.kept[0]), of_rows(at.kept[1]), weight_, bias_, wanted);
   }
 
+  NormInput input_;
   at::Tensor weight_, bias_, weight_gradient_, bias_gradient_;
 };
 
@@ -86,18 +108,19 @@ LayerValue forward_rms_norm(const ModuleForward& at) {
 class RmsNormLayer : public PipelineLayer {
  public:
   explicit RmsNormLayer(const PipelineLayerParts& parts)
-      : weight_(parts.parameters[0]), weight_gradient_(parts.gradients[0]) {}
+      : input_(parts, 1), weight_(parts.parameters[0]), weight_gradient_(parts.gradients[0]) {}
 
   void forward(const LayerForward& at) override {
+    const at::Tensor input = input_.cast(at);
     at::Tensor inverse_roots = of_rows(at.kept[0]);
-    if (at.input.is_cuda()) {
-      const auto [result, roots] = at::_fused_rms_norm(at.input, weight_.sizes(), weight_, kRmsNormEpsilon);
+    if (input.is_cuda()) {
+      const auto [result, roots] = at::_fused_rms_norm(input, weight_.sizes(), weight_, kRmsNormEpsilon);
       at.result.copy_(result);
       inverse_roots.copy_(roots);
       return;
     }
-    inverse_roots.copy_(at.input.square().mean(-1, /*keepdim=*/true).add_(kRmsNormEpsilon).rsqrt_());
-    at::mul_out(at.result, at.input, inverse_roots).mul_(weight_);
+    inverse_roots.copy_(input.square().mean(-1, /*keepdim=*/true).add_(kRmsNormEpsilon).rsqrt_());
+    at::mul_out(at.result, input, inverse_roots).mul_(weight_);
   }
 
   void input_gradient(const LayerBackward& at, at::Tensor& gradient) override {
@@ -106,24 +129,30 @@ class RmsNormLayer : public PipelineLayer {
       gradient.copy_(std::get<0>(fused_gradients(at, inverse_roots, {true, false})));
       return;
     }
-    at::mul_out(gradient, at.gradient, weight_);
-    const at::Tensor mean = (gradient * at.input).mean(-1, /*keepdim=*/true).mul_(inverse_roots.square());
-    gradient.addcmul_(at.input, mean, -1).mul_(inverse_roots);
+    const at::Tensor input = input_.of(at.input, at.kept);
+    at::Tensor in_fp32 = input_.is_cast() ? at::empty_like(input) : gradient;
+    at::mul_out(in_fp32, at.gradient, weight_);
+    const at::Tensor mean = (in_fp32 * input).mean(-1, /*keepdim=*/true).mul_(inverse_roots.square());
+    in_fp32.addcmul_(input, mean, -1).mul_(inverse_roots);
+    if (input_.is_cast()) gradient.copy_(in_fp32);
   }
 
   void weight_gradient(const LayerBackward& at, bool accumulate) override {
     const at::Tensor inverse_roots = of_rows(at.kept[0]);
-    const at::Tensor of_weight = at.input.is_cuda() ? std::get<1>(fused_gradients(at, inverse_roots, {false, true}))
-                                                    : (at.input * inverse_roots).mul_(at.gradient).sum(0);
+    const at::Tensor of_weight = at.input.is_cuda()
+                                     ? std::get<1>(fused_gradients(at, inverse_roots, {false, true}))
+                                     : (input_.of(at.input, at.kept) * inverse_roots).mul_(at.gradient).sum(0);
     accumulate ? weight_gradient_.add_(of_weight) : weight_gradient_.copy_(of_weight);
   }
 
  private:
   std::tuple<at::Tensor, at::Tensor> fused_gradients(const LayerBackward& at, const at::Tensor& inverse_roots,
                                                      std::array<bool, 2> wanted) const {
-    return at::_fused_rms_norm_backward(at.gradient, at.input, weight_.sizes(), inverse_roots, weight_, wanted);
+    return at::_fused_rms_norm_backward(at.gradient, input_.of(at.input, at.kept), weight_.sizes(), inverse_roots,
+                                        weight_, wanted);
   }
 
+  NormInput input_;
   at::Tensor weight_, weight_gradient_;
 };
 

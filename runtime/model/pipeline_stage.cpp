@@ -11,6 +11,7 @@
 #include <tuple>
 
 #include "runtime/device/stream_time.hpp"
+#include "runtime/model/autocast.hpp"
 #include "runtime/model/initial_values.hpp"
 
 namespace pdl {
@@ -41,33 +42,16 @@ at::Tensor slice_of_replica(const Plan& plan, std::int32_t replica, const at::Te
   return batch.narrow(0, replica * rows, rows).clone();
 }
 
-/// Tensors of a pool begin at multiples of this many numbers, as blocks of memory do.
-constexpr std::int64_t kAlignment = 128;
+/// Tensors of a pool begin at multiples of this many bytes, as blocks of memory do.
+constexpr std::int64_t kAlignment = 512;
 
-std::int64_t aligned(std::int64_t numbers) {
-  return (numbers + kAlignment - 1) / kAlignment * kAlignment;
-}
-
-std::int64_t inner_gradient_numbers(const Layer& layer, std::int64_t rows) {
-  std::int64_t sum = 0;
-  for (const std::int64_t numbers : pipeline_tensors(layer, rows).gradient_numbers) sum += aligned(numbers);
-  return sum;
-}
-
-/// Flat, one after another in the pool.
-std::vector<at::Tensor> inner_gradients_of(const at::Tensor& pool, const Layer& layer, std::int64_t rows) {
-  std::vector<at::Tensor> gradients;
-  std::int64_t first = 0;
-  for (const std::int64_t numbers : pipeline_tensors(layer, rows).gradient_numbers) {
-    gradients.push_back(pool.narrow(0, first, numbers));
-    first += aligned(numbers);
-  }
-  return gradients;
+std::int64_t aligned(std::int64_t bytes) {
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
 }
 
 std::int64_t ones_of_a_row(const std::vector<Layer>& layers) {
   std::int64_t most = 1;
-  for (const Layer& layer : layers) most = std::max(most, pipeline_tensors(layer, 1).ones_of_a_row);
+  for (const Layer& layer : layers) most = std::max(most, pipeline_tensors(layer, {1}).ones_of_a_row);
   return most;
 }
 
@@ -81,7 +65,8 @@ at::Tensor rows_of(const at::Tensor& flat, std::int64_t rows, std::int64_t width
 PipelineStage::PipelineStage(const Plan& plan, int stage, at::Device device, const RuntimeOptions& options,
                              const PipelineStage* before)
     : device_(device),
-      kernels_(before ? before->kernels_ : std::make_shared<Kernels>(device)),
+      dtype_(plan.spec.dtype),
+      kernels_(before ? before->kernels_ : std::make_shared<Kernels>(device, dtype_)),
       stage_(stage),
       first_(is_first_stage(plan.stages, static_cast<std::size_t>(stage))),
       last_(is_last_stage(plan.stages, static_cast<std::size_t>(stage))),
@@ -97,6 +82,8 @@ PipelineStage::PipelineStage(const Plan& plan, int stage, at::Device device, con
               " must be created before stage ", stage_);
   const auto begin = plan.spec.model.layers.begin() + first_layer_;
   shapes_.assign(begin, begin + plan.stages[stage].layer_count);
+  const std::vector<std::int64_t> of_model = activation_number_bytes(plan.spec.model, dtype_);
+  number_bytes_.assign(of_model.begin() + first_layer_, of_model.begin() + first_layer_ + std::ssize(shapes_) + 1);
   if (last_) {
     const std::int64_t rows = plan.replica_rows.front() * plan.spec.accum;
     const LossRows of = loss_rows(plan.spec.model);
@@ -104,13 +91,33 @@ PipelineStage::PipelineStage(const Plan& plan, int stage, at::Device device, con
     loss_scale_ = (loss_ == Loss::mse ? 2.0 : 1.0) / static_cast<double>(means_of);
   }
   create_parameters(options, first_ && last_ && is_tied(plan.spec.model));
+  cast_parameters();
   create_views(plan, options, joined ? before : nullptr);
   tune_products(plan);
   tune_backward(plan);
 }
 
-at::Tensor PipelineStage::empty(at::IntArrayRef sizes) const {
-  return at::empty(sizes, at::TensorOptions().device(device_).dtype(at::kFloat));
+at::Tensor PipelineStage::empty(std::int64_t numbers, std::int64_t number_bytes) const {
+  const at::ScalarType type = number_type(dtype_, number_bytes);
+  return at::empty({numbers}, at::TensorOptions().device(device_).dtype(type));
+}
+
+std::int64_t PipelineStage::inner_gradient_bytes(std::size_t layer, std::int64_t rows) const {
+  std::int64_t sum = 0;
+  for (const TensorSize& tensor : pipeline_tensors(shapes_[layer], case_of(layer, rows)).gradients)
+    sum += aligned(tensor.bytes());
+  return sum;
+}
+
+std::vector<at::Tensor> PipelineStage::inner_gradients_of(const at::Tensor& pool, std::size_t layer,
+                                                          std::int64_t rows) const {
+  std::vector<at::Tensor> gradients;
+  std::int64_t first = 0;
+  for (const TensorSize& tensor : pipeline_tensors(shapes_[layer], case_of(layer, rows)).gradients) {
+    gradients.push_back(pool.narrow(0, first, tensor.bytes()).view(number_type(dtype_, tensor.number_bytes)));
+    first += aligned(tensor.bytes());
+  }
+  return gradients;
 }
 
 void PipelineStage::create_parameters(const RuntimeOptions& options, bool tied) {
@@ -127,6 +134,8 @@ void PipelineStage::create_parameters(const RuntimeOptions& options, bool tied) 
     if (tied && l > 0) parts.tied_weight = parameters_.front();
     if (tied && l > 0) parts.tied_gradient = gradients_.front();
     parts.embedding_is_tied = tied && l == 0;
+    parts.dtype = dtype_;
+    parts.input_number_bytes = number_bytes_[l];
     for (const at::Tensor& parameter : parts.parameters) parts.gradients.push_back(at::empty_like(parameter));
     parameters_.insert(parameters_.end(), parts.parameters.begin(), parts.parameters.end());
     gradients_.insert(gradients_.end(), parts.gradients.begin(), parts.gradients.end());
@@ -146,15 +155,15 @@ std::vector<PipelineStage::Slot> PipelineStage::create_slots(const Plan& plan) c
   const bool split = splits_backward(plan);
   const bool recomputes = plan.spec.recompute;
   const std::size_t last_layer = shapes_.size() - 1;
-  const auto output_of = [&](std::size_t l) { return empty({most_rows * output_numbers(shapes_[l])}); };
-  const auto kept_of = [&](const Layer& layer) {
-    std::vector<at::Tensor> kept;
-    for (const std::int64_t numbers : pipeline_tensors(layer, most_rows).kept_numbers) kept.push_back(empty({numbers}));
-    return kept;
+  const auto output_of = [&](std::size_t l) {
+    return empty(most_rows * output_numbers(shapes_[l]), number_bytes_[l + 1]);
   };
-  const auto inner_gradients = [&](std::size_t l) {
-    const std::int64_t numbers = inner_gradient_numbers(shapes_[l], most_rows);
-    return numbers > 0 ? empty({numbers}) : at::Tensor();
+  const auto input = [&] { return empty(most_rows * input_numbers(shapes_.front()), number_bytes_.front()); };
+  const auto kept_of = [&](std::size_t l) {
+    std::vector<at::Tensor> kept;
+    for (const TensorSize& tensor : pipeline_tensors(shapes_[l], case_of(l, most_rows)).kept)
+      kept.push_back(empty(tensor.numbers, tensor.number_bytes));
+    return kept;
   };
 
   // What no slot has for itself.
@@ -166,7 +175,7 @@ std::vector<PipelineStage::Slot> PipelineStage::create_slots(const Plan& plan) c
   if (!split) share_inner_gradients(shared.inner_gradients, most_rows);
   for (std::size_t l = 0; l <= last_layer; ++l) {
     if (recomputes && l < last_layer) shared.outputs[l] = output_of(l);
-    if (recomputes) shared.layer_kept[l] = kept_of(shapes_[l]);
+    if (recomputes) shared.layer_kept[l] = kept_of(l);
     const bool arrives = l == last_layer && !last_;  // from the stage after
     if (!split && !arrives) shared.gradients[l] = output_of(l);
   }
@@ -174,12 +183,12 @@ std::vector<PipelineStage::Slot> PipelineStage::create_slots(const Plan& plan) c
 
   std::vector<Slot> slots(static_cast<std::size_t>(plan.stages[stage_].slots), shared);
   for (Slot& slot : slots) {
-    if (arrives_) slot.input = empty({most_rows * input_numbers(shapes_.front())});
-    if (arrives_) slot.input_gradient = empty({most_rows * input_numbers(shapes_.front())});
+    if (arrives_) slot.input = input();
+    if (arrives_) slot.input_gradient = input();
     for (std::size_t l = 0; l <= last_layer; ++l) {
       if (!slot.outputs[l].defined()) slot.outputs[l] = output_of(l);
-      if (!recomputes) slot.layer_kept[l] = kept_of(shapes_[l]);
-      if (split) slot.inner_gradients[l] = inner_gradients(l);
+      if (!recomputes) slot.layer_kept[l] = kept_of(l);
+      if (split) slot.inner_gradients[l] = pool_of(inner_gradient_bytes(l, most_rows));
       if (!slot.gradients[l].defined()) slot.gradients[l] = output_of(l);
     }
   }
@@ -189,8 +198,12 @@ std::vector<PipelineStage::Slot> PipelineStage::create_slots(const Plan& plan) c
 /// One for all layers: what is inside of a layer is done when that of the next one begins.
 void PipelineStage::share_inner_gradients(std::vector<at::Tensor>& by_layer, std::int64_t most_rows) const {
   std::int64_t most = 0;
-  for (const Layer& layer : shapes_) most = std::max(most, inner_gradient_numbers(layer, most_rows));
-  if (most > 0) std::fill(by_layer.begin(), by_layer.end(), empty({most}));
+  for (std::size_t l = 0; l < shapes_.size(); ++l) most = std::max(most, inner_gradient_bytes(l, most_rows));
+  std::fill(by_layer.begin(), by_layer.end(), pool_of(most));
+}
+
+at::Tensor PipelineStage::pool_of(std::int64_t bytes) const {
+  return bytes > 0 ? at::empty({bytes}, at::TensorOptions().device(device_).dtype(at::kByte)) : at::Tensor();
 }
 
 void PipelineStage::create_views(const Plan& plan, const RuntimeOptions& options, const PipelineStage* lower) {
@@ -201,9 +214,9 @@ void PipelineStage::create_views(const Plan& plan, const RuntimeOptions& options
     input = slice_of_replica(plan, replica, make_input(plan.spec.model, plan.spec.batch, device_, options.seed));
   if (last_) {
     target = slice_of_replica(plan, replica, make_target(plan.spec.model, plan.spec.batch, device_, options.seed));
-    errors_ = empty({static_cast<std::int64_t>(rows.size())}).zero_();
+    errors_ = empty(static_cast<std::int64_t>(rows.size())).zero_();
   }
-  const at::Tensor ones = empty({*std::max_element(rows.begin(), rows.end()) * ones_of_a_row(shapes_)}).fill_(1);
+  const at::Tensor ones = empty(*std::max_element(rows.begin(), rows.end()) * ones_of_a_row(shapes_)).fill_(1);
   const std::vector<Slot> slots = create_slots(plan);
 
   const std::size_t in_round = rows.size() / static_cast<std::size_t>(plan.spec.accum);
@@ -226,7 +239,7 @@ void PipelineStage::create_views(const Plan& plan, const RuntimeOptions& options
       views.activations.push_back(rows_of(slot.outputs[l], rows[m], output_numbers(shapes_[l])));
       views.gradients.push_back(rows_of(slot.gradients[l], rows[m], output_numbers(shapes_[l])));
       views.gradients_transposed.push_back(views.gradients.back().t());
-      views.add_layer(shapes_[l], slot.layer_kept[l], slot.inner_gradients[l], ones, rows[m]);
+      add_layer(views, l, slot, ones, rows[m]);
     }
     views.kept = views.activations;
     if (slot.recomputed_output.defined())
@@ -240,15 +253,14 @@ void PipelineStage::create_views(const Plan& plan, const RuntimeOptions& options
   }
 }
 
-void PipelineStage::MicrobatchViews::add_layer(const Layer& layer, const std::vector<at::Tensor>& kept_of_slot,
-                                               const at::Tensor& gradients_of_slot, const at::Tensor& all_ones,
-                                               std::int64_t rows) {
-  const PipelineTensors tensors = pipeline_tensors(layer, rows);
-  std::vector<at::Tensor>& own = layer_kept.emplace_back();
-  for (std::size_t k = 0; k < kept_of_slot.size(); ++k)
-    own.push_back(kept_of_slot[k].narrow(0, 0, tensors.kept_numbers[k]));
-  inner_gradients.push_back(inner_gradients_of(gradients_of_slot, layer, rows));
-  ones.push_back(all_ones.narrow(0, 0, rows * tensors.ones_of_a_row));
+void PipelineStage::add_layer(MicrobatchViews& views, std::size_t layer, const Slot& slot, const at::Tensor& all_ones,
+                              std::int64_t rows) const {
+  const PipelineTensors tensors = pipeline_tensors(shapes_[layer], case_of(layer, rows));
+  std::vector<at::Tensor>& own = views.layer_kept.emplace_back();
+  for (std::size_t k = 0; k < tensors.kept.size(); ++k)
+    own.push_back(slot.layer_kept[layer][k].narrow(0, 0, tensors.kept[k].numbers));
+  views.inner_gradients.push_back(inner_gradients_of(slot.inner_gradients[layer], layer, rows));
+  views.ones.push_back(all_ones.narrow(0, 0, rows * tensors.ones_of_a_row));
 }
 
 LayerForward PipelineStage::forward_of(int microbatch, std::vector<at::Tensor>& activations, std::size_t layer) {
@@ -290,6 +302,7 @@ void PipelineStage::tune_backward(const Plan& plan) {
   static std::mutex mutex;
   static std::map<Kind, bool> chosen;
   if (!device_.is_cuda() || !has_work(plan, TaskKind::backward) || (layers_.size() == 1 && first_)) return;
+  if (is_half()) return;  // there weight gradients are made in tensors of their own
   // Gradients inside of a block are overwritten by the next one's: its weight gradients must have been made by then.
   if (std::any_of(shapes_.begin(), shapes_.end(), [](const Layer& layer) { return layer.kind->inner; })) return;
   const Kind kind{views_[0].activations.back().size(0), shapes_, first_};
@@ -317,6 +330,7 @@ void PipelineStage::recompute(int microbatch) {
 void PipelineStage::loss_gradient(int microbatch) {
   if (!last_) return;
   MicrobatchViews& views = views_[microbatch];
+  if (is_half()) return loss_ == Loss::mse ? mse_gradient_of_half(views) : cross_entropy_gradient_of_half(views);
   loss_ == Loss::mse ? mse_gradient(views) : cross_entropy_gradient(views);
   if (!layers_.back()->takes_factor()) views.gradients.back().mul_(loss_scale_);
 }
@@ -334,6 +348,21 @@ void PipelineStage::cross_entropy_gradient(MicrobatchViews& views) {
   views.error.copy_(gradient.gather(1, targets).sum().neg_());
   gradient.exp_();
   gradient.scatter_(1, targets, -1, "add");
+}
+
+void PipelineStage::mse_gradient_of_half(MicrobatchViews& views) const {
+  at::Tensor error = views.kept.back().to(at::kFloat, /*non_blocking=*/false, /*copy=*/true).sub_(views.target);
+  at::linalg_vector_norm_out(views.error, error);
+  views.gradients.back().copy_(error.mul_(loss_scale_));
+}
+
+void PipelineStage::cross_entropy_gradient_of_half(MicrobatchViews& views) const {
+  const at::Tensor targets = views.target.reshape({-1, 1});
+  const at::Tensor logits = views.kept.back().view({targets.size(0), -1});
+  at::Tensor softmax = at::_log_softmax(logits.to(at::kFloat), -1, /*half_to_float=*/false);
+  views.error.copy_(softmax.gather(1, targets).sum().neg_());
+  softmax.exp_().scatter_(1, targets, -1, "add").mul_(loss_scale_);
+  views.gradients.back().copy_(softmax.view_as(views.gradients.back()));
 }
 
 void PipelineStage::layer_input_gradient(MicrobatchViews& views, std::size_t layer) {
@@ -380,6 +409,15 @@ void PipelineStage::optimizer_step() {
   const c10::InferenceMode without_autograd;
   ++steps_;
   if (parameters_.empty()) return;
+  update_parameters();
+  cast_parameters();
+}
+
+void PipelineStage::cast_parameters() {
+  for (const auto& layer : layers_) layer->parameters_changed();
+}
+
+void PipelineStage::update_parameters() {
   if (optimizer_ == Optimizer::sgd) {
     at::_foreach_add_(parameters_, gradients_, -learning_rate_);
     return;

@@ -38,7 +38,11 @@
 // its workspace in the first one. Everything is launched on
 // the current stream of the current device; the caller orders the streams. All tensors are those of c10::InferenceMode:
 // who writes to one from outside does so in that mode. fp32; whether products use TF32 is LibTorch's setting.
-// Not here: autocast.
+//
+// amp-bf16: every layer computes and leaves its result in the type that autocast would (sim/model/layer.hpp), and so do
+// its gradients; parameters, their gradients and the optimizer's state are fp32, the loss is computed in fp32. Products
+// read copies of the parameters in half precision, cast once a step, where PyTorch casts in every autocast context.
+// Not here: the scaling of losses, and so amp-fp16.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -107,15 +111,12 @@ class PipelineStage {
     std::vector<at::Tensor> kept;                     // what the backward reads: the same, or what recompute() writes
     std::vector<at::Tensor> gradients;                // of every layer's output; the layer may change it in place
     std::vector<at::Tensor> gradients_transposed;     // views
-    std::vector<std::vector<at::Tensor>> layer_kept;  // by layer, flat: PipelineTensors::kept_numbers
+    std::vector<std::vector<at::Tensor>> layer_kept;  // by layer, flat: PipelineTensors::kept
     std::vector<std::vector<at::Tensor>> inner_gradients;  // by layer, flat
     std::vector<at::Tensor> ones;                          // by layer
     at::Tensor input_gradient;
     at::Tensor target;  // last stage
     at::Tensor error;   // last stage: one number, the root of the sum of squared errors, or the sum of cross-entropies
-
-    void add_layer(const Layer& layer, const std::vector<at::Tensor>& kept_of_slot, const at::Tensor& gradients_of_slot,
-                   const at::Tensor& all_ones, std::int64_t rows);
   };
 
   /// Buffers of the largest micro-batch, flat.
@@ -123,7 +124,7 @@ class PipelineStage {
     at::Tensor input, input_gradient;            // undefined where nothing arrives from another worker
     std::vector<at::Tensor> outputs, gradients;  // by layer
     std::vector<std::vector<at::Tensor>> layer_kept;
-    std::vector<at::Tensor> inner_gradients;  // by layer, all of them one after another; undefined: there are none
+    std::vector<at::Tensor> inner_gradients;  // by layer, all of them one after another, bytes; undefined: none
     at::Tensor recomputed_output;             // of the last layer; undefined without recomputation
   };
 
@@ -132,14 +133,18 @@ class PipelineStage {
     MatrixProducts products;
     MatrixProducts weight_products;  // with a workspace of their own: they may run beside the others
     SideStream side;
-    explicit Kernels(at::Device device) : products(device), weight_products(device), side(device) {}
+    Kernels(at::Device device, Dtype dtype) : products(device, dtype), weight_products(device, dtype), side(device) {}
   };
 
   /// `tied`: the head takes the weight of the embedding.
   void create_parameters(const RuntimeOptions& options, bool tied);
   std::vector<Slot> create_slots(const Plan& plan) const;
+  /// Undefined of 0 bytes.
+  at::Tensor pool_of(std::int64_t bytes) const;
   void share_inner_gradients(std::vector<at::Tensor>& by_layer, std::int64_t most_rows) const;
   void create_views(const Plan& plan, const RuntimeOptions& options, const PipelineStage* lower);
+  void add_layer(MicrobatchViews& views, std::size_t layer, const Slot& slot, const at::Tensor& all_ones,
+                 std::int64_t rows) const;
   void tune_products(const Plan& plan);
   void tune_backward(const Plan& plan);
   /// `activations`: those of a forward, or of a recomputation.
@@ -149,12 +154,24 @@ class PipelineStage {
   at::Tensor& input_gradient_of(MicrobatchViews& views, std::size_t layer);
   void mse_gradient(MicrobatchViews& views);
   void cross_entropy_gradient(MicrobatchViews& views);
+  /// The same in fp32 tensors that are there for a moment, and with the factor of the loss.
+  void mse_gradient_of_half(MicrobatchViews& views) const;
+  void cross_entropy_gradient_of_half(MicrobatchViews& views) const;
   void layer_input_gradient(MicrobatchViews& views, std::size_t layer);
   void layer_weight_gradient(MicrobatchViews& views, std::size_t layer, bool accumulate);
   bool is_loss_layer(std::size_t layer) const { return last_ && layer + 1 == layers_.size(); }
-  at::Tensor empty(at::IntArrayRef sizes) const;
+  bool is_half() const { return is_amp(dtype_); }
+  void cast_parameters();
+  void update_parameters();
+  at::Tensor empty(std::int64_t numbers, std::int64_t number_bytes = kBytesPerNumber) const;
+  PipelineCase case_of(std::size_t layer, std::int64_t rows) const { return {rows, dtype_, number_bytes_[layer]}; }
+  /// Bytes in the pool of `inner_gradients`.
+  std::int64_t inner_gradient_bytes(std::size_t layer, std::int64_t rows) const;
+  /// Flat, one after another in the pool.
+  std::vector<at::Tensor> inner_gradients_of(const at::Tensor& pool, std::size_t layer, std::int64_t rows) const;
 
   at::Device device_;
+  Dtype dtype_;
   std::shared_ptr<Kernels> kernels_;
   bool weights_on_side_ = false;
   int stage_;
@@ -163,6 +180,7 @@ class PipelineStage {
   bool arrives_;  // the input comes from another worker
   std::int64_t first_layer_;
   std::vector<Layer> shapes_;
+  std::vector<std::int64_t> number_bytes_;  // of the activation that each layer takes; one more at the end
   std::vector<std::unique_ptr<PipelineLayer>> layers_;
   std::vector<bool> trained_;  // by layer: it has parameters
   std::vector<at::Tensor> parameters_;

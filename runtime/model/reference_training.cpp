@@ -15,6 +15,7 @@
 #include <string>
 #include <utility>
 
+#include "runtime/model/autocast.hpp"
 #include "runtime/model/autograd_model.hpp"
 #include "runtime/model/initial_values.hpp"
 #include "runtime/model/layer_modules.hpp"
@@ -73,8 +74,9 @@ std::unique_ptr<torch::optim::Optimizer> make_optimizer(const RunSpec& spec, dou
 
 class PlainTraining {
  public:
-  PlainTraining(const RunSpec& spec, const RuntimeOptions& options, at::Device device)
-      : layers_(spec.model.layers),
+  PlainTraining(const RunSpec& spec, const RuntimeOptions& options, at::Device device, Reference in = Reference::fp32)
+      : dtype_(in == Reference::autocast ? spec.dtype : Dtype::fp32),
+        layers_(spec.model.layers),
         parameters_(initial_parameters(spec, options.seed, device)),
         batch_(make_batch(spec.model, spec.batch, device, options.seed)) {
     for (const at::Tensor& parameter : parameters_) parameter.requires_grad_(true);
@@ -84,7 +86,7 @@ class PlainTraining {
   /// The loss, of the parameters before the step. With `skip` they stay as they are.
   double step(bool skip) {
     optimizer_->zero_grad();
-    const at::Tensor loss = weighted_loss(forward_layers(layers_, batch_.input, parameters_), batch_.target, 1);
+    const at::Tensor loss = this->loss();
     if (!skip) {
       loss.backward();
       optimizer_->step();
@@ -95,6 +97,12 @@ class PlainTraining {
   const std::vector<at::Tensor>& parameters() const { return parameters_; }
 
  private:
+  at::Tensor loss() const {
+    const Autocast autocast(dtype_, batch_.target.device().type());
+    return weighted_loss(forward_layers(layers_, batch_.input, parameters_), batch_.target, 1);
+  }
+
+  Dtype dtype_;
   std::vector<Layer> layers_;
   std::vector<at::Tensor> parameters_;
   Batch batch_;
@@ -118,8 +126,8 @@ std::vector<at::Tensor> train_reference(const RunSpec& spec, const RuntimeOption
 }
 
 std::vector<double> reference_losses(const RunSpec& spec, const RuntimeOptions& options, at::Device device, int steps,
-                                     const std::vector<std::int64_t>& skipped) {
-  PlainTraining training(spec, options, device);
+                                     const std::vector<std::int64_t>& skipped, Reference in) {
+  PlainTraining training(spec, options, device, in);
   std::vector<double> losses;
   for (int step = 0; step < steps; ++step) {
     losses.push_back(training.step(std::find(skipped.begin(), skipped.end(), step) != skipped.end()));

@@ -8,8 +8,8 @@
 //   std::vector<double> losses = reference_losses(spec, options, device, 12, {0, 1});
 //   LossAgreement b = compare_losses(run.losses, losses);
 //
-// Always in fp32 or TF32. All accumulation rounds of a step have the same data, so one round is the same. Not for
-// timing.
+// In fp32 or TF32; losses also under autocast, which pipelines do by hand. All accumulation rounds of a step have the
+// same data, so one round is the same. Not for timing.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -27,8 +27,10 @@ std::vector<at::Tensor> train_reference(const RunSpec& spec, const RuntimeOption
                                         int steps);
 
 /// The loss of each step, before its update; those in `skipped` (counted from 0) leave the parameters as they are.
+/// `autocast`: the dtype of the spec, if it is amp-bf16, and not fp32.
+enum class Reference : std::uint8_t { fp32, autocast };
 std::vector<double> reference_losses(const RunSpec& spec, const RuntimeOptions& options, at::Device device, int steps,
-                                     const std::vector<std::int64_t>& skipped);
+                                     const std::vector<std::int64_t>& skipped, Reference in = Reference::fp32);
 
 /// A learning rate with which the loss of plain training falls as much as it soundly can in so many steps: a quarter of
 /// the largest (of 0.01 times powers of 4) with which every step makes it less. Throws std::runtime_error if there is

@@ -47,7 +47,7 @@ constexpr std::uint32_t kAllIssued = std::numeric_limits<std::uint32_t>::max();
 
 class PipelineProgram : public StepProgram {
  public:
-  PipelineProgram(const Plan& plan, const RuntimeOptions& options, Rendezvous* rendezvous)
+  PipelineProgram(const Plan& plan, const RuntimeOptions& options, Rendezvous* rendezvous, const std::string& purpose)
       : plan_(plan),
         options_(options),
         dependencies_(make_dependencies(plan, buffer_hazards(plan))),
@@ -60,7 +60,7 @@ class PipelineProgram : public StepProgram {
         local_(local_workers()),
         threads_(number_of_threads()) {
     set_up_libtorch(plan.spec.dtype, options.device);
-    const Meeting meeting = make_meeting(rendezvous);
+    const Meeting meeting = make_meeting(rendezvous, purpose);
     allow_peer_access();
     on_all([&](int worker) { create_worker(worker); });
     if (!meeting.channels.empty() || !meeting.groups.empty()) {
@@ -165,7 +165,7 @@ class PipelineProgram : public StepProgram {
     if (options_.rank < 0 && devices_[worker]) devices_[worker]->disconnect(/*failed=*/true);
   }
 
-  Meeting make_meeting(Rendezvous* rendezvous) const {
+  Meeting make_meeting(Rendezvous* rendezvous, const std::string& purpose) const {
     Meeting meeting;
     meeting.workers = static_cast<int>(plan_.graph.workers);
     meeting.groups = replica_groups(plan_.graph);
@@ -175,7 +175,7 @@ class PipelineProgram : public StepProgram {
     }
     if (plan_.spec.transport != Transport::copy) meeting.channels.assign(channels.begin(), channels.end());
     if (rendezvous) {
-      meeting.store = c10::make_intrusive<c10d::PrefixStore>("pairs", rendezvous->store());
+      meeting.store = c10::make_intrusive<c10d::PrefixStore>("pairs/" + purpose, rendezvous->store());
     } else {
       meeting.store = c10::make_intrusive<c10d::HashStore>();
     }
@@ -363,9 +363,9 @@ void check_pipeline_plan(const Plan& plan, const RuntimeOptions& options) {
 }
 
 std::unique_ptr<StepProgram> make_pipeline_program(const Plan& plan, const RuntimeOptions& options,
-                                                   Rendezvous* rendezvous) {
+                                                   Rendezvous* rendezvous, const std::string& purpose) {
   check_words_and_messages(plan, options);
-  return std::make_unique<PipelineProgram>(plan, options, rendezvous);
+  return std::make_unique<PipelineProgram>(plan, options, rendezvous, purpose);
 }
 
 }  // namespace pdl

@@ -14,6 +14,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "runtime/device/runtime_options.hpp"
 #include "runtime/program/step_program.hpp"
@@ -24,14 +25,15 @@ namespace pdl {
 class Rendezvous;
 
 /// Refuses what this program cannot do, before anything is allocated. Throws InputError: transports that the device or
-/// the kind of workers does not have, AMP, synthetic costs, more GPUs than there are, a schedule that is a part of a
-/// step; CannotRun: messages sent in another order than they are received, a deadlock
-/// (runtime/executor/dependencies.hpp).
+/// the kind of workers does not have, synthetic costs, more GPUs than there are, a schedule that is a part of a step;
+/// CannotRun: messages sent in another order than they are received, a deadlock (runtime/executor/dependencies.hpp).
 void check_pipeline_plan(const Plan& plan, const RuntimeOptions& options);
 
-/// `rendezvous`: the other workers, when this process is one of several (options.rank >= 0), else null. Throws as
-/// check_pipeline_plan, and CannotRun if a device has too little memory.
+/// `rendezvous`: the other workers, when this process is one of several (options.rank >= 0), else null. `purpose`: of
+/// this program, another one for each that meets at one rendezvous. Throws as check_pipeline_plan, and CannotRun if a
+/// device has too little memory.
 std::unique_ptr<StepProgram> make_pipeline_program(const Plan& plan, const RuntimeOptions& options,
-                                                   Rendezvous* rendezvous = nullptr);
+                                                   Rendezvous* rendezvous = nullptr,
+                                                   const std::string& purpose = "measured");
 
 }  // namespace pdl

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -36,7 +37,7 @@ std::unique_ptr<StepProgram> make_program(const Plan& plan, const RuntimeOptions
                         ": makes its layers and connects the workers");
   switch (plan.parallel.program) {
     case Program::pytorch_pipeline: refuse_pytorch();
-    case Program::pipeline: return make_pipeline_program(plan, options, rendezvous);
+    case Program::pipeline: return make_pipeline_program(plan, options, rendezvous, purpose);
     case Program::one_thread: return make_autograd_program(plan, options);
     case Program::data_parallel: return make_dp_program(plan, options);
     case Program::ddp: break;
@@ -90,24 +91,40 @@ struct LossesOfSteps {
   std::vector<std::int64_t> skipped;  // steps
 };
 
+/// Of a pipeline only the processes with a last stage know the loss, or their part of it.
+bool knows_loss(const Plan& plan, const RuntimeOptions& options) {
+  if (plan.parallel.program != Program::pipeline) return true;
+  for (std::size_t s = 0; s < plan.stages.size(); ++s) {
+    if (is_last_stage(plan.stages, s) && options.is_local(only_worker(plan.stages[s]))) return true;
+  }
+  return false;
+}
+
 /// Trains until so many steps have not been skipped. Only worker 0 gets losses.
-LossesOfSteps train_for_losses(StepProgram& program, int taken, Rendezvous* rendezvous) {
+LossesOfSteps train_for_losses(StepProgram& program, int taken, bool has_loss, Rendezvous* rendezvous) {
   constexpr std::int64_t kMostSkipped = 200;  // the scale halves every time: by then it is below any that works
   LossesOfSteps own;
   while (std::ssize(own.losses) - std::ssize(own.skipped) < taken) {
     program.step(nullptr);
     if (program.skipped()) own.skipped.push_back(std::ssize(own.losses));
-    own.losses.push_back(program.loss());
+    own.losses.push_back(has_loss ? program.loss() : 0);
     if (std::ssize(own.skipped) > kMostSkipped)
       throw CannotRun("check: all steps are skipped, because gradients are not finite in fp16");
   }
   if (!rendezvous) return own;
   LossesOfSteps all{std::vector<double>(own.losses.size(), 0.0), own.skipped};
   for (const std::string& text : rendezvous->gather("check/losses", nlohmann::json(own.losses).dump())) {
-    const auto part = nlohmann::json::parse(text).get<std::vector<double>>();
-    for (std::size_t i = 0; i < part.size(); ++i) all.losses.at(i) += part[i];
+    const nlohmann::json part = nlohmann::json::parse(text);  // null: no number
+    for (std::size_t i = 0; i < part.size(); ++i)
+      all.losses.at(i) += part[i].is_null() ? std::numeric_limits<double>::quiet_NaN() : part[i].get<double>();
   }
   return all;
+}
+
+/// What the losses of a program must follow: a pipeline's those of autocast, which it does by hand, else those of fp32.
+Reference reference_of(const Plan& plan) {
+  const bool by_hand = plan.parallel.program == Program::pipeline && is_amp(plan.spec.dtype);
+  return by_hand ? Reference::autocast : Reference::fp32;
 }
 
 /// Mixed precision has other parameters than fp32; its losses must follow. With the learning rate of the run they may
@@ -121,18 +138,19 @@ nlohmann::json check_losses(const Plan& plan, RuntimeOptions options, Rendezvous
   if (rendezvous) rate = rendezvous->share("check/learning rate", rate).front();
   options.learning_rate = nlohmann::json::parse(rate).get<double>();
   std::unique_ptr<StepProgram> program = make_program(plan, options, rendezvous, "check");
-  const LossesOfSteps trained = train_for_losses(*program, kSteps, rendezvous);
+  const LossesOfSteps trained = train_for_losses(*program, kSteps, knows_loss(plan, options), rendezvous);
   program.reset();
   if (options.rank > 0) return {};
   const int steps = static_cast<int>(trained.losses.size());
+  const Reference in = reference_of(plan);
   const LossAgreement agreement =
-      compare_losses(trained.losses, reference_losses(plan.spec, options, device, steps, trained.skipped),
+      compare_losses(trained.losses, reference_losses(plan.spec, options, device, steps, trained.skipped, in),
                      has_gradients_of_noise(plan.spec) ? kLossToleranceOfNoise : kLossTolerance);
   std::fprintf(stderr,
-               "check: the losses of %d steps with learning rate %.3g differ from those of plain training in fp32 by "
+               "check: the losses of %d steps with learning rate %.3g differ from those of plain training %s by "
                "at most %.3g of the way that these have gone, which is %.3g of the first (%s)\n",
-               steps, options.learning_rate, agreement.relative_difference, agreement.fall,
-               agreement.equal ? "equal" : "NOT equal");
+               steps, options.learning_rate, in == Reference::fp32 ? "in fp32" : "under autocast",
+               agreement.relative_difference, agreement.fall, agreement.equal ? "equal" : "NOT equal");
   if (!agreement.equal)
     throw std::runtime_error("the training is wrong: its losses do not follow those of plain training");
   return {{"steps", steps},

@@ -186,6 +186,7 @@ class Pricer {
   }
 
   bool is_pipeline_of_pytorch() const { return plan_.parallel.program == Program::pytorch_pipeline; }
+  bool casts_once_a_step() const { return is_amp(dtype_) && plan_.parallel.program == Program::pipeline; }
 
   HostCalls calls_of_program() {
     HostCalls calls = host_calls(plan_, profile_, host_, notices_);
@@ -302,7 +303,8 @@ class Pricer {
 
   /// Autograd's backward of a layer in two halves, which were not measured: what a backward without an input gradient
   /// has less than a whole one is the input's, and the rest the weight's. The activation's backward, which is in both,
-  /// is the input's. Kernels that are in both come first in both. Without parameters all of it is the input's.
+  /// is the input's. Kernels that are in both come first in both. Without parameters all of it is the input's. A
+  /// pipeline of pdl-run leaves out the gradient of what goes into the model.
   std::vector<OperationTime> half_of_backward(const Work& work, std::int32_t index) {
     MeasuredKey whole_key = layer_key(work, index);
     whole_key.operation = "backward";
@@ -313,13 +315,15 @@ class Pricer {
       return layers_.at(whole_key);  // nothing of a sum in fp32, whose gradient is that of both
     }
     MeasuredKey weight_key = whole_key;
-    weight_key.input_gradient = false;
+    weight_key.input_gradient = passes_gradient(whole_key.layer);  // which takes nothing: all of it is the weight's
     const OperationTime whole = layers_.at(whole_key).front();
     OperationTime half = layers_.at(weight_key).front();
     half.device_ns = std::max(0.0, half.device_ns - activation_backward_ns(work, index));
     if (work.kind == TaskKind::backward_weight) return {half};
     half.kernels = whole.kernels;
     half.device_ns = std::max(0.0, whole.device_ns - half.device_ns);
+    if (!is_pipeline_of_pytorch() && !layer_key(work, index).input_gradient)
+      half.device_ns = std::min(half.device_ns, activation_backward_ns(work, index));
     half.issue_ns = std::max(0.0, whole.issue_ns - half.issue_ns);
     return {half};
   }
@@ -342,7 +346,7 @@ class Pricer {
   /// The weight's half begins with a copy of the gradient of the layer's product: stage_backward_weight gives it to
   /// Python's sum(), which adds it to 0 (torch/distributed/pipelining/_backward.py, PyTorch 2.11).
   void copy_gradient(const Work& work, std::int32_t index, KernelList& kernels) {
-    const bool copies = work.kind == TaskKind::backward_weight && work.implementation == Implementation::autograd;
+    const bool copies = work.kind == TaskKind::backward_weight && is_pipeline_of_pytorch();
     if (!copies || !has_parameters(leaf(index).layer)) return;
     if (const auto copy = copy_of_result(work, index))
       kernels.add(in_python(*copy, 0));  // its host time is the layer's
@@ -516,9 +520,11 @@ class Pricer {
       casts -= left_out;
     }
     if (casts > 0 || launches == 0) {
-      return of_layer_.say("profile " + profile_.name +
-                           " does not say what autocast's casts of parameters take: they are counted in every "
-                           "micro-batch, though PyTorch makes them in the first one");
+      return of_layer_.say(
+          "profile " + profile_.name +
+          " does not say what autocast's casts of parameters take: they are counted in every "
+          "micro-batch, though " +
+          (casts_once_a_step() ? "pdl-run makes them once a step" : "PyTorch makes them in the first one"));
     }
     std::erase_if(kernels, [](const Kernel& kernel) { return kernel.count == 0; });
     operation.time.device_ns *= 1 - cast_ns / all_ns;
@@ -722,7 +728,28 @@ class Pricer {
     if (scaler && !waits) kernels.add(in_python(at_size(unscale(), count), 0));
     if (zero_grad) kernels.add(in_python(at_size(*zero_grad, count), 0));
     kernels.add(in_python(at_size(*found, count), optimizer_in_python_ns(work)));
+    if (casts_once_a_step() && !plan_.microbatch_rows.empty()) cast_parameters(work, kernels);  // else a bound's
     return waits ? after_scaler(kernels, count) : of_kernels(kernels);
+  }
+
+  /// Pipelines of pdl-run cast their parameters once a step, behind the optimizer: what their forwards lack.
+  void cast_parameters(const Work& work, KernelList& kernels) {
+    static const std::vector<Kernel> kNone;
+    Work forward = work;
+    forward.kind = TaskKind::forward;
+    forward.implementation = implementation_of_layers(plan_.parallel.program, dtype_);
+    forward.rows = plan_.microbatch_rows.front();
+    for (std::int32_t i = first_leaf(work); i < end_leaf(work); ++i) {
+      OperationTime casts{.kernels = &kNone};
+      for (const bool are_there : {false, true}) {
+        forward.casts_are_there = are_there;
+        for (const PricedOperation& operation : priced_layer(forward, i).operations) {
+          casts.device_ns += (are_there ? -1 : 1) * operation.time.device_ns;
+          casts.issue_ns += (are_there ? -1 : 1) * operation.time.issue_ns;
+        }
+      }
+      if (casts.device_ns > 0) kernels.add(casts);
+    }
   }
 
   /// AdamW is Adam with one more product of all parameters, and fused what pipelines have of Adam: where it was not

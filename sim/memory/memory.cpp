@@ -18,68 +18,95 @@ struct StageBytes {
   // At most, while a layer runs:
   std::int64_t temporary_forward = 0;
   std::int64_t temporary_backward = 0;
+  std::int64_t temporary_loss = 0;  // while the loss does
 };
 
-/// The buffers of runtime/model/pipeline_stage.cpp.
-StageBytes pipeline_stage_bytes(const Plan& plan, std::size_t index, bool split) {
+std::int64_t typed_bytes(std::int64_t numbers, std::int64_t number_bytes) {
+  return allocated_bytes(numbers * number_bytes);
+}
+
+/// Under autocast the loss is computed in fp32, in tensors of its own: the error of mse; of cross-entropy the logits,
+/// where they are half, and their softmax.
+std::int64_t loss_bytes(const Plan& plan, std::int64_t numbers, std::int64_t number_bytes) {
+  if (!is_amp(plan.spec.dtype)) return 0;
+  const bool casts = plan.spec.model.loss == Loss::cross_entropy && number_bytes < kBytesPerNumber;
+  return (casts ? 2 : 1) * tensor_bytes(numbers);
+}
+
+/// The buffers of runtime/model/pipeline_stage.cpp. `number_bytes`: activation_number_bytes().
+StageBytes pipeline_stage_bytes(const Plan& plan, std::size_t index, bool split,
+                                const std::vector<std::int64_t>& number_bytes) {
   const Stage& stage = plan.stages[index];
   const bool arrives = !is_first_stage(plan.stages, index) && !is_local_boundary(plan.stages, index);
   const std::int64_t rows = largest_microbatch(plan);
   const bool last = is_last_stage(plan.stages, index);
-  const std::int64_t in = input_numbers(layer_of(plan, stage.first_layer));
-  const std::int64_t out = output_numbers(layer_of(plan, stage.first_layer + stage.layer_count - 1));
+  const std::int64_t end = stage.first_layer + stage.layer_count;
+  const auto bytes_at = [&](std::int64_t l) { return number_bytes[static_cast<std::size_t>(l)]; };
+  const std::int64_t out = rows * output_numbers(layer_of(plan, end - 1));
+  const std::int64_t input_bytes =
+      typed_bytes(rows * input_numbers(layer_of(plan, stage.first_layer)), bytes_at(stage.first_layer));
+  const std::int64_t output_bytes = typed_bytes(out, bytes_at(end));
   std::int64_t outputs = 0, inner = 0, statistics = 0;
   std::int64_t inner_gradients = 0, most_inner_gradients = 0, ones_of_a_row = 1;  // of layers made of others
   StageBytes bytes;
-  for (std::int32_t l = 0; l < stage.layer_count; ++l) {
-    const Layer& layer = layer_of(plan, stage.first_layer + l);
-    const std::int64_t result = tensor_bytes(rows * output_numbers(layer));
+  for (std::int64_t l = stage.first_layer; l < end; ++l) {
+    const Layer& layer = layer_of(plan, l);
+    const std::int64_t result = typed_bytes(rows * output_numbers(layer), bytes_at(l + 1));
     outputs += result;
-    if (l + 1 < stage.layer_count) inner += result;
-    const PipelineTensors tensors = pipeline_tensors(layer, rows);
-    for (const std::int64_t kept : tensors.kept_numbers) statistics += tensor_bytes(kept);
-    std::int64_t gradients = 0;
-    for (const std::int64_t gradient : tensors.gradient_numbers) gradients += tensor_bytes(gradient);
+    if (l + 1 < end) inner += result;
+    const PipelineTensors tensors = pipeline_tensors(layer, {rows, plan.spec.dtype, bytes_at(l)});
+    statistics += tensor_bytes(tensors.kept);
+    const std::int64_t gradients = tensor_bytes(tensors.gradients);
     inner_gradients += gradients;
+    bytes.other += tensor_bytes(half_parameters(layer, plan.spec.dtype));
     most_inner_gradients = std::max(most_inner_gradients, gradients);
     ones_of_a_row = std::max(ones_of_a_row, tensors.ones_of_a_row);
     bytes.temporary_forward = std::max(bytes.temporary_forward, tensor_bytes(tensors.temporary_forward));
     bytes.temporary_backward = std::max(bytes.temporary_backward, tensor_bytes(tensors.temporary_backward));
   }
-  std::int64_t a_slot = plan.spec.recompute ? tensor_bytes(rows * out) : outputs + statistics;  // results of the layers
-  if (arrives) a_slot += 2 * tensor_bytes(rows * in);  // what arrives, and the gradient that goes back
-  if (split) a_slot += outputs + inner_gradients;      // the gradients of every layer, kept for the weight gradient
-  if (!split && !last) a_slot += tensor_bytes(rows * out);  // the gradient that arrives
+  std::int64_t a_slot = plan.spec.recompute ? output_bytes : outputs + statistics;  // results of the layers
+  if (arrives) a_slot += 2 * input_bytes;          // what arrives, and the gradient that goes back
+  if (split) a_slot += outputs + inner_gradients;  // the gradients of every layer, kept for the weight gradient
+  if (!split && !last) a_slot += output_bytes;     // the gradient that arrives
   std::int64_t shared = 0;
   if (!split) shared += inner + most_inner_gradients;       // gradients between the layers, and inside of one
   if (plan.spec.recompute) shared += outputs + statistics;  // the results again
-  if (!split && last) shared += tensor_bytes(rows * out);   // the gradient of the loss
+  if (!split && last) shared += output_bytes;               // the gradient of the loss
+  if (last) bytes.temporary_loss = loss_bytes(plan, out, bytes_at(end));
   bytes.activations = stage.slots * a_slot + shared;
-  bytes.other = tensor_bytes(rows * ones_of_a_row);                                               // the vector of ones
+  bytes.other += tensor_bytes(rows * ones_of_a_row);                                              // the vector of ones
   if (last) bytes.other += tensor_bytes(static_cast<std::int64_t>(plan.microbatch_rows.size()));  // losses
   return bytes;
 }
 
 std::int64_t temporary_bytes(const StageBytes& stage, TaskKind kind) {
-  if (!is_compute(kind)) return 0;
-  return kind == TaskKind::forward || kind == TaskKind::recompute ? stage.temporary_forward : stage.temporary_backward;
+  switch (kind) {
+    case TaskKind::forward:
+    case TaskKind::recompute: return stage.temporary_forward;
+    case TaskKind::backward:
+    case TaskKind::backward_input: return std::max(stage.temporary_backward, stage.temporary_loss);
+    case TaskKind::backward_weight: return stage.temporary_backward;
+    default: return 0;
+  }
 }
 
 /// Of a stream's products, as LibTorch gives cuBLAS on Hopper (aten/src/ATen/cuda/CublasHandlePool.cpp), and of each
 /// MatrixProducts (runtime/model/matrix_products.cpp).
 constexpr std::int64_t kProductWorkspaceBytes = std::int64_t{32} << 20;
 
-/// What a pipeline in TF32 has less than one in fp32, which is what the probes measure: the workspaces of a GPU's two
-/// MatrixProducts, which choose among kernels in fp32 alone.
+/// What a pipeline in another type has less than one in fp32, which is what the probes measure: the workspaces of a
+/// GPU's two MatrixProducts, which choose among kernels in fp32 alone.
 constexpr std::int64_t kProductWorkspacesBytes = 2 * kProductWorkspaceBytes;
 
 std::int64_t in_data_type(std::int64_t workspace_bytes, Dtype dtype) {
-  return dtype == Dtype::tf32 ? std::max<std::int64_t>(0, workspace_bytes - kProductWorkspacesBytes) : workspace_bytes;
+  return dtype == Dtype::fp32 ? workspace_bytes : std::max<std::int64_t>(0, workspace_bytes - kProductWorkspacesBytes);
 }
 
-/// Weight gradients may run on a second stream, with a workspace of its own, in a stage whose layers are not made of
-/// others and where there is something beside which they can run (runtime/model/pipeline_stage.cpp, tune_backward).
+/// Weight gradients may run on a second stream, with a workspace of its own, in a stage without autocast whose layers
+/// are not made of others and where there is something beside which they can run (runtime/model/pipeline_stage.cpp,
+/// tune_backward).
 bool tries_second_stream(const Plan& plan, std::int32_t index) {
+  if (is_amp(plan.spec.dtype)) return false;
   const Stage& stage = plan.stages[static_cast<std::size_t>(index)];
   if (stage.layer_count == 1 && stage.first_layer == 0) return false;
   for (std::int32_t l = stage.first_layer; l < stage.first_layer + stage.layer_count; ++l) {
@@ -111,11 +138,12 @@ std::vector<GpuMemory> replay_pipeline(const Plan& plan, const WorkspaceBytes& w
     memory[g].records = records;
     memory[g].hold(MemoryCategory::workspaces, in_data_type(workspaces[g], plan.spec.dtype));
   }
+  const std::vector<std::int64_t> number_bytes = activation_number_bytes(plan.spec.model, plan.spec.dtype);
   std::vector<StageBytes> stages;
   for (std::size_t s = 0; s < plan.stages.size(); ++s) {
     const Stage& stage = plan.stages[s];
     GpuMemory& of_gpu = memory[static_cast<std::size_t>(only_worker(stage))];
-    stages.push_back(pipeline_stage_bytes(plan, s, split));
+    stages.push_back(pipeline_stage_bytes(plan, s, split, number_bytes));
     of_gpu.hold(MemoryCategory::parameters, parameter_bytes(plan, stage, 1));
     of_gpu.hold(MemoryCategory::gradients, parameter_bytes(plan, stage, 1));
     of_gpu.hold(MemoryCategory::optimizer_state, optimizer_bytes(plan, stage));

@@ -59,10 +59,7 @@ std::vector<std::int64_t> inner_number_bytes(const std::vector<InnerLayer>& inne
                                              std::int64_t input_number_bytes) {
   std::vector<std::int64_t> results = {input_number_bytes};
   for (const InnerLayer& one : inner) {
-    AutogradCase at;
-    at.dtype = dtype;
-    at.input_number_bytes = results[place(one.from)];
-    std::int64_t bytes = autograd_tensors(one.layer, at).result_number_bytes;
+    std::int64_t bytes = result_number_bytes(one.layer, dtype, results[place(one.from)]);
     if (one.and_from != InnerLayer::kNone) bytes = std::max(bytes, results[place(one.and_from)]);
     results.push_back(bytes);
   }
@@ -220,14 +217,15 @@ bool passes_gradient(const Layer& layer) {
   return layer.kind == &kSplit || layer.kind == &kSum || layer.kind == &kPositionEmbedding;
 }
 
-std::vector<bool> gradient_is_passed(const std::vector<InnerLayer>& inner) {
+std::vector<bool> gradient_is_passed(const std::vector<InnerLayer>& inner,
+                                     const std::vector<std::int64_t>& number_bytes) {
   std::vector<bool> passes(inner.size() + 1, true);  // the last one that takes it
   std::vector<int> takers(inner.size() + 1, 0);
-  for (const InnerLayer& one : inner) {
-    for (const int from : {one.from, one.and_from}) {
+  for (std::size_t i = 0; i < inner.size(); ++i) {
+    for (const int from : {inner[i].from, inner[i].and_from}) {
       if (from == InnerLayer::kNone) continue;
       ++takers[place(from)];
-      passes[place(from)] = passes_gradient(one.layer);
+      passes[place(from)] = passes_gradient(inner[i].layer) && number_bytes[i + 1] == number_bytes[place(from)];
     }
   }
   std::vector<bool> passed;
@@ -235,9 +233,10 @@ std::vector<bool> gradient_is_passed(const std::vector<InnerLayer>& inner) {
   return passed;
 }
 
-PipelineTensors inner_pipeline_tensors(const Layer& layer, std::int64_t rows) {
+PipelineTensors inner_pipeline_tensors(const Layer& layer, const PipelineCase& at) {
   const std::vector<InnerLayer> inner = inner_layers(layer);
-  const std::vector<bool> passed = gradient_is_passed(inner);
+  const std::vector<std::int64_t> number_bytes = inner_number_bytes(inner, at.dtype, at.input_number_bytes);
+  const std::vector<bool> passed = gradient_is_passed(inner, number_bytes);
   PipelineTensors whole;
   std::int64_t most_forward = 0, most_backward = 0;
   const auto keep_larger = [&](std::vector<TensorSize>& largest, std::int64_t& most, std::vector<TensorSize> tensors) {
@@ -247,18 +246,19 @@ PipelineTensors inner_pipeline_tensors(const Layer& layer, std::int64_t rows) {
   };
   std::vector<int> takers(inner.size() + 1, 0);
   for (std::size_t i = 0; i < inner.size(); ++i) {
-    const std::int64_t own_rows = rows * inner[i].rows;
-    PipelineTensors own = pipeline_tensors(inner[i].layer, own_rows);
-    const std::int64_t result = own_rows * output_numbers(inner[i].layer);
-    if (i + 1 < inner.size() && !gives_view(inner[i].layer)) whole.kept_numbers.push_back(result);
-    whole.kept_numbers.insert(whole.kept_numbers.end(), own.kept_numbers.begin(), own.kept_numbers.end());
-    if (!passed[i]) whole.gradient_numbers.push_back(result);
+    const std::size_t from = place(inner[i].from);
+    const std::int64_t own_rows = at.rows * inner[i].rows;
+    PipelineTensors own = pipeline_tensors(inner[i].layer, {own_rows, at.dtype, number_bytes[from]});
+    const TensorSize result{own_rows * output_numbers(inner[i].layer), number_bytes[i + 1]};
+    if (i + 1 < inner.size() && !gives_view(inner[i].layer)) whole.kept.push_back(result);
+    whole.kept.insert(whole.kept.end(), own.kept.begin(), own.kept.end());
+    if (!passed[i]) whole.gradients.push_back(result);
     whole.ones_of_a_row = std::max(whole.ones_of_a_row, inner[i].rows);
     keep_larger(whole.temporary_forward, most_forward, own.temporary_forward);
     // A gradient of what others take, too, is made apart and added.
-    ++takers[place(inner[i].from)];
-    if (takers[place(inner[i].from)] > 1)
-      own.temporary_backward.push_back({own_rows * input_numbers(inner[i].layer), kBytesPerNumber});
+    ++takers[from];
+    if (takers[from] > 1)
+      own.temporary_backward.push_back({own_rows * input_numbers(inner[i].layer), number_bytes[from]});
     keep_larger(whole.temporary_backward, most_backward, own.temporary_backward);
   }
   return whole;

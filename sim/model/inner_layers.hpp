@@ -70,11 +70,13 @@ bool gives_view(const Layer& layer);
 bool passes_gradient(const Layer& layer);
 
 /// By inner layer: a pipeline's gradient of its result is that of the one that alone takes it, which passes its own on;
-/// of the last one, what comes to the whole. Else it is a tensor of its own.
-std::vector<bool> gradient_is_passed(const std::vector<InnerLayer>& inner);
+/// of the last one, what comes to the whole. Else it is a tensor of its own, as where it is of another type.
+/// `number_bytes`: inner_number_bytes().
+std::vector<bool> gradient_is_passed(const std::vector<InnerLayer>& inner,
+                                     const std::vector<std::int64_t>& number_bytes);
 
 /// Of each inner layer its result, unless it is the whole's or a view, and then what it keeps itself; of each inner
 /// result in this order its gradient, unless it is passed. What is there for a moment, the largest of it, is temporary.
-PipelineTensors inner_pipeline_tensors(const Layer& layer, std::int64_t rows);
+PipelineTensors inner_pipeline_tensors(const Layer& layer, const PipelineCase& at);
 
 }  // namespace pdl

@@ -72,9 +72,25 @@ AutogradTensors autograd_tensors(const Layer& layer, const AutogradCase& at) {
   return layer.kind->autograd(layer, at);
 }
 
-PipelineTensors pipeline_tensors(const Layer& layer, std::int64_t rows) {
-  if (layer.kind->inner) return inner_pipeline_tensors(layer, rows);
-  return layer.kind->pipeline ? layer.kind->pipeline(layer, rows) : PipelineTensors();
+PipelineTensors pipeline_tensors(const Layer& layer, const PipelineCase& at) {
+  if (layer.kind->inner) return inner_pipeline_tensors(layer, at);
+  return layer.kind->pipeline ? layer.kind->pipeline(layer, at) : PipelineTensors();
+}
+
+std::int64_t result_number_bytes(const Layer& layer, Dtype dtype, std::int64_t input_number_bytes) {
+  AutogradCase at;
+  at.dtype = dtype;
+  at.input_number_bytes = input_number_bytes;
+  return autograd_tensors(layer, at).result_number_bytes;
+}
+
+std::vector<TensorSize> half_parameters(const Layer& layer, Dtype dtype) {
+  if (!is_amp(dtype)) return {};
+  AutogradCase at;
+  at.dtype = dtype;
+  AutogradTensors tensors = autograd_tensors(layer, at);
+  tensors.kept_parameters.insert(tensors.kept_parameters.end(), tensors.cached.begin(), tensors.cached.end());
+  return tensors.kept_parameters;
 }
 
 std::string to_text(const Layer& layer) {

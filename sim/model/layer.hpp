@@ -100,13 +100,20 @@ struct AutogradTensors {
   std::int64_t summed_columns = 0;             // of a gradient that is summed over its rows; 0: none is
 };
 
-/// What a stage without autograd needs beside a buffer for each result and each gradient
-/// (runtime/model/pipeline_stage.hpp).
+/// Where a stage without autograd runs a layer. The types are autocast's, as AutogradTensors has them.
+struct PipelineCase {
+  std::int64_t rows = 0;
+  Dtype dtype = Dtype::fp32;
+  std::int64_t input_number_bytes = kBytesPerNumber;  // of the activation that comes: 2 where it is half
+};
+
+/// What a stage without autograd needs beside a buffer for each result and each gradient, which is in the type of the
+/// result (runtime/model/pipeline_stage.hpp).
 struct PipelineTensors {
-  std::vector<std::int64_t> kept_numbers;  // tensors kept for the backward with the result: statistics, inner results
-  /// Gradients of inner results, until those of the parameters have been made: for each slot and layer where backwards
-  /// are split, else once a stage, for the layer that is under way.
-  std::vector<std::int64_t> gradient_numbers;
+  std::vector<TensorSize> kept;  // for the backward, with the result: statistics, inner results, casts under autocast
+  /// Of inner results, until those of the parameters have been made: for each slot and layer where backwards are split,
+  /// else once a stage, for the layer that is under way.
+  std::vector<TensorSize> gradients;
   std::int64_t ones_of_a_row = 1;  // rows inside for a row of the layer, which a bias's gradient sums: tokens
   std::vector<TensorSize> temporary_forward, temporary_backward;  // while an operation runs
 };
@@ -166,7 +173,7 @@ struct LayerKind {
   double (*flops)(const Layer&, const LayerWork&) = nullptr;
   double (*bytes)(const Layer&, const LayerWork&) = nullptr;
   AutogradTensors (*autograd)(const Layer&, const AutogradCase&) = nullptr;
-  PipelineTensors (*pipeline)(const Layer&, std::int64_t rows) = nullptr;  // null: nothing beside the buffers
+  PipelineTensors (*pipeline)(const Layer&, const PipelineCase&) = nullptr;  // null: nothing beside the buffers
 };
 
 /// Of model files.
@@ -206,7 +213,11 @@ double flops(const Layer& layer, const LayerWork& work);
 double bytes(const Layer& layer, const LayerWork& work);
 
 AutogradTensors autograd_tensors(const Layer& layer, const AutogradCase& at);
-PipelineTensors pipeline_tensors(const Layer& layer, std::int64_t rows);
+PipelineTensors pipeline_tensors(const Layer& layer, const PipelineCase& at);
+/// Bytes of a number of what the layer gives.
+std::int64_t result_number_bytes(const Layer& layer, Dtype dtype, std::int64_t input_number_bytes);
+/// Bytes of the layer's parameters in half precision, each a tensor: what products multiply under autocast.
+std::vector<TensorSize> half_parameters(const Layer& layer, Dtype dtype);
 
 /// "linear_relu 4096 x 1024": for people, and for comparing models.
 std::string to_text(const Layer& layer);

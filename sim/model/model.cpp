@@ -287,12 +287,8 @@ std::vector<std::int64_t> activation_number_bytes(const Model& model, Dtype dtyp
   std::vector<std::int64_t> bytes = {model.layers.front().kind->takes_tokens ? kBytesPerToken : kBytesPerNumber};
   bytes.resize(model.layers.size() + 1, kBytesPerNumber);
   if (!is_amp(dtype)) return bytes;
-  for (std::size_t l = 0; l < model.layers.size(); ++l) {
-    AutogradCase at;
-    at.dtype = dtype;
-    at.input_number_bytes = bytes[l];
-    bytes[l + 1] = autograd_tensors(model.layers[l], at).result_number_bytes;
-  }
+  for (std::size_t l = 0; l < model.layers.size(); ++l)
+    bytes[l + 1] = result_number_bytes(model.layers[l], dtype, bytes[l]);
   return bytes;
 }
 
@@ -312,14 +308,17 @@ std::int64_t kept_by_autograd(const Model& model, std::int64_t first, std::int64
   return bytes;
 }
 
-std::int64_t kept_by_pipeline(const Model& model, std::int64_t first, std::int64_t count, std::int64_t rows) {
-  std::int64_t numbers = rows * input_numbers(layer_at(model, first));
+std::int64_t kept_by_pipeline(const Model& model, std::int64_t first, std::int64_t count, std::int64_t rows,
+                              Dtype dtype, const std::vector<std::int64_t>& number_bytes) {
+  const auto bytes_at = [&](std::int64_t l) { return number_bytes[static_cast<std::size_t>(l)]; };
+  const std::int64_t of_input = std::min(bytes_at(first), kBytesPerNumber);  // tokens are counted as numbers in fp32
+  std::int64_t bytes = rows * input_numbers(layer_at(model, first)) * of_input;
   for (std::int64_t l = first; l < first + count; ++l) {
     const Layer& layer = layer_at(model, l);
-    numbers += rows * output_numbers(layer);
-    for (const std::int64_t kept : pipeline_tensors(layer, rows).kept_numbers) numbers += kept;
+    bytes += rows * output_numbers(layer) * bytes_at(l + 1);
+    for (const TensorSize& kept : pipeline_tensors(layer, {rows, dtype, bytes_at(l)}).kept) bytes += kept.bytes();
   }
-  return numbers * kBytesPerNumber;
+  return bytes;
 }
 
 }  // namespace pdl

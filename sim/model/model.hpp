@@ -109,9 +109,10 @@ std::vector<std::int64_t> activation_number_bytes(const Model& model, Dtype dtyp
 /// Bytes of all activations that are kept for the backward of layers [first, first + count), of one micro-batch: each
 /// tensor once, whoever keeps it. Copies of parameters are not counted.
 ///   autograd   what the layers' modules keep (AutogradTensors); `number_bytes` is activation_number_bytes()
-///   pipeline   the input, the results of all layers and their statistics, in fp32 (PipelineTensors)
+///   pipeline   the input, the results of all layers and what they keep (PipelineTensors)
 std::int64_t kept_by_autograd(const Model& model, std::int64_t first, std::int64_t count, std::int64_t rows,
                               Dtype dtype, const std::vector<std::int64_t>& number_bytes);
-std::int64_t kept_by_pipeline(const Model& model, std::int64_t first, std::int64_t count, std::int64_t rows);
+std::int64_t kept_by_pipeline(const Model& model, std::int64_t first, std::int64_t count, std::int64_t rows,
+                              Dtype dtype, const std::vector<std::int64_t>& number_bytes);
 
 }  // namespace pdl

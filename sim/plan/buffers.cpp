@@ -19,7 +19,8 @@ std::int64_t activation_bytes(const Plan& plan, const Operation& operation,
     const auto kept = spec.recompute ? kept_by_checkpoints : kept_by_autograd;
     return kept(spec.model, stage.first_layer, stage.layer_count, rows, spec.dtype, number_bytes);
   }
-  return kept_by_pipeline(spec.model, stage.first_layer, spec.recompute ? 0 : stage.layer_count, rows);
+  return kept_by_pipeline(spec.model, stage.first_layer, spec.recompute ? 0 : stage.layer_count, rows, spec.dtype,
+                          number_bytes);
 }
 
 bool is_last_backward(OperationKind kind) {

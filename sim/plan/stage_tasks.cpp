@@ -17,6 +17,10 @@ bool ends_by_itself(const Plan& plan, std::int64_t bytes) {
 
 }  // namespace
 
+bool is_forward(TaskKind kind) {
+  return kind == TaskKind::forward || kind == TaskKind::recompute;
+}
+
 TaskKind task_kind(OperationKind kind) {
   switch (kind) {
     case OperationKind::forward: return TaskKind::forward;
@@ -52,18 +56,21 @@ Work StageTasks::work_of(TaskKind kind, std::int32_t stage_index) const {
 }
 
 bool StageTasks::casts_are_there(std::int32_t stage, std::int32_t microbatch) {
-  if (plan_.parallel.program != Program::pytorch_pipeline || !is_amp(plan_.spec.dtype)) return false;
+  if (!is_amp(plan_.spec.dtype)) return false;
+  if (plan_.parallel.program == Program::pipeline) return true;
+  if (plan_.parallel.program != Program::pytorch_pipeline) return false;
   const std::int32_t round = microbatch / microbatches_of_a_round(plan_);
   return std::exchange(cast_in_[static_cast<std::size_t>(stage)], round) == round;
 }
 
 Work StageTasks::compute_work(TaskKind kind, std::int32_t stage, std::int64_t rows, bool again) const {
   Work work = work_of(kind, stage);
+  work.implementation = implementation_of_layers(plan_.parallel.program, plan_.spec.dtype);
   work.rows = rows;
   const bool whole_or_input = kind == TaskKind::backward || kind == TaskKind::backward_input;
   work.loss = whole_or_input && is_last(stage);
   work.input_gradient = !(whole_or_input && is_first(stage));
-  (kind == TaskKind::forward ? work.casts_are_there : work.accumulate) = again;
+  (is_forward(kind) ? work.casts_are_there : work.accumulate) = again;
   return work;
 }
 
@@ -77,8 +84,8 @@ TaskId StageTasks::add_on_compute_stream(TaskKind kind, std::uint32_t work, std:
 TaskId StageTasks::add_compute(TaskKind kind, std::int32_t stage, std::int32_t microbatch, std::uint32_t host) {
   const std::int64_t rows = plan_.microbatch_rows[static_cast<std::size_t>(microbatch)];
   const bool writes_gradients = kind == TaskKind::backward || kind == TaskKind::backward_weight;
-  const bool again = kind == TaskKind::forward ? casts_are_there(stage, microbatch)
-                                               : writes_gradients && last_gradient(stage) != kNone;
+  const bool again =
+      is_forward(kind) ? casts_are_there(stage, microbatch) : writes_gradients && last_gradient(stage) != kNone;
   LastWork& last = last_work(kind, stage);
   if (last.rows != rows || last.again != again)
     last = {rows, builder_.add_work(compute_work(kind, stage, rows, again)), again};

@@ -15,6 +15,8 @@
 namespace pdl {
 
 TaskKind task_kind(OperationKind kind);
+/// Or a forward that is run again.
+bool is_forward(TaskKind kind);
 
 class StageTasks {
  public:
@@ -66,7 +68,8 @@ class StageTasks {
 
   Work work_of(TaskKind kind, std::int32_t stage) const;
   Work compute_work(TaskKind kind, std::int32_t stage, std::int64_t rows, bool again) const;
-  /// True from the second forward of a stage on within one autocast context: that of a round.
+  /// True from the second forward of a stage on within one autocast context: that of a round. In a pipeline of pdl-run
+  /// always.
   bool casts_are_there(std::int32_t stage, std::int32_t microbatch);
   LastWork& last_work(TaskKind kind, std::int32_t stage) {
     return last_works_[static_cast<std::size_t>(stage) * kKindsOfMicrobatch + static_cast<std::size_t>(kind)];

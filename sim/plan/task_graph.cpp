@@ -47,6 +47,10 @@ Implementation implementation_of(Program program) {
   return program == Program::pipeline ? Implementation::pipeline : Implementation::autograd;
 }
 
+Implementation implementation_of_layers(Program program, Dtype dtype) {
+  return is_amp(dtype) ? Implementation::autograd : implementation_of(program);
+}
+
 Work sleep_work(double ms) {
   Work work;
   work.kind = TaskKind::sleep;

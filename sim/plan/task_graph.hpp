@@ -157,9 +157,12 @@ std::uint32_t lane_of_stream(std::uint32_t stream);  // of a transfer role
 
 /// Which program executes a layer, because its kernels differ.
 ///   pipeline: runtime/model (bias and ReLU fused into the GEMM, gradients accumulated inside the weight GEMM)
-///   autograd: LibTorch's modules and autograd, as the course writes them
+///   autograd: LibTorch's modules and autograd, as the course writes them; under autocast also the layers of a
+///             pipeline, which has no kernels of its own for half precision
 enum class Implementation : std::uint8_t { pipeline, autograd };
 Implementation implementation_of(Program program);
+/// Of the layers alone, forward and backward.
+Implementation implementation_of_layers(Program program, Dtype dtype);
 
 /// What a task does, independent of when: equal work costs the same. Which fields count depends on `kind`.
 struct Work {
@@ -175,7 +178,8 @@ struct Work {
   /// Of PyTorch's pipelines: the host does this in one call with the task before it. A message in a batch, a further
   /// part of a backward that is cut at a bucket, the optimizer of another stage of the process.
   bool same_call = false;
-  /// forward under autocast: what it casts of the parameters is there, of an earlier micro-batch.
+  /// forward under autocast: what it casts of the parameters is there, of an earlier micro-batch; in a pipeline of
+  /// pdl-run, which casts once a step, behind the optimizer.
   bool casts_are_there = false;
   std::int32_t tensors = 0;      // collectives of data-parallel programs, bucket copies: how many
   std::int32_t first_layer = 0;  // compute, optimizer, scale_gradients; layers of a stage, or some of them

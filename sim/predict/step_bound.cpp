@@ -71,7 +71,10 @@ Work piece(const RunSpec& spec, const std::vector<Stage>& stages, std::size_t st
   const bool gives_input = kind == TaskKind::backward || kind == TaskKind::backward_input;
   Work work;
   work.kind = kind;
-  work.implementation = implementation_of(resolve(spec).program);
+  const Program program = resolve(spec).program;
+  const bool layers = is_compute(kind);
+  work.implementation = layers ? implementation_of_layers(program, spec.dtype) : implementation_of(program);
+  work.casts_are_there = kind == TaskKind::forward && program == Program::pipeline && is_amp(spec.dtype);
   work.first_layer = stages[stage].first_layer;
   work.layer_count = stages[stage].layer_count;
   work.rows = rows;

@@ -298,11 +298,12 @@ void check_scale_grads(const Given& given, const RunSpec& spec) {
 }
 
 void check_precision(const Given& given, const RunSpec& spec) {
-  if (!is_amp(spec.dtype) || is_data_parallel(spec) || spec.workers == Workers::one || is_pytorch_pipeline(spec))
+  if (spec.dtype != Dtype::amp_fp16 || is_data_parallel(spec) || spec.workers == Workers::one ||
+      is_pytorch_pipeline(spec))
     return;
-  throw InputError(
-      place_of(given, {"dtype"}), to_string(spec.dtype) + " for a pipeline with a worker a GPU",
-      "fp32 or tf32, or a program of autograd (--program pytorch, --workers one, --strategy ddp, dp or mp)");
+  throw InputError(place_of(given, {"dtype"}), "amp-fp16 for a pipeline with a worker a GPU",
+                   "amp-bf16, which needs no GradScaler that all workers ask, fp32 or tf32; or a program of autograd "
+                   "(--program pytorch, --workers one, --strategy ddp, dp or mp)");
 }
 
 void check_straggler(const Given& given, const RunSpec& spec) {

@@ -67,8 +67,8 @@ void check_point_to_point(const Given& given, const RunSpec& spec);
 /// hooks by which DDP averages them are not called. Nothing says so there: 2 x 2 processes of InterleavedZeroBubble
 /// ended each step with gradients that differ between replicas, but for the model's first stage.
 void check_pytorch_pipeline(const Given& given, const RunSpec& spec);
-/// Autocast belongs to autograd. pdl-run's pipelines with a worker a GPU do without it: they have their own products in
-/// place, of one number format (runtime/model/pipeline_stage.hpp).
+/// pdl-run's pipelines with a worker a GPU have no GradScaler: that of amp-fp16 skips a step where a gradient of any
+/// worker is not finite, so that all of them would have to wait for each other before the optimizer.
 void check_precision(const Given& given, const RunSpec& spec);
 
 /// Stages of PyTorch's pipelines that DDP wraps average their gradients in every round: backward_maybe_with_nosync of

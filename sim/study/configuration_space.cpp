@@ -50,10 +50,12 @@ bool is_refused(const ChosenWords& chosen) {
   return is_pipeline(chosen) && (chosen.workers() > chosen.layers || chosen.batch % chosen.replicas() != 0);
 }
 
-/// AMP in pdl's own programs. PyTorch's pipelines have it with a process a GPU too.
-bool needs_one_thread(const ChosenWords& chosen) {
+/// AMP in pdl's own programs: on one GPU, where nothing else is said; its GradScaler always. PyTorch's pipelines have
+/// both with a process a GPU.
+bool has_one_thread_with_amp(const ChosenWords& chosen) {
   const std::string* dtype = chosen.find("dtype");
-  return dtype && dtype->starts_with("amp") && !chosen.is("program", "pytorch");
+  if (!dtype || chosen.is("program", "pytorch")) return false;
+  return *dtype == "amp-fp16" || (*dtype == "amp-bf16" && chosen.is("strategy", "single"));
 }
 
 /// nullptr: a file, "auto", or no pipeline.
@@ -73,7 +75,7 @@ TriedValues pipelines(const ChosenWords& chosen) {
   TriedValues values = kLeftOut;  // all GPUs
   for (std::int64_t workers = chosen.gpus() - 1; workers > 0; --workers) {
     // One thread for all GPUs has one replica.
-    if (chosen.gpus() % workers == 0 && !needs_one_thread(chosen)) values.push_back(std::to_string(workers));
+    if (chosen.gpus() % workers == 0 && !has_one_thread_with_amp(chosen)) values.push_back(std::to_string(workers));
   }
   return values;
 }
@@ -84,7 +86,7 @@ TriedValues schedules_tried(const ChosenWords& chosen) {
   const bool on_one_gpu = !chosen.synthetic && chosen.workers() == 1;
   if (is_refused(chosen) || (on_one_gpu && chosen.replicas() == 1)) return {"1f1b"};
   const std::int64_t given_chunks = chosen.synthetic ? chosen.whole("chunks", 1) : 0;
-  const bool one_thread = chosen.is("workers", "one") || needs_one_thread(chosen);
+  const bool one_thread = chosen.is("workers", "one") || has_one_thread_with_amp(chosen);
   TriedValues values;
   for (const Schedule& schedule : schedules()) {
     if (one_thread && !schedule.same_on_every_worker) continue;
@@ -145,9 +147,9 @@ TriedValues microbatches_tried(const ChosenWords& chosen) {
 TriedValues recomputation_tried(const ChosenWords& chosen) {
   const Schedule* schedule = schedule_of(chosen);
   const bool whole_backwards = schedule && !schedule->splits_backward && schedule->placement == Placement::loop;
-  const bool of_one_gpu = chosen.is("strategy", "single") && !needs_one_thread(chosen);
+  const bool of_one_gpu = chosen.is("strategy", "single") && !has_one_thread_with_amp(chosen);
   if ((!whole_backwards && !of_one_gpu) || is_refused(chosen) || chosen.is("workers", "one") ||
-      needs_one_thread(chosen) || chosen.is("program", "pytorch"))
+      has_one_thread_with_amp(chosen) || chosen.is("program", "pytorch"))
     return kLeftOut;
   const std::int64_t chunks = chosen.whole("chunks", schedule ? schedule->default_chunks : 1);
   const bool neighbours_on_one_gpu = is_pipeline(chosen) && chosen.workers() == 1 && chunks > 1;
@@ -158,11 +160,11 @@ TriedValues workers_tried(const ChosenWords& chosen) {
   if (chosen.synthetic || is_refused(chosen) || chosen.is("recompute", "1")) return kLeftOut;
   const std::string* transport = chosen.find("transport");
   if (transport && *transport != "copy") return kLeftOut;
-  const bool one_thread_anyway = needs_one_thread(chosen) || chosen.is("program", "pytorch");
+  const bool one_thread_anyway = has_one_thread_with_amp(chosen) || chosen.is("program", "pytorch");
   if (chosen.is("strategy", "single")) return one_thread_anyway ? kLeftOut : TriedValues{"", "one"};
   const Schedule* schedule = schedule_of(chosen);
   if (!is_pipeline(chosen) || !schedule || !schedule->same_on_every_worker || chosen.replicas() > 1) return kLeftOut;
-  return needs_one_thread(chosen) ? TriedValues{"one"} : TriedValues{"", "one"};
+  return has_one_thread_with_amp(chosen) ? TriedValues{"one"} : TriedValues{"", "one"};
 }
 
 TriedValues transports_tried(const ChosenWords& chosen) {

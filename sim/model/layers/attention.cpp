@@ -104,13 +104,16 @@ AutogradTensors attention_autograd(const Layer& layer, const AutogradCase& at) {
 }
 
 /// The memory-efficient kernel's sums, of a multiple of 32 tokens, and what it makes before that is copied. It takes no
-/// grouped queries: keys and values are repeated.
-PipelineTensors attention_pipeline(const Layer& layer, std::int64_t rows) {
+/// grouped queries: keys and values are repeated. Under autocast the flash kernel's, which takes them on GPUs: what is
+/// repeated on the CPU is counted there, too.
+PipelineTensors attention_pipeline(const Layer& layer, const PipelineCase& at) {
   constexpr std::int64_t kTokensOfSums = 32;
   const std::int64_t tokens = (layer.sizes[3] + kTokensOfSums - 1) / kTokensOfSums * kTokensOfSums;
-  const TensorSize once{rows * queries(layer), kBytesPerNumber};
+  const std::int64_t rows = at.rows, of_dtype = is_amp(at.dtype) ? kBytesPerNumber / 2 : kBytesPerNumber;
+  const TensorSize once{rows * queries(layer), of_dtype};
   PipelineTensors tensors;
-  tensors.kept_numbers = {rows * layer.sizes[0] * tokens};
+  tensors.kept = {{rows * layer.sizes[0] * tokens}};
+  if (at.input_number_bytes != of_dtype) tensors.kept.push_back({rows * queries_keys_values(layer), of_dtype});
   tensors.temporary_forward = {once, {rows * layer.sizes[0] * tokens, kBytesPerNumber}};
   tensors.temporary_backward = {once, once, once};
   if (layer.sizes[0] == layer.sizes[1]) return tensors;

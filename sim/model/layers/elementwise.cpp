@@ -157,15 +157,20 @@ Layer dropout_of_width(std::int64_t width) {
 }
 
 /// The mask, as numbers that are 0 or 1.
-PipelineTensors dropout_pipeline(const Layer& layer, std::int64_t rows) {
+PipelineTensors dropout_pipeline(const Layer& layer, const PipelineCase& at) {
   PipelineTensors tensors;
-  tensors.kept_numbers = {rows * elementwise_features(layer)};
+  tensors.kept = {{at.rows * elementwise_features(layer), at.input_number_bytes}};
   return tensors;
 }
 
-PipelineTensors softmax_pipeline(const Layer& layer, std::int64_t rows) {
+/// Of an input in half precision the input, and then its gradient, are there in fp32 for a moment.
+PipelineTensors softmax_pipeline(const Layer& layer, const PipelineCase& at) {
+  const TensorSize once{at.rows * elementwise_features(layer)};
   PipelineTensors tensors;
-  tensors.temporary_backward = {{rows * elementwise_features(layer), kBytesPerNumber}};
+  tensors.temporary_backward = {once};
+  if (at.input_number_bytes == kBytesPerNumber) return tensors;
+  tensors.temporary_forward = {once};
+  tensors.temporary_backward.push_back(once);
   return tensors;
 }
 

@@ -86,10 +86,10 @@ AutogradTensors embedding_autograd(const Layer& layer, const AutogradCase& at) {
 }
 
 /// The dense gradient, before it is copied or added: of the table, or of the positions of a sequence.
-PipelineTensors embedding_pipeline(const Layer& layer, std::int64_t rows) {
+PipelineTensors embedding_pipeline(const Layer& layer, const PipelineCase& at) {
   const std::int64_t entries = layer.kind == &kEmbedding ? embedding_rows(layer) : embedding_tokens(layer);
   PipelineTensors tensors;
-  tensors.temporary_backward = sums_of_sorted_tokens(layer, rows);
+  tensors.temporary_backward = sums_of_sorted_tokens(layer, at.rows);
   tensors.temporary_backward.push_back({entries * embedding_features(layer), kBytesPerNumber});
   return tensors;
 }

@@ -65,10 +65,11 @@ AutogradTensors norm_autograd(const Layer& layer, const AutogradCase& at) {
 }
 
 /// native_layer_norm and its backward make new tensors, which are copied into the buffers.
-PipelineTensors norm_pipeline(const Layer& layer, std::int64_t rows) {
-  const std::int64_t numbers = rows * norm_features(layer);
+PipelineTensors norm_pipeline(const Layer& layer, const PipelineCase& at) {
+  const std::int64_t rows = at.rows, numbers = rows * norm_features(layer);
   PipelineTensors tensors;
-  tensors.kept_numbers = {rows, rows};  // mean, 1 / deviation
+  tensors.kept = {{rows}, {rows}};                                                 // mean, 1 / deviation
+  if (at.input_number_bytes < kBytesPerNumber) tensors.kept.push_back({numbers});  // the input, cast
   tensors.temporary_forward = {{numbers, kBytesPerNumber}, {rows, kBytesPerNumber}, {rows, kBytesPerNumber}};
   tensors.temporary_backward = {{numbers, kBytesPerNumber}};
   return tensors;

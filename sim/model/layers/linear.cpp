@@ -82,6 +82,24 @@ AutogradTensors linear_autograd(const Layer& layer, const AutogradCase& at) {
   return tensors;
 }
 
+/// Under autocast: the input in half precision, where it does not come so; the gradient of the weight in half precision
+/// and cast, before it is added, and that of such an input before it is cast.
+PipelineTensors linear_pipeline(const Layer& layer, const PipelineCase& at) {
+  PipelineTensors tensors;
+  if (!is_amp(at.dtype)) return tensors;
+  const std::int64_t half = kBytesPerNumber / 2;
+  const TensorSize input{at.rows * linear_in(layer), half}, weight{linear_in(layer) * linear_out(layer), half};
+  const bool casts = at.input_number_bytes != half;
+  if (casts) tensors.kept = {input};
+  const TensorSize cast{weight.numbers};
+  if (casts && input.bytes() > weight.bytes() + cast.bytes()) {
+    tensors.temporary_backward = {input};
+  } else {
+    tensors.temporary_backward = {weight, cast};
+  }
+  return tensors;
+}
+
 using ParameterTensors = std::vector<ParameterTensor> (*)(const Layer&);
 
 constexpr LayerKind linear_kind(std::string_view name, std::string_view summary, bool has_relu,
@@ -101,6 +119,7 @@ constexpr LayerKind linear_kind(std::string_view name, std::string_view summary,
       .flops = linear_flops,
       .bytes = linear_bytes,
       .autograd = linear_autograd,
+      .pipeline = linear_pipeline,
   };
 }
 

@@ -58,10 +58,11 @@ AutogradTensors rms_autograd(const Layer& layer, const AutogradCase& at) {
 }
 
 /// As layer_norm's: new tensors, which are copied into the buffers.
-PipelineTensors rms_pipeline(const Layer& layer, std::int64_t rows) {
-  const std::int64_t numbers = rows * rms_features(layer);
+PipelineTensors rms_pipeline(const Layer& layer, const PipelineCase& at) {
+  const std::int64_t rows = at.rows, numbers = rows * rms_features(layer);
   PipelineTensors tensors;
-  tensors.kept_numbers = {rows};
+  tensors.kept = {{rows}};
+  if (at.input_number_bytes < kBytesPerNumber) tensors.kept.push_back({numbers});  // the input, cast
   tensors.temporary_forward = {{numbers, kBytesPerNumber}, {rows, kBytesPerNumber}};
   tensors.temporary_backward = {{numbers, kBytesPerNumber}};
   return tensors;

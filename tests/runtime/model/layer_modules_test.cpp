@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/model/autocast.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/transformer_models.hpp"
 
@@ -176,17 +177,30 @@ void check_equal(const Results& a, const Results& b) {
 /// As a stage of a pipeline runs the layer: buffers of which it says how large they are.
 class ByPipeline {
  public:
-  explicit ByPipeline(const Layer& layer)
-      : tensors_(pipeline_tensors(layer, kRows)), parameters_(parameters_of(layer)), products_(at::kCPU) {
+  explicit ByPipeline(const Layer& layer, Dtype dtype = Dtype::fp32, std::int64_t input_number_bytes = kBytesPerNumber)
+      : dtype_(dtype),
+        input_number_bytes_(input_number_bytes),
+        parameters_(parameters_of(layer)),
+        products_(at::kCPU, dtype) {
     for (const at::Tensor& parameter : parameters_) gradients_.push_back(at::full_like(parameter, NAN));
-    layer_ = make_pipeline_layer({layer, 0, 7, at::kCPU, parameters_, gradients_, products_, products_});
-    for (const std::int64_t numbers : tensors_.kept_numbers) kept_.push_back(at::full({numbers}, NAN));
-    for (const std::int64_t numbers : tensors_.gradient_numbers) inner_.push_back(at::full({numbers}, NAN));
-    ones_ = at::ones({kRows * tensors_.ones_of_a_row});
+    PipelineLayerParts parts{layer, 0, 7, at::kCPU, parameters_, gradients_, products_, products_};
+    parts.dtype = dtype;
+    parts.input_number_bytes = input_number_bytes;
+    layer_ = make_pipeline_layer(parts);
+    layer_->parameters_changed();
+    const PipelineTensors tensors = pipeline_tensors(layer, {kRows, dtype, input_number_bytes});
+    for (const TensorSize& tensor : tensors.kept) kept_.push_back(filled(tensor));
+    for (const TensorSize& tensor : tensors.gradients) inner_.push_back(filled(tensor));
+    ones_ = at::ones({kRows * tensors.ones_of_a_row});
   }
 
+  /// `of_result`: in the type of the result.
   Results run(const Layer& layer, const at::Tensor& of_result) {
-    at::Tensor x = input_of(layer), result = at::full({kRows, output_numbers(layer)}, NAN);
+    at::Tensor x = input_of(layer);
+    if (x.is_floating_point()) x = x.to(number_type(dtype_, input_number_bytes_));
+    at::Tensor result =
+        filled({kRows * output_numbers(layer), result_number_bytes(layer, dtype_, input_number_bytes_)});
+    result = result.view({kRows, -1});
     layer_->forward({x, result, kept_});
     at::Tensor gradient = of_result.clone();
     const at::Tensor transposed = gradient.t();
@@ -207,7 +221,12 @@ class ByPipeline {
   }
 
  private:
-  PipelineTensors tensors_;
+  at::Tensor filled(const TensorSize& tensor) const {
+    return at::full({tensor.numbers}, NAN, number_type(dtype_, tensor.number_bytes));
+  }
+
+  Dtype dtype_;
+  std::int64_t input_number_bytes_;
   std::vector<at::Tensor> parameters_, gradients_, kept_, inner_;
   at::Tensor ones_;
   MatrixProducts products_;
@@ -234,6 +253,55 @@ TEST_CASE("Layers of every kind compute, by autograd and by hand, what a plain c
   for (const LayerKind* kind : layer_kinds()) {
     INFO(kind->name);
     CHECK(seen.contains(kind->name));
+  }
+}
+
+namespace {
+
+/// Of half precision: beside the largest number of the tensor.
+bool close_in_half(const at::Tensor& a, const at::Tensor& b) {
+  const at::Tensor difference = a.to(at::kFloat) - b.to(at::kFloat);
+  return a.scalar_type() == b.scalar_type() &&
+         difference.abs().max().item<double>() <= .02 * b.to(at::kFloat).abs().max().item<double>();
+}
+
+/// By autograd under autocast. `x`: leaf.
+Results under_autocast(const Layer& layer, Dtype dtype, at::Tensor x, const at::Tensor& gradient) {
+  std::vector<at::Tensor> parameters = parameters_of(layer), inputs;
+  if (x.is_floating_point()) inputs.push_back(x.requires_grad_(true));
+  for (at::Tensor& parameter : parameters) inputs.push_back(parameter.requires_grad_(true));
+  at::Tensor result;
+  {
+    const Autocast autocast(dtype, at::kCPU);
+    result = forward_layers(std::span(&layer, 1), x, parameters);
+  }
+  return {result.detach(), torch::autograd::grad({result}, inputs, {gradient.to(result.scalar_type())})};
+}
+
+}  // namespace
+
+TEST_CASE("Layers of every kind compute by hand what autograd does under autocast, in its types", "[runtime][layers]") {
+  for (const Dtype dtype : {Dtype::amp_bf16, Dtype::amp_fp16}) {
+    for (const Case& one : cases()) {
+      for (const std::int64_t number_bytes : {4, 2}) {
+        INFO(to_text(one.layer) << " " << to_string(dtype) << ", input of " << number_bytes << " bytes");
+        at::Tensor x = input_of(one.layer);
+        if (!x.is_floating_point() && number_bytes == 2) continue;
+        if (x.is_floating_point()) x = x.to(number_type(dtype, number_bytes));
+        const at::Tensor gradient = normal({kRows, output_numbers(one.layer)}, 2);
+        const Results expected = under_autocast(one.layer, dtype, x, gradient);
+        CHECK(expected.result.element_size() == result_number_bytes(one.layer, dtype, number_bytes));
+        const c10::InferenceMode as_a_stage;
+        const Results results =
+            ByPipeline(one.layer, dtype, number_bytes).run(one.layer, gradient.to(expected.result.scalar_type()));
+        CHECK(close_in_half(results.result, expected.result));
+        REQUIRE(results.gradients.size() == expected.gradients.size());
+        for (std::size_t i = 0; i < results.gradients.size(); ++i) {
+          CAPTURE(i);
+          CHECK(close_in_half(results.gradients[i], expected.gradients[i]));
+        }
+      }
+    }
   }
 }
 

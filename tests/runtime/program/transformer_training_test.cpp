@@ -122,15 +122,19 @@ TEST_CASE("A tied head trains the embedding's weight", "[runtime][transformers]"
 
 TEST_CASE("Transformers with dropout are trained, with and without recomputation alike", "[runtime][transformers]") {
   const RuntimeOptions options = cpu_options("sgd");
-  std::vector<std::vector<at::Tensor>> trained;
-  for (const std::string recompute : {"0", "1"}) {
-    const Plan plan = plan_of(tiny_gpt(0, 10), "--gpus 2 --microbatches 2 --schedule 1f1b --recompute " + recompute);
-    const auto program = make_pipeline_program(plan, options);
-    for (int step = 0; step < kSteps; ++step) program->step(nullptr);
-    CHECK(program->loss() < std::log(kTinyVocabulary) + .2);
-    trained.push_back(program->parameters());
+  for (const std::string dtype : {"fp32", "amp-bf16"}) {
+    INFO(dtype);
+    std::vector<std::vector<at::Tensor>> trained;
+    for (const std::string recompute : {"0", "1"}) {
+      const std::string flags = "--gpus 2 --microbatches 2 --schedule 1f1b --dtype " + dtype;
+      const Plan plan = plan_of(tiny_gpt(0, 10), flags + " --recompute " + recompute);
+      const auto program = make_pipeline_program(plan, options);
+      for (int step = 0; step < kSteps; ++step) program->step(nullptr);
+      CHECK(program->loss() < std::log(kTinyVocabulary) + .2);
+      trained.push_back(program->parameters());
+    }
+    for (std::size_t i = 0; i < trained[0].size(); ++i) CHECK(at::allclose(trained[0][i], trained[1][i], 1e-4, 1e-6));
   }
-  for (std::size_t i = 0; i < trained[0].size(); ++i) CHECK(at::allclose(trained[0][i], trained[1][i], 1e-4, 1e-6));
 }
 
 TEST_CASE("Losses of transformers in mixed precision follow fp32", "[runtime][transformers]") {
@@ -152,6 +156,33 @@ TEST_CASE("Losses of transformers in mixed precision follow fp32", "[runtime][tr
       CHECK(agreement.equal);
       CHECK(agreement.relative_difference > 1e-6);  // half precision it was
       CHECK(agreement.fall > .01);
+    }
+  }
+}
+
+/// Largest distance of losses from those of one device under autocast, as a share of the way that these have gone.
+TEST_CASE("Pipelines under autocast train transformers as one device does under autocast", "[runtime][transformers]") {
+  for (const Model& model : {tiny_gpt(), tiny_llama(), tiny_gpt(1)}) {
+    const std::vector<std::string> of_one = {"--gpus 1 --microbatches 2 --strategy single --workers thread"};
+    const std::vector<std::string> of_two = {
+        "--gpus 2 --microbatches 3 --schedule gpipe", "--gpus 2 --microbatches 3 --schedule 1f1b --recompute 1",
+        "--gpus 2 --microbatches 4 --schedule zb-h1 --batch 7", "--gpus 2 --microbatches 4 --schedule zb-v --batch 8",
+        "--gpus 2 --microbatches 2 --schedule 1f1b --accum 2"};
+    for (const std::string& flags : is_tied(model) ? of_one : of_two) {
+      INFO(flags);
+      const Plan plan = plan_of(model, "--dtype amp-bf16 " + flags);
+      RuntimeOptions options = cpu_options("sgd");
+      const auto program = make_pipeline_program(plan, options);
+      std::vector<double> losses;
+      for (int step = 0; step < kSteps; ++step) {
+        program->step(nullptr);
+        losses.push_back(program->loss());
+      }
+      const auto expected = [&](Reference in) {
+        return reference_losses(plan.spec, options, at::kCPU, kSteps, {}, in);
+      };
+      CHECK(compare_losses(losses, expected(Reference::autocast)).relative_difference < .02);
+      CHECK(compare_losses(losses, expected(Reference::fp32)).relative_difference > 1e-6);  // half precision it was
     }
   }
 }

@@ -96,6 +96,34 @@ TEST_CASE("A schedule from a file, and one thread that follows option C", "[runt
   CHECK_THAT(option_c.err, ContainsSubstring("(equal)"));
 }
 
+TEST_CASE("Pipelines under autocast, checked against one device under autocast", "[runtime][pdl-run]") {
+  const TemporaryFolder folder;
+  std::vector<std::string> programs = {"--schedule 1f1b", "--schedule zb-h1 --optimizer adam",
+                                       "--schedule gpipe --recompute 1"};
+  for (std::string& program : programs) program += " --gpus 2 --batch 13";
+  if (has_process_groups(c10::kCPU)) {
+    const std::string processes = "--schedule 1f1b --workers process --transport gloo ";
+    programs.push_back(processes + "--gpus 2 --batch 13");
+    programs.push_back(processes + "--gpus 4 --pp 2 --dp 2 --batch 16");
+  }
+  for (const std::string& program : programs) {
+    INFO(program);
+    const Process run = pdl_run(
+        "--device cpu --dim 16 --warmup 1 --steps 3 --depth 4 --microbatches 4 "
+        "--dtype amp-bf16 --check --json run.json " +
+            program,
+        folder);
+    INFO(run.err);
+    CHECK(run.exit_code == 0);
+    CHECK_THAT(run.err, ContainsSubstring("plain training under autocast") && ContainsSubstring("(equal)"));
+    CHECK(read_run(folder / "run.json").extra["check"]["largest_loss_difference"] < .05);
+  }
+  const Process refused = pdl_run(kSmall + "--gpus 2 --depth 4 --dtype amp-fp16 --schedule 1f1b", folder);
+  CHECK(refused.exit_code == 2);
+  CHECK_THAT(refused.err, ContainsSubstring("--dtype: found amp-fp16 for a pipeline with a worker a GPU, expected "
+                                            "amp-bf16, which needs no GradScaler"));
+}
+
 TEST_CASE("Where no GPU is visible the CPU has to be asked for", "[runtime][pdl-run]") {
   const TemporaryFolder folder;
   const std::string small = "--dim 16 --depth 2 --batch 13 --warmup 1 --steps 2 ", hidden = "CUDA_VISIBLE_DEVICES=";

@@ -15,10 +15,11 @@ TEST_CASE("transformers have a price in every program, schedule and data type", 
     for (const std::string words :
          {"--gpus 1", "--gpus 1 --dtype tf32", "--gpus 1 --dtype amp-fp16",
           "--gpus 1 --program pytorch --dtype amp-bf16", "--gpus 2 --schedule gpipe", "--gpus 2 --schedule zb-h1",
-          "--gpus 2 --schedule zb-v --dtype tf32", "--gpus 2 --schedule 1f1b --program pytorch --dtype amp-bf16",
-          "--gpus 2 --schedule zb-v --program pytorch", "--gpus 2 --strategy ddp --dtype amp-bf16 --optimizer adamw",
-          "--gpus 2 --strategy mp", "--gpus 2 --strategy dp --dtype amp-bf16",
-          "--gpus 2 --schedule gpipe --split auto"}) {
+          "--gpus 2 --schedule zb-v --dtype tf32", "--gpus 2 --schedule zb-v --dtype amp-bf16",
+          "--gpus 2 --schedule 1f1b --recompute 1 --dtype amp-bf16",
+          "--gpus 2 --schedule 1f1b --program pytorch --dtype amp-bf16", "--gpus 2 --schedule zb-v --program pytorch",
+          "--gpus 2 --strategy ddp --dtype amp-bf16 --optimizer adamw", "--gpus 2 --strategy mp",
+          "--gpus 2 --strategy dp --dtype amp-bf16", "--gpus 2 --schedule gpipe --split auto"}) {
       INFO(model << " " << words);
       const RunResult result = predict(spec(model + " --batch 8 " + words), &profile, {});
       CHECK(result.step_time.median_ms > 1);

@@ -90,9 +90,13 @@ TEST_CASE("micro-batches that torch.chunk makes, and the schedule takes") {
 TEST_CASE("what is trained is never chosen") {
   for (const char* name : {"batch", "accum", "optimizer", "dtype"}) CHECK(values("gpus 2 depth 4", name) == "-");
   CHECK(values("gpus 2 depth 4 dtype any", "dtype") == "amp-bf16 amp-fp16 fp32 tf32");
-  // Autocast is for programs of autograd: a pipeline with one thread for all GPUs.
-  CHECK(values("gpus 2 depth 4 dtype amp-bf16 strategy pp", "workers") == "one");
-  CHECK(values("gpus 2 depth 4 dtype amp-bf16 strategy pp", "schedule") == "gpipe naive option-c");
+  // GradScaler is for programs of autograd: a pipeline with one thread for all GPUs.
+  CHECK(values("gpus 2 depth 4 dtype amp-fp16 strategy pp", "workers") == "one");
+  CHECK(values("gpus 2 depth 4 dtype amp-fp16 strategy pp", "schedule") == "gpipe naive option-c");
+  CHECK(values("gpus 2 depth 4 dtype amp-bf16 strategy pp", "workers") ==
+        values("gpus 2 depth 4 strategy pp", "workers"));
+  CHECK(values("gpus 2 depth 4 dtype amp-bf16 strategy pp", "schedule") ==
+        values("gpus 2 depth 4 strategy pp", "schedule"));
   CHECK(values("gpus 2 depth 4 strategy ddp accum 4", "no-sync") == "- 1");
   CHECK(values("gpus 2 depth 4 strategy ddp", "no-sync") == "-");
 }

@@ -40,7 +40,8 @@ TEST_CASE("layer_norm keeps its input in fp32, and two numbers a row", "[layer]"
   CHECK(half.result_number_bytes == 4);
   CHECK_FALSE(half.keeps_input);
   CHECK(half.kept == Sizes{{15, 4}, {3, 4}, {3, 4}});
-  CHECK(pipeline_tensors(norm(), 3).kept_numbers == std::vector<std::int64_t>{3, 3});
+  CHECK(pipeline_tensors(norm(), {3}).kept == std::vector<TensorSize>{{3}, {3}});
+  CHECK(pipeline_tensors(norm(), {3, Dtype::amp_bf16, 2}).kept == std::vector<TensorSize>{{3}, {3}, {15}});
 }
 
 TEST_CASE("Linear, LayerNorm, Linear: which activations are kept", "[layer]") {
@@ -54,5 +55,10 @@ TEST_CASE("Linear, LayerNorm, Linear: which activations are kept", "[layer]") {
   // Halves: the input's cast, the first result, the cast that the second Linear reads, the last result. LayerNorm has a
   // cast of the first result in fp32; nobody keeps its own.
   CHECK(kept(Dtype::amp_fp16) == 2 * (15 + 15 + 15 + 15) + 4 * (15 + 6));
-  CHECK(kept_by_pipeline(model, 0, 3, 3) == 4 * (15 + 15 + 15 + 6 + 15));
+  const auto by_pipeline = [&](Dtype dtype) {
+    return kept_by_pipeline(model, 0, 3, 3, dtype, activation_number_bytes(model, dtype));
+  };
+  CHECK(by_pipeline(Dtype::fp32) == 4 * (15 + 15 + 15 + 6 + 15));
+  // The input and its cast, a result, the norm's cast, result and statistics; the cast of that, and the last result.
+  CHECK(by_pipeline(Dtype::amp_bf16) == 4 * 15 + 2 * 15 + 2 * 15 + 4 * (15 + 15 + 6) + 2 * 15 + 2 * 15);
 }
