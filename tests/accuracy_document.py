@@ -91,12 +91,16 @@ HISTORY = {
                              "replaced; afterwards the same as of the runs beside the profile. Memory as on host 6.",
     "h200x2/runs_on_host_8": "Models of several kinds of layers, `linear` and `silu` among them, the first there were. Predicted before from a profile of "
                              "their own host, 4.6 % off in the mean: too short on tensor cores. Afterwards that numbers without a ReLU before "
-                             "them draw 17 % more power, from a measurement of three days before (`docs/design.md`).",
+                             "them draw 17 % more power, from a measurement of three days before (`docs/design.md`). Later the rules named with "
+                             "the runs on host 9, which were seen to make these worse by a quarter of a per cent.",
     "h200x2/runs_on_host_8 of PyTorch": "The same.",
     "h200x2/runs_on_host_9": "Transformers, on one GPU: the first there were. Their kinds of layers were probed on that host, and predictions made "
                              "after the runs, from these probes. Seen in the runs: products of odd widths (a vocabulary of 50257) take other kernels than "
                              "their neighbours, so that these price each other no more; losses of few tokens; what autocast leaves of "
-                             "cross-entropy in half precision, and that the gradients of a tied weight are three for a moment.",
+                             "cross-entropy in half precision, and that the gradients of a tied weight are three for a moment. Later, with the "
+                             "runs in view: odd widths by whole tiles, what moves memory beside products at its own measured rate, the clock "
+                             "that large products have in their own probes, a loss by the faster one of its measurement and its recording, one "
+                             "power limit's slowdown for both half types at most, and the memory of a block's backward product by product.",
     "h200x2/runs_on_host_9 of PyTorch": "The same.",
     "h200x4/runs": "The floor of error bars; how much an all-reduce slows beside kernels that use the memory; the slowest host of DDP's "
                    "processes; what DataParallel's host calls; a kernel of few thread blocks beside a collective; and of "

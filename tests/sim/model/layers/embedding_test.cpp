@@ -13,6 +13,6 @@ TEST_CASE("more than 3,072 tokens are sorted: a sum for each ten of them and for
   CHECK(temporary(50257, 4) == std::vector<TensorSize>{{(409 + 4096) * 64, 4}});  // rows of a multiple of 32 numbers
   CHECK(temporary(1000, 4) == std::vector<TensorSize>{{(409 + 1000) * 64, 4}});
   const Layer layer{find_layer_kind("embedding"), {1000, 40, 1024}};
-  CHECK(pipeline_tensors(layer, 4).temporary_backward ==
+  CHECK(pipeline_tensors(layer, {4}).temporary_backward ==
         std::vector<TensorSize>{{(409 + 1000) * 64, 4}, {1000 * 40, 4}});
 }
