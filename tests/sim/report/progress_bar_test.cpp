@@ -68,7 +68,7 @@ TEST_CASE("on a terminal: nothing in the first half second, then what was shown 
     ProgressBar bar;
     bar.show("reading a.json");
     bar.show(0.5, "half");
-    while (text.find(half) == std::string::npos && read_more(master, text)) continue;  // however long that takes
+    while (text.find(half) == std::string::npos && read_more(master, text)) continue;  // it takes what it takes
   }
   dup2(kept, STDERR_FILENO);
   close(kept);
@@ -93,7 +93,7 @@ TEST_CASE("without a terminal: a line now and then, also where nothing gets on")
   {
     ProgressBar bar("pdl-calibrate", std::chrono::milliseconds(20));
     bar.show(0.25, "layers of 4096");
-    while (text.find(line + line) == std::string::npos && read_more(ends[0], text)) continue;  // however long that takes
+    while (text.find(line + line) == std::string::npos && read_more(ends[0], text)) continue;
   }
   dup2(kept, STDERR_FILENO);
   close(kept);
