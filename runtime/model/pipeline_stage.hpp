@@ -34,10 +34,11 @@
 // writes its input gradient where that one expects the gradient of its output. That one's backward may change it there:
 // by then this one's input gradient is complete.
 //
-// Nothing is allocated in a step by this code but what a kind says (PipelineTensors, sim/model/layer.hpp); cuBLAS takes
-// its workspace in the first one. Everything is launched on
-// the current stream of the current device; the caller orders the streams. All tensors are those of c10::InferenceMode:
-// who writes to one from outside does so in that mode. fp32; whether products use TF32 is LibTorch's setting.
+// Nothing is allocated in a step by this code but what a kind says (PipelineTensors, sim/model/layer.hpp), and in half
+// precision the loss's one or two tensors in fp32; cuBLAS takes its workspace in the first one. Everything is launched
+// on the current stream of the current device; the caller orders the streams. All tensors are those of
+// c10::InferenceMode: who writes to one from outside does so in that mode. Whether products of fp32 use TF32 is
+// LibTorch's setting.
 //
 // amp-bf16: every layer computes and leaves its result in the type that autocast would (sim/model/layer.hpp), and so do
 // its gradients; parameters, their gradients and the optimizer's state are fp32, the loss is computed in fp32. Products

@@ -398,11 +398,11 @@ std::array<double, LayerFamilies::kParts> LayerFamilies::log_shares(const Measur
   constexpr double kMost = 0.95;  // of which too little is left for the other part to tell it from noise
   const double whole = std::log(point.time_ns / modelled.ns);
   const std::optional<double> beside_ns = beside_products_ns(point);
-  if (!beside_ns || *beside_ns <= 0 || *beside_ns > kMost * point.time_ns || modelled.beside_ns <= 0 ||
-      runs_on_two_streams(layer))
+  const double products_ns = modelled.ns - modelled.beside_ns;  // none: the ReLU of a first layer's input gradient
+  const bool has_both = products_ns > 0 && modelled.beside_ns > 0;
+  if (!has_both || !beside_ns || *beside_ns <= 0 || *beside_ns > kMost * point.time_ns || runs_on_two_streams(layer))
     return {whole, whole};
-  return {std::log((point.time_ns - *beside_ns) / (modelled.ns - modelled.beside_ns)),
-          std::log(*beside_ns / modelled.beside_ns)};
+  return {std::log((point.time_ns - *beside_ns) / products_ns), std::log(*beside_ns / modelled.beside_ns)};
 }
 
 const LayerFamilies::Shares& LayerFamilies::shares_of(const Family& family) const {
@@ -602,7 +602,7 @@ std::optional<LayerPart> LayerFamilies::by_rows_and_width(const Family& family, 
 }
 
 /// What the error bar has more of. Kernels of tensor cores load 16 bytes at once: for a width that is no multiple of so
-/// many numbers the library has others, up to several times slower, which no probe measures. In fp32 many kernels load
+/// many numbers the library has others, up to several times slower, of which few were measured. In fp32 many kernels load
 /// numbers one by one anyway.
 double LayerFamilies::other_kernels_bar(const MeasuredKey& layer) const {
   constexpr double kOnTensorCores = 0.5, kInFp32 = 0.1;

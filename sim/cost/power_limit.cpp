@@ -40,8 +40,8 @@ std::map<MeasuredKey, Observed> observations_of(const CostProfile& profile, Dtyp
 }
 
 /// In bf16 a product of two numbers draws no more than in fp16: the kernels are the same, and what they multiply has 8
-/// bits in place of 11. Where a probe says so, the card was warmer: of six on an H200 four slowed down by 1 % less in
-/// bf16, two by 1 and 5 % more (2026-11-30).
+/// bits in place of 11. That is an assumption: of six probes on an H200 four slowed down by 1 % less in bf16, two by 1
+/// and 5 % more, which is laid on a warmer card (2026-11-30). Probes of both in turn, still with these two, refute it.
 std::vector<Observed> observations(const CostProfile& profile, Dtype dtype) {
   std::map<MeasuredKey, Observed> of_fp16;
   if (dtype == Dtype::amp_bf16) of_fp16 = observations_of(profile, Dtype::amp_fp16);

@@ -49,8 +49,8 @@ constexpr double kTensorCoresAtAnyClock = 0.05;
 /// H200, of which 90 % were within 4 % (data/h200x2/runs_on_host_3 and _4, 2026-11-29).
 constexpr double kClockAtPowerLimit = 0.035;
 
-/// In bf16, whose steps are 2.2 % shorter than predicted on average: of the 141 GPU-bound ones of all hosts 79 % were
-/// within their bars with what the others have (2026-12-01).
+/// In bf16, whose steps are 2.2 % shorter than predicted on average, for no reason that is known: of the 141 GPU-bound
+/// ones of all hosts 79 % were within their bars with what the others have (2026-12-01). Those runs judge it no more.
 constexpr double kClockInBf16 = 0.05;
 
 /// Products on tensor cores beside all-reduces take 10 to 25 % longer, of which the model has about half: why is not
@@ -123,6 +123,11 @@ class Pricer {
           "launches takes longer in PyTorch than is said here");
     }
     if (python_.known) say_whose_python();
+    if (casts_once_a_step() && !on_host_) {
+      notices_.say(
+          "pdl-run's own pipelines under autocast were never measured: their layers are priced as autograd computes "
+          "them, without copies that pipelines make and with another kernel of attention");
+    }
     if (python_.known && has_work(plan, TaskKind::recompute)) {
       notices_.say(
           "what torch.utils.checkpoint itself takes of Python's time was not measured: a step that is bound by its "
@@ -258,7 +263,7 @@ class Pricer {
   /// Where single layers are run again, their forward stops early. The cast of the weight of the product that it stops
   /// at is left out.
   std::int32_t end_of_forward(const Work& work) const {
-    if (work.kind != TaskKind::recompute || work.implementation == Implementation::pipeline) return end_leaf(work);
+    if (work.kind != TaskKind::recompute || plan_.parallel.program == Program::pipeline) return end_leaf(work);
     const Layer& layer = plan_.spec.model.layers[static_cast<std::size_t>(work.first_layer)];
     std::size_t left = inner_layers_run_again(layer);
     std::int32_t end = first_leaf(work);

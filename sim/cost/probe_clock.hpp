@@ -7,7 +7,7 @@
 // H200 up to 3.5 % in bf16 and 5 % in fp16 at 10^12 FLOP and more, over 3 x 10^10. In a step the mean power decides
 // (sim/cost/power_limit.hpp), which starts from times at full clock: with those of the probes what draws too much for a
 // moment would count twice. Products alone follow the clock; kernels beside them wait for the memory. Kernels for odd
-// widths draw half as much and are left as they are.
+// widths were not looked at, and are left as they are.
 //
 // What would refute it: large products that take as long, for their FLOPs, in a step of mostly memory as in a series.
 #pragma once

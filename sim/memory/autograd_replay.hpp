@@ -125,10 +125,6 @@ void replay_forward(const Replay& replay, const Work& work, Level level);
 /// where all of that is.
 void replay_recomputation(const Replay& replay, const Work& work, Level level);
 
-/// One layer again, for its backward, in an autocast context of its own: what it keeps is there then. The forward stops
-/// where all of that is.
-void replay_recomputation(const Replay& replay, const Work& work, Level level);
-
 /// Layers of a stage, last one first. `arrived`: the gradient of the last layer's result; of GPU 0 of several under
 /// DataParallel a view of all rows' gradient, of a single one 0: the gradient goes, but the last result is the output,
 /// and stays. Gives the gradient of the first layer's input, which is there; 0: there is none.

@@ -2,14 +2,16 @@
 // heads of keys and values (grouped queries: each of them serves as many heads of queries).
 //
 //   scaled_dot_product   inside of others: takes q, k and v, a row is a sequence, tokens x heads x head_size numbers
-//   come attention            stands alone: q, k and v of each token stand one after another in what comes, heads_q x
+//
+//   attention            stands alone: q, k and v of each token stand one after another in what comes, heads_q x
 //                        head_size, heads_kv x head_size, heads_kv x head_size
 //
 //   forward           softmax(q k^T / sqrt(head_size) + mask) v;  keeps q, k, v, its result, and a number for each
 //                     token and head, the logarithm of the sum of its row of the softmax
 //   backward          computes the softmax once more; dq, dk, dv
-//   autocast          half: the flash kernel; fp32 and TF32: the memory-efficient one, which takes no grouped queries:
-//                     of these the plain products (PyTorch 2.11 on H100 and H200)
+//   autocast          half: a fused kernel, cuDNN's as recorded on H200, which keeps what the flash kernel does; fp32
+//                     and TF32: the memory-efficient one, which takes no grouped queries: of these the plain products
+//                     (PyTorch 2.11 on H100 and H200)
 //
 // FLOPs: of what is not masked, half of tokens x tokens: two products forward, five backward.
 //

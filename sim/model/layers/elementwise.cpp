@@ -7,8 +7,9 @@
 //   product    y = a * b                                   keeps both
 //   cast       y = half(x)                                 keeps nothing; the gradient is cast back
 //   rotary     y = x cos + rotated(x) sin, of queries and of keys       keeps nothing
-//   split      views of what comes: queries, keys and values of one product         nothing; backward: puts them
-//   together gradient_sum       what goes two ways: nothing; backward: the two gradients are added
+//   split      views of what comes: queries, keys and values of one product; backward: puts them together
+//
+//   gradient_sum    what goes two ways: nothing; backward: the two gradients are added
 //
 // Sources: torch/nn/modules/dropout.py, activation.py, aten/src/ATen/native/cuda/Dropout.cu, SoftMax.cu (PyTorch 2.11);
 // rotary positions: arXiv:2104.09864, halves rotated against each other as Llama's code of Hugging Face does.

@@ -45,7 +45,7 @@ TEST_CASE("a pipeline's layers, loss and stages, each once", "[probe_shapes]") {
 TEST_CASE("an update of a tied head has what it trains itself: the norm before it", "[probe_shapes]") {
   const PlanShapes shapes = shapes_of({{"model", "gpt", "--model"},
                                        {"layers", "1", "--layers"},
-                                       {"hidden", "8", "--hidden"},
+                                       {"hidden", "16", "--hidden"},
                                        {"heads", "2", "--heads"},
                                        {"sequence", "4", "--sequence"},
                                        {"vocabulary", "10", "--vocabulary"},
@@ -53,8 +53,8 @@ TEST_CASE("an update of a tied head has what it trains itself: the norm before i
                                        {"strategy", "single", "--strategy"}});
   REQUIRE(shapes.optimizers.size() == 1);
   const OptimizerShape& shape = shapes.optimizers.front();
-  // Embeddings 10 x 8 and 4 x 8, a block 12 * 8 * 8 + 13 * 8, a norm 2 * 8: those of the model.
-  CHECK(parameters(shape) == 80 + 32 + 872 + 16);
+  // Embeddings 10 x 16 and 4 x 16, a block 12 * 16 * 16 + 13 * 16, a norm 2 * 16: those of the model.
+  CHECK(parameters(shape) == 160 + 64 + 3280 + 32);
   CHECK(shape.layers.back().kind->name == "layer_norm");
 }
 

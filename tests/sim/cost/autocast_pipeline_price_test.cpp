@@ -88,6 +88,13 @@ TEST_CASE("a pipeline under autocast casts its parameters behind the optimizer, 
     if (plan.graph.works[w].kind == TaskKind::optimizer) CHECK(priced.costs[w].device_ns == 20'000 + 2 * 12'000);
 }
 
+TEST_CASE("a stage that is run again under autocast takes what its forward does, of all its layers") {
+  const Plan plan = plan_of("--schedule 1f1b --recompute 1");
+  const CostProfile measured = profile();
+  const PricedWork priced = price_by_profile(plan, measured);
+  for (const int stage : {0, 1}) CHECK(device_us(plan, priced, TaskKind::recompute, stage) == Times{2 * 20.});
+}
+
 TEST_CASE("messages between stages under autocast are in the type that autocast leaves") {
   const Plan plan = plan_of("--schedule 1f1b");
   const CostProfile measured = profile();

@@ -187,6 +187,17 @@ TEST_CASE("no prediction is below its bounds: replicas, all programs, number for
   CHECK(held > 60);
 }
 
+TEST_CASE(
+    "no prediction is below its bound: pipelines under autocast that are run again, and a first layer's ReLU alone") {
+  const CostProfile profile = load_profile(PDL_SOURCE_DIR "/data/h200x4/profile.json");
+  LayerFamilies families(profile);
+  for (const char* words :
+       {"--gpus 2 --depth 16 --dim 8192 --batch 16384 --microbatches 8 --schedule 1f1b --recompute 1 "
+        "--dtype amp-bf16",
+        "--gpus 2 --depth 4 --dim 4096 --batch 122 --microbatches 5 --schedule zb-h1 --dtype tf32"})
+    CHECK(holds(words, &families));
+}
+
 TEST_CASE("the bound of a replica: where nothing runs beside anything, the step itself") {
   const std::string words = "--gpus 4 --pp 2 --microbatches 4 --schedule 1f1b --tf 1 --tb 2 --tcomm 0";
   CHECK(bound_of_first_replica(spec(words), nullptr).step_ns == 15'000'000);
