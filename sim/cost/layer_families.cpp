@@ -602,8 +602,8 @@ std::optional<LayerPart> LayerFamilies::by_rows_and_width(const Family& family, 
 }
 
 /// What the error bar has more of. Kernels of tensor cores load 16 bytes at once: for a width that is no multiple of so
-/// many numbers the library has others, up to several times slower, of which few were measured. In fp32 many kernels load
-/// numbers one by one anyway.
+/// many numbers the library has others, up to several times slower, of which few were measured. In fp32 many kernels
+/// load numbers one by one anyway.
 double LayerFamilies::other_kernels_bar(const MeasuredKey& layer) const {
   constexpr double kOnTensorCores = 0.5, kInFp32 = 0.1;
   if (is_row_wise(layer) || !profile_.products || is_aligned(layer)) return 0;
