@@ -387,7 +387,9 @@ class Pricer {
     if (python_.known && is_call) kernels.add({.issue_ns = python_call(work.kind).call_ns, .kernels = &kNone});
     if (work.loss) {
       const Layer& last = plan_.spec.model.layers[static_cast<std::size_t>(work.first_layer + work.layer_count - 1)];
-      OperationTime time = loss(name_of(work.implementation), work.rows * output_numbers(last));
+      Notices said;
+      OperationTime time = loss(name_of(work.implementation), work.rows * output_numbers(last), said);
+      if (!said.empty()) notices_.say_again(said, time.device_ns);
       kernels.add(in_python(time, python_.loss_ns));
       if (judges_) add_kind(nullptr, kind_names::kLoss, kind_names::kLoss, time.device_ns);
     }
@@ -679,7 +681,7 @@ class Pricer {
     return operation_at_size(measured, size, host_quantile_, notices_);
   }
 
-  OperationTime loss(const std::string& implementation, std::int64_t elements) {
+  OperationTime loss(const std::string& implementation, std::int64_t elements, Notices& said) {
     const bool is_mse = plan_.spec.model.loss == Loss::mse;
     const std::string name = is_mse ? "" : kCrossEntropy;
     const MeasuredCurve* found = nullptr;
@@ -696,10 +698,10 @@ class Pricer {
                        is_mse ? "at least one" : "a profile that has measured it: pdl-calibrate makes one");
     }
     if (unlike(found->key) > 0)
-      notices_.say_substitute("loss", profile_.name,
-                              "loss " + (is_mse ? "" : name + " ") + implementation + " " + to_string(dtype_),
-                              describe(found->key));
-    OperationTime time = at_size(*found, elements);
+      said.say_substitute("loss", profile_.name,
+                          "loss " + (is_mse ? "" : name + " ") + implementation + " " + to_string(dtype_),
+                          describe(found->key));
+    OperationTime time = operation_at_size(*found, elements, host_quantile_, said);
     // Fewer logits than were measured: kernels that read and write all of them are on the line through the curve.
     const std::optional<LineFit>& line = found->curve.line;
     if (!is_mse && line && elements < found->curve.least() && line->size_per_s > 0)

@@ -85,7 +85,7 @@ RunResult predict(const RunSpec& asked, const CostProfile* profile, const Predic
   if (options.noise && spec.synthetic) throw InputError("--noise", "costs without a spread", "costs of a profile");
   if (!spec.synthetic) add_spread(made, *families, step.priced, options, result);
   if (options.with_probe_command && result.error_bar && !result.error_bar->probed())
-    result.probe_command = probe_command(asked, spec.split.layers, options.samples, profile->host_description.count);
+    result.probe_command = probe_command(asked, spec.split.layers, options.samples, profile->host_description);
   return result;
 }
 

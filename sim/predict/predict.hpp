@@ -70,8 +70,8 @@ std::string samples_beside(const std::optional<std::string>& profile, const Cost
 /// data/h200x4/samples.json --depth 13 --dim 3584 ... --samples samples.json --out profile.json". The words are those
 /// that the user gave, and always the model, the batch and the number of GPUs: "--gpus 2 --plan-gpus 8" where the
 /// machine has fewer than the run. `split`: those layers of stages instead of auto. `samples`: empty: all is measured
-/// anew. `gpus_there`: of the machine; 0: not known.
+/// anew. `machine`: that of the profile.
 std::string probe_command(RunSpec asked, const std::vector<std::int64_t>& split, const std::string& samples,
-                          std::int64_t gpus_there);
+                          const Environment& machine);
 
 }  // namespace pdl

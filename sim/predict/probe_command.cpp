@@ -38,18 +38,19 @@ std::string samples_beside(const std::optional<std::string>& profile, const Cost
 }
 
 std::string probe_command(RunSpec asked, const std::vector<std::int64_t>& split, const std::string& samples,
-                          std::int64_t gpus_there) {
+                          const Environment& machine) {
   if (asked.split.is_auto) asked.split = {split, false};
-  const bool too_many = gpus_there > 0 && asked.gpus > gpus_there;
+  const bool on_cpu = machine.device == "cpu";
+  const bool too_many = !on_cpu && machine.count > 0 && asked.gpus > machine.count;
   std::string command = "pdl-calibrate";
   if (!samples.empty()) command += " --from " + shell_word(samples);
   for (const SettingValue& setting : to_settings(asked)) {
     if (!is_said(asked, setting.name)) continue;
     const bool is_plans = setting.name == "gpus" && too_many;
-    if (is_plans) command += " --gpus " + std::to_string(gpus_there);
+    if (is_plans) command += " --gpus " + std::to_string(machine.count);
     command += (is_plans ? " --plan-gpus " : " --" + setting.name + " ") + shell_word(setting.value);
   }
-  return command + " --samples samples.json --out profile.json";
+  return command + (on_cpu ? " --device cpu" : "") + " --samples samples.json --out profile.json";
 }
 
 }  // namespace pdl
