@@ -4,6 +4,7 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <iterator>
 #include <numeric>
 #include <utility>
 #include <vector>
@@ -108,6 +109,19 @@ std::string nearest_word(std::string_view word, std::span<const std::string> kno
     nearest = candidate;
   }
   return nearest;
+}
+
+std::vector<std::string> words_that_begin_as(std::string_view word, std::span<const std::string> known) {
+  constexpr std::size_t kFewestLetters = 3;
+  const std::size_t dashes = word.size() - letters(word);
+  const std::string whole = lower_case(word), first_part = whole.substr(0, whole.find_first_of("-_", dashes));
+  std::vector<std::string> alike;
+  for (const std::string& begin : {whole, first_part}) {
+    if (letters(begin) < kFewestLetters || !alike.empty()) continue;
+    std::copy_if(known.begin(), known.end(), std::back_inserter(alike),
+                 [&](const std::string& candidate) { return candidate.starts_with(begin); });
+  }
+  return alike;
 }
 
 std::vector<std::string> split_at(std::string_view text, char separator) {

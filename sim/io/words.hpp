@@ -31,6 +31,11 @@ std::string to_text(double number);
 /// Empty if there is none: no hint is better than a wrong one.
 std::string nearest_word(std::string_view word, std::span<const std::string> known);
 
+/// The known words that begin as this one does: with all of it, or if none does with its first part, up to a dash or
+/// an underscore. "--seq" and "--seq_len": "--sequence"; "--bucket": "--bucket-mb", "--bucket-views". Fewer than three
+/// letters begin no word.
+std::vector<std::string> words_that_begin_as(std::string_view word, std::span<const std::string> known);
+
 /// The parts between the separators, empty ones too: split_at("1,,2", ',') is "1", "", "2".
 std::vector<std::string> split_at(std::string_view text, char separator);
 

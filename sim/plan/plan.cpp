@@ -99,6 +99,7 @@ void plan_whole_models(Plan& plan, Replicas which) {
 
 /// What begin_plan() has begun.
 Plan planned(Plan plan, Replicas replicas) {
+  plan.warnings.insert(plan.warnings.end(), plan.spec.model_warnings.begin(), plan.spec.model_warnings.end());
   is_data_parallel(plan.parallel.program) ? plan_whole_models(plan, replicas) : plan_stages(plan, replicas);
   return plan;
 }

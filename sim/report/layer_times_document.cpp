@@ -1,5 +1,6 @@
 #include "sim/report/layer_times_document.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "sim/io/number_text.hpp"
@@ -29,6 +30,15 @@ std::string text_of_overlapping(const std::vector<NamedTime>& times) {
   return text;
 }
 
+/// Of the rows that are there.
+std::string legend_of(const std::vector<NamedTime>& times) {
+  const bool other = std::any_of(times.begin(), times.end(),
+                                 [](const NamedTime& time) { return time.name == "other" && !time.overlaps; });
+  return std::string("device time of compute tasks; ") + (other ? "other: copies of gradients; " : "") +
+         "rest: idle time, communication that no computation hides, waits for the host between kernels, and what "
+         "kernels take longer beside a collective";
+}
+
 }  // namespace
 
 Document layer_times_document(const RunResult& run) {
@@ -36,13 +46,8 @@ Document layer_times_document(const RunResult& run) {
   if (run.layer_kinds.empty()) return document;
   const double step_ms = run.step_time.median_ms;
   document.add(Heading{"What the step computes"});
-  document.add(table_of_times(
-      "layer_kinds",
-      {"kind", "kind of layer", "",
-       "device time of compute tasks; other: copies of gradients; rest: idle time, communication that no computation "
-       "hides, waits for the host between kernels, and what kernels take longer beside a collective",
-       Align::left},
-      run.layer_kinds, step_ms));
+  document.add(table_of_times("layer_kinds", {"kind", "kind of layer", "", legend_of(run.layer_kinds), Align::left},
+                              run.layer_kinds, step_ms));
   if (has_blocks(run.spec.model) && !run.layer_parts.empty())
     document.add(
         table_of_times("layer_parts", {"part", "part of the model", "", "", Align::left}, run.layer_parts, step_ms));

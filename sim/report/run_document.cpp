@@ -96,9 +96,11 @@ std::string unprobed_text(const ErrorBar& bar) {
   return text;
 }
 
-/// Where the prediction does not rest on probes alone: what it rests on, and what would change that.
+/// Where the prediction does not rest on probes alone: what it rests on, and what would change that. Of little work it
+/// would change hardly anything.
 void add_unprobed(Document& document, const RunResult& run) {
-  if (!half_width_ms(run) || run.error_bar->probed()) return;
+  constexpr double kLittleWork = 0.01;
+  if (!half_width_ms(run) || run.error_bar->probed() || run.error_bar->unprobed_share < kLittleWork) return;
   document.add(Paragraph{"not probed: " + percent(run.error_bar->unprobed_share) +
                              " of the work of the GPU with the most of it" + unprobed_text(*run.error_bar) +
                              (run.probe_command.empty() ? "." : ". On the machine of the profile, this measures it:"),

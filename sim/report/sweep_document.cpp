@@ -46,8 +46,8 @@ std::string label_without_gpus(const Sweep& sweep, const SweepRow& row) {
 struct Winners {
   std::optional<std::size_t> fastest, least_memory;
   std::vector<std::size_t> tied;  // with the fastest
-  bool unlike_work = false;       // has_unlike_work() of the sweep
-  bool same_samples = true;       // of all its rows
+  bool comparable = true;         // why_no_fastest() of the sweep says nothing
+  std::string mark;               // of the fastest: "most samples/s" where steps differ in samples
 };
 
 constexpr double kTellableMemory = 0.01;
@@ -74,16 +74,35 @@ bool has_unlike_work(const Sweep& sweep) {
                              [](const SweepRow& row) { return find_setting(row.settings, "tf") != nullptr; });
 }
 
+/// Why no row is the fastest; empty where one may be.
+std::string why_no_fastest(const Sweep& sweep) {
+  if (has_unlike_work(sweep)) {
+    return "No row is the fastest: --tf is the time of one micro-batch, however many there are, so that rows with more "
+           "micro-batches do more work in a step.";
+  }
+  const std::vector<std::string> words = sweep.words_of_other_models();
+  return words.empty() ? ""
+                       : "No row is the fastest: rows that differ in " + list_words(words) +
+                             " train different models, and a step of each is other work.";
+}
+
+std::string mark_of_fastest(Comparison comparison) {
+  switch (comparison) {
+    case Comparison::tokens_per_s: return "most tokens/s";
+    case Comparison::samples_per_s: return "most samples/s";
+    case Comparison::step_time: break;
+  }
+  return "fastest";
+}
+
 std::string mark_of(const Sweep& sweep, const Winners& winners, std::size_t r) {
   const SweepRow& row = sweep.rows[r];
   if (!row.result) return row.exit_code == kExitInput ? "refused" : "cannot run";
   if (!sweep.can_win(row)) return "above " + binary_bytes(*sweep.memory_limit_bytes);
-  // Steps of different samples: the winner may have the longest one.
-  if (winners.unlike_work) return r == winners.least_memory ? "least memory" : "";
-  const std::string first = winners.same_samples ? "fastest" : "most samples/s";
+  if (!winners.comparable) return r == winners.least_memory ? "least memory" : "";
   const bool tied = std::binary_search(winners.tied.begin(), winners.tied.end(), r);
   const bool tie = tied || (r == winners.fastest && !winners.tied.empty());
-  std::string mark = tie ? "tie" : r == winners.fastest ? first : "";
+  std::string mark = tie ? "tie" : r == winners.fastest ? winners.mark : "";
   if (r == winners.least_memory) mark += mark.empty() ? "least memory" : ", least memory";
   return mark;
 }
@@ -116,6 +135,28 @@ ResultColumn memory_column(const Sweep& sweep, TableColumn head, std::int64_t (*
   head.unit = small ? "MiB" : "GiB";
   const double unit = small ? 1 << 20 : 1 << 30;
   return {std::move(head), 2, [=](const SweepRow& row) { return static_cast<double>(bytes(*row.result)) / unit; }};
+}
+
+/// Of models that take tokens.
+void add_token_columns(const Sweep& sweep, std::vector<ResultColumn>& columns) {
+  const auto any = [&](std::optional<double> SweepResult::* value) {
+    return std::any_of(sweep.rows.begin(), sweep.rows.end(),
+                       [&](const SweepRow& row) { return row.result && (*row.result).*value; });
+  };
+  if (any(&SweepResult::throughput_tokens_per_s)) {
+    columns.push_back({{"throughput_tokens_per_s", "throughput", "tokens/s", ""}, 0, [](const SweepRow& row) {
+                         return row.result->throughput_tokens_per_s;
+                       }});
+  }
+  if (any(&SweepResult::mfu)) {
+    columns.push_back({{"mfu_percent", "MFU", "%",
+                        "FLOPs of the model's products and attention as a share of the most that the GPUs could do in the step"},
+                       1,
+                       [](const SweepRow& row) {
+                         const auto& mfu = row.result->mfu;
+                         return mfu ? std::optional(100 * *mfu) : std::nullopt;
+                       }});
+  }
 }
 
 void add_scaling_columns(std::vector<ResultColumn>& columns) {
@@ -164,6 +205,7 @@ std::vector<ResultColumn> result_columns(const Sweep& sweep) {
                          return row.result->throughput_samples_per_s;
                        }});
   }
+  add_token_columns(sweep, columns);
   if (sweep.scaling) add_scaling_columns(columns);
   if (sweep.scaling || has_replicas(sweep)) {
     columns.push_back({{"exposed_communication_percent", "exposed communication", "%",
@@ -221,7 +263,7 @@ Table sweep_table(const Sweep& sweep) {
   const std::vector<ResultColumn> columns = result_columns(sweep);
   for (const ResultColumn& column : columns) table.columns.push_back(column.head);
   const Winners winners{sweep.fastest(), tellable_least_memory(sweep), sweep.tied_with_fastest(),
-                        has_unlike_work(sweep), sweep.same_samples()};
+                        why_no_fastest(sweep).empty(), mark_of_fastest(sweep.comparison())};
   for (std::size_t r = 0; r < sweep.rows.size(); ++r)
     table.rows.push_back(cells_of_row(sweep, winners, words, columns, r));
   return table;
@@ -322,33 +364,33 @@ std::string not_compared_text(const Sweep& sweep) {
 std::string tie_text(const Sweep& sweep) {
   const std::vector<std::size_t> tied = sweep.tied_with_fastest();
   if (tied.empty()) return "";
-  const auto by_time = [&](std::size_t a, std::size_t b) {
-    return sweep.rows[a].result->step_time_ms < sweep.rows[b].result->step_time_ms;
+  const Comparison by = sweep.comparison();
+  const auto is_better = [&](std::size_t a, std::size_t b) {
+    return compared(*sweep.rows[a].result, by) < compared(*sweep.rows[b].result, by);
   };
-  const auto throughput = [&](std::size_t a, std::size_t b) {
-    return sweep.rows[a].result->throughput_samples_per_s > sweep.rows[b].result->throughput_samples_per_s;
-  };
-  const std::size_t next = sweep.same_samples() ? *std::min_element(tied.begin(), tied.end(), by_time)
-                                                : *std::min_element(tied.begin(), tied.end(), throughput);
+  const std::size_t next = *std::min_element(tied.begin(), tied.end(), is_better);
   std::string text = "; tie: within the error bars of " + label(sweep, sweep.rows[next]);
   if (tied.size() > 1)
     text += ", and of " + std::to_string(tied.size() - 1) + (tied.size() == 2 ? " row more" : " rows more");
   return text;
 }
 
+/// "Most samples/s: batch 256, 1024 samples/s; least memory: batch 64, 0.15 MiB of peak memory."
+std::string most_per_second_text(const Sweep& sweep) {
+  const SweepRow &winner = sweep.rows[*sweep.fastest()], &smallest = sweep.rows[*sweep.least_memory()];
+  const Comparison by = sweep.comparison();
+  const std::string unit = by == Comparison::tokens_per_s ? " tokens/s" : " samples/s";
+  return "Most" + unit + ": " + label(sweep, winner) + ", " + fixed(-compared(*winner.result, by), 0) + unit +
+         tie_text(sweep) + "; least memory: " + label(sweep, smallest) + ", " +
+         binary_bytes(smallest.result->peak_memory_bytes) + " of peak memory.";
+}
+
 std::string winners_text(const Sweep& sweep) {
   const auto fastest = sweep.fastest(), smallest = sweep.least_memory();
   if (!fastest) return "";
+  if (const std::string reason = why_no_fastest(sweep); !reason.empty()) return reason;
+  if (sweep.comparison() != Comparison::step_time) return most_per_second_text(sweep);
   const SweepRow& winner = sweep.rows[*fastest];
-  if (has_unlike_work(sweep)) {
-    return "No row is the fastest: --tf is the time of one micro-batch, however many there are, so that rows with more "
-           "micro-batches do more work in a step.";
-  }
-  if (!sweep.same_samples()) {
-    return "Most samples/s: " + label(sweep, winner) + ", " + fixed(winner.result->throughput_samples_per_s, 0) +
-           " samples/s" + tie_text(sweep) + "; least memory: " + label(sweep, sweep.rows[*smallest]) + ", " +
-           binary_bytes(sweep.rows[*smallest].result->peak_memory_bytes) + " of peak memory.";
-  }
   std::optional<std::size_t> next;
   std::size_t slowest = *fastest;
   const auto time = [&](std::size_t r) { return sweep.rows[r].result->step_time_ms; };

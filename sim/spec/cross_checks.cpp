@@ -132,8 +132,9 @@ void check_parameters(const Given& given, const RunSpec& spec) {
 void check_transformer(const Given& given, const TransformerSizes& sizes) {
   const auto refusal = refusal_of(sizes);
   if (!refusal) return;
-  throw InputError(refusal->of_sequence ? place_of(given, {"sequence", "model"})
-                                        : place_of(given, {"heads", "kv-heads", "hidden", "inner", "layers", "model"}),
+  throw InputError(refusal->fault == TransformerFault::sequence
+                       ? place_of(given, {"sequence", "model"})
+                       : place_of(given, {"heads", "kv-heads", "hidden", "inner", "layers", "model"}),
                    refusal->found, refusal->expected);
 }
 
@@ -146,6 +147,9 @@ void check_tied(const Given& given, const RunSpec& spec) {
 
 void check_model_is_there(const std::string& path) {
   std::error_code error;
+  const std::filesystem::path config = std::filesystem::path(path) / "config.json";
+  if (std::filesystem::is_regular_file(config, error))
+    throw InputError(path, "a folder", "a JSON file, such as its " + config.string());
   if (std::filesystem::exists(path, error)) return;
   std::vector<std::string> names = {"mlp"};
   for (const Preset& preset : presets()) names.emplace_back(preset.name);

@@ -41,7 +41,7 @@ void check_parameters(const Given& given, const RunSpec& spec);
 void check_transformer(const Given& given, const TransformerSizes& sizes);
 /// A head that was asked to have the embedding's weight is on its stage. Of a model with several stages.
 void check_tied(const Given& given, const RunSpec& spec);
-/// What `model` names is a file, or else is told what it might have been.
+/// What `model` names is a file, or else is told what it might have been: the config.json of a folder.
 void check_model_is_there(const std::string& path);
 /// A layer for every stage, of a transformer a block.
 void check_layers(const Given& given, const RunSpec& spec);

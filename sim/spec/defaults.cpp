@@ -47,6 +47,7 @@ void load_model_file(const Given& given, RunSpec& spec) {
   const JsonPlace root(document, path);
   if (is_hugging_face_config(root)) {
     spec.model = read_hugging_face_config(root, spec.transformer);
+    spec.model_warnings = warnings_of_hugging_face_config(root, spec.transformer);
     return;
   }
   for (const char* name : {"sequence", "dropout-percent"}) {

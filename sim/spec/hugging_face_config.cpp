@@ -1,10 +1,12 @@
 #include "sim/spec/hugging_face_config.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <string>
 
 #include "sim/io/error.hpp"
+#include "sim/io/words.hpp"
 #include "sim/spec/presets.hpp"
 
 namespace pdl {
@@ -30,21 +32,55 @@ bool is_true(const JsonPlace& root, const char* key, bool otherwise) {
   return has_value(root, key) ? root.at(key).boolean() : otherwise;
 }
 
-/// "gpt2" of model_type, or of "GPT2LMHeadModel", the first of the architectures.
-std::string architecture_of(const JsonPlace& root) {
-  if (has_value(root, "model_type")) return root.at("model_type").text();
+constexpr const char* kGpt2 = "gpt2";
+constexpr const char* kLlama = "llama";
+constexpr const char* kClasses = "GPT2LMHeadModel or LlamaForCausalLM";
+
+/// "gpt2" of "GPT2LMHeadModel", "llama" of "LlamaForCausalLM", which early files write "LLaMAForCausalLM"; else empty.
+std::string type_of_class(const std::string& name) {
+  std::string lower = name;
+  std::transform(lower.begin(), lower.end(), lower.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  if (lower.starts_with(kGpt2)) return kGpt2;
+  return lower.starts_with(kLlama) ? kLlama : "";
+}
+
+void refuse_classes_of_another_type(const JsonPlace& root, const std::string& type) {
+  if (!has_value(root, "architectures")) return;
   const JsonPlace list = root.at("architectures").array();
-  if (list.size() == 0) list.refuse("GPT2LMHeadModel or LlamaForCausalLM");
-  const std::string name = list.at(0).text();
-  if (name.starts_with("GPT2")) return "gpt2";
-  return name.starts_with("Llama") ? "llama" : name;
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    if (type_of_class(list.at(i).text()) != type)
+      list.at(i).refuse("a class of \"" + type + "\", which model_type says, such as " +
+                        (type == kGpt2 ? "GPT2LMHeadModel" : "LlamaForCausalLM"));
+  }
+}
+
+/// Of model_type, or of the first of the architectures.
+std::string architecture_of(const JsonPlace& root) {
+  if (has_value(root, "model_type")) {
+    const std::string type = root.at("model_type").text();
+    if (type != kGpt2 && type != kLlama) root.at("model_type").refuse("gpt2 or llama");
+    refuse_classes_of_another_type(root, type);
+    return type;
+  }
+  const JsonPlace list = root.at("architectures").array();
+  if (list.size() == 0) list.refuse(kClasses);
+  const std::string type = type_of_class(list.at(0).text());
+  if (type.empty()) list.at(0).refuse(kClasses);
+  return type;
+}
+
+/// Of GPT2Config, where the file says none.
+constexpr double kDropoutOfGpt2 = 0.1;
+
+double share_of(const JsonPlace& root, const char* key, double otherwise) {
+  return has_value(root, key) ? root.at(key).number(0, 1) : otherwise;
 }
 
 /// A share of 1 that is a whole number of hundredths.
 std::int64_t percent_of(const JsonPlace& root, const char* key) {
-  constexpr double kOfClass = 0.1;  // GPT2Config
   constexpr std::int64_t kMostPercent = 99;
-  const double percent = 100 * (has_value(root, key) ? root.at(key).number(0, 1) : kOfClass);
+  const double percent = 100 * share_of(root, key, kDropoutOfGpt2);
   constexpr double kRounding = 1e-9;  // 0.07 x 100 is no whole number in binary
   if (std::abs(percent - std::round(percent)) > kRounding || percent > kMostPercent)
     root.at(key).refuse("a share of whole hundredths below 1, such as 0.1");
@@ -53,9 +89,11 @@ std::int64_t percent_of(const JsonPlace& root, const char* key) {
 
 std::int64_t gpt_dropout(const JsonPlace& root, const TransformerSettings& said) {
   if (said.dropout_percent) return *said.dropout_percent;
-  const std::int64_t percent = percent_of(root, "resid_pdrop");
-  if (percent_of(root, "embd_pdrop") == percent) return percent;
-  throw InputError(root.name(), "embd_pdrop and resid_pdrop that differ", "one dropout, or --dropout-percent");
+  const std::int64_t of_residual = percent_of(root, "resid_pdrop"), of_embedding = percent_of(root, "embd_pdrop");
+  if (of_embedding == of_residual) return of_residual;
+  const auto share = [](std::int64_t percent) { return to_text(static_cast<double>(percent) / 100); };
+  throw InputError(root.name() + ": embd_pdrop", share(of_embedding) + " beside resid_pdrop " + share(of_residual),
+                   "one dropout, or --dropout-percent");
 }
 
 bool gelu_by_tanh(const JsonPlace& root) {
@@ -110,19 +148,50 @@ TransformerSizes read_llama(const JsonPlace& root, const TransformerSettings& sa
   return sizes;
 }
 
+/// What of the file is at fault.
+const char* key_of(TransformerFault fault, TransformerFamily family) {
+  const bool gpt2 = family == TransformerFamily::gpt;
+  switch (fault) {
+    case TransformerFault::sequence: return gpt2 ? "n_positions" : "max_position_embeddings";
+    case TransformerFault::parameters: return gpt2 ? "n_layer" : "num_hidden_layers";
+    case TransformerFault::heads: break;
+  }
+  return gpt2 ? "n_head" : "num_attention_heads";
+}
+
 }  // namespace
 
 bool is_hugging_face_config(const JsonPlace& root) {
   return root.json().is_object() && (root.has("model_type") || root.has("architectures"));
 }
 
+std::string words_beside_hugging_face_config(const std::string& path) {
+  try {
+    const nlohmann::json document = read_json_file(path);
+    const JsonPlace root(document, path);
+    if (!is_hugging_face_config(root)) return "";
+    return architecture_of(root) == kGpt2 ? "--sequence and --dropout-percent" : "--sequence";
+  } catch (const InputError&) {  // told when the model is read
+    return "";
+  }
+}
+
 Model read_hugging_face_config(const JsonPlace& root, const TransformerSettings& said) {
-  const std::string architecture = architecture_of(root.object());
-  if (architecture != "gpt2" && architecture != "llama")
-    root.at(has_value(root, "model_type") ? "model_type" : "architectures").refuse("gpt2 or llama");
-  const TransformerSizes sizes = architecture == "gpt2" ? read_gpt2(root, said) : read_llama(root, said);
-  if (const auto refusal = refusal_of(sizes)) throw InputError(root.name(), refusal->found, refusal->expected);
+  const bool gpt2 = architecture_of(root.object()) == kGpt2;
+  const TransformerSizes sizes = gpt2 ? read_gpt2(root, said) : read_llama(root, said);
+  if (const auto refusal = refusal_of(sizes))
+    throw InputError(root.name() + ": " + key_of(refusal->fault, sizes.family), refusal->found, refusal->expected);
   return transformer(sizes);
+}
+
+std::vector<std::string> warnings_of_hugging_face_config(const JsonPlace& root, const TransformerSettings& said) {
+  const bool gpt2 = architecture_of(root) == kGpt2;
+  const char* key = gpt2 ? "attn_pdrop" : "attention_dropout";
+  const double share = share_of(root, key, gpt2 ? kDropoutOfGpt2 : 0);
+  if (share == 0 || said.dropout_percent == 0) return {};
+  return {root.name() + ": " + key + " " + to_text(share) +
+          ", the dropout of the attention's softmax, is not modelled: its time and memory are left out" +
+          (gpt2 ? " (--dropout-percent 0: a model without any)" : "")};
 }
 
 }  // namespace pdl

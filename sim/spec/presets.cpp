@@ -110,6 +110,18 @@ std::int64_t size_of(const Layer& layer, std::string_view name, std::int64_t oth
   return place ? layer.sizes[*place] : otherwise;
 }
 
+/// " (--model gpt --layers 48 --hidden 1600 ... --sequence 2048 has as many positions)": the bare family has as many as
+/// the sequence. Nothing where it has another activation.
+std::string with_as_many_positions(const TransformerSizes& s) {
+  if (!s.gelu_by_tanh) return "";
+  const auto word = [](const char* name, std::int64_t value) { return std::string(name) + std::to_string(value); };
+  return " (--model gpt" + word(" --layers ", s.layers) + word(" --hidden ", s.hidden) + word(" --heads ", s.heads) +
+         (s.inner == usual_inner(s.family, s.hidden) ? "" : word(" --inner ", s.inner)) +
+         word(" --vocabulary ", s.vocabulary) +
+         (s.dropout_percent > 0 ? word(" --dropout-percent ", s.dropout_percent) : "") + (s.tied ? "" : " --tied 0") +
+         word(" --sequence ", s.sequence) + " has as many positions)";
+}
+
 }  // namespace
 
 std::span<const Preset> presets() {
@@ -172,17 +184,19 @@ Model transformer(const TransformerSizes& sizes) {
 
 std::optional<TransformerRefusal> refusal_of(const TransformerSizes& sizes) {
   const Layer block = block_of(sizes), embedding = embedding_of(sizes);
-  if (const auto refusal = block.kind->refusal(block)) return TransformerRefusal{refusal->first, refusal->second};
+  if (const auto refusal = block.kind->refusal(block))
+    return TransformerRefusal{refusal->first, refusal->second, TransformerFault::heads};
   if (embedding.kind->refusal) {
     if (const auto refusal = embedding.kind->refusal(embedding))
-      return TransformerRefusal{refusal->first, refusal->second, /*of_sequence=*/true};
+      return TransformerRefusal{refusal->first, refusal->second + with_as_many_positions(sizes),
+                                TransformerFault::sequence};
   }
   const double count = static_cast<double>(sizes.layers) * static_cast<double>(parameters(block)) +
                        static_cast<double>(parameters(embedding)) + static_cast<double>(parameters(head_of(sizes)));
   if (count <= kMostParameters) return std::nullopt;
   return TransformerRefusal{
       std::to_string(sizes.layers) + " blocks of " + std::to_string(parameters(block)) + " parameters",
-      "a model of fewer than 2.5e17 parameters"};
+      "a model of fewer than 2.5e17 parameters", TransformerFault::parameters};
 }
 
 std::optional<TransformerSizes> transformer_sizes(const Model& model) {

@@ -68,10 +68,14 @@ TransformerSettings settings_of(const TransformerSizes& sizes, std::optional<boo
 /// Sizes that do not go together are for refusal_of().
 Model transformer(const TransformerSizes& sizes);
 
-/// Why there is no such model, as LayerKind::refusal says it; and a model of more than kMostParameters.
+/// Which sizes do not go together: heads with the features, the sequence with the positions; more than kMostParameters.
+enum class TransformerFault : std::uint8_t { heads, sequence, parameters };
+
+/// Why there is no such model, as LayerKind::refusal says it; and a model of more than kMostParameters. A sequence that
+/// is too long is told of the gpt of the same sizes that has as many positions.
 struct TransformerRefusal {
   std::string found, expected;
-  bool of_sequence = false;  // the sequence is at fault, else heads or sizes
+  TransformerFault fault = TransformerFault::heads;
 };
 std::optional<TransformerRefusal> refusal_of(const TransformerSizes& sizes);
 

@@ -92,6 +92,7 @@ struct RunSpec {
   /// The head would have the embedding's weight if there were one stage: torch.distributed.pipelining shares no
   /// parameters between stages, so that it has one of its own.
   bool head_untied = false;
+  std::vector<std::string> model_warnings;  // what the file of the model asks for and is not modelled
   std::int64_t depth = 8;
   std::int64_t dim = 8192;
   std::int64_t batch = 2048;      // global: samples of one accumulation round, over all GPUs

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <exception>
 #include <filesystem>
+#include <iterator>
 #include <mutex>
 #include <new>
 #include <numeric>
@@ -43,6 +44,8 @@ SweepResult result_of(const RunResult& run) {
   const SpansOfGpus spans(run.timeline, static_cast<std::size_t>(run.spec.gpus));
   const RunMetrics metrics = compute_metrics(run, spans, Operations::left_out);
   result.throughput_samples_per_s = metrics.throughput_samples_per_s;
+  result.throughput_tokens_per_s = metrics.tokens_per_s;
+  if (metrics.tokens_per_s) result.mfu = metrics.mfu;
   result.bubble_fraction = metrics.bubble_fraction;
   result.idle_fraction = metrics.idle_fraction;
   result.has_bubble = has_bubble(run.spec);
@@ -252,13 +255,32 @@ void say_where_stages_are_more_work(Sweep& sweep) {
   }
 }
 
-std::optional<std::size_t> least(const Sweep& sweep, double (*value)(const SweepResult&)) {
+template <typename Value>
+std::optional<std::size_t> least(const Sweep& sweep, Value value) {
   std::optional<std::size_t> best;
   for (std::size_t r = 0; r < sweep.rows.size(); ++r) {
     if (!sweep.can_win(sweep.rows[r])) continue;
-    if (!best || value(*sweep.rows[r].result) < value(*sweep.rows[*best].result)) best = r;
+    if (!best || value(sweep.rows[r]) < value(sweep.rows[*best])) best = r;
   }
   return best;
+}
+
+/// All rows that have a result have the same whole number of `value`.
+template <typename Value>
+bool all_the_same(const std::vector<SweepRow>& rows, Value value) {
+  std::optional<std::int64_t> first;
+  for (const SweepRow& row : rows) {
+    if (!row.result) continue;
+    const std::int64_t own = std::llround(value(*row.result));
+    if (first && *first != own) return false;
+    first = own;
+  }
+  return true;
+}
+
+/// Of a sample; 0 of models that take none.
+double tokens_of(const SweepResult& result) {
+  return result.throughput_tokens_per_s.value_or(0) / result.throughput_samples_per_s;
 }
 
 /// The rows with what was given for each.
@@ -277,38 +299,52 @@ Sweep rows_to_predict(std::span<const SettingValue> given, const SweepOptions& o
 
 }  // namespace
 
+double compared(const SweepResult& result, Comparison comparison) {
+  switch (comparison) {
+    case Comparison::tokens_per_s: return -*result.throughput_tokens_per_s;
+    case Comparison::samples_per_s: return -result.throughput_samples_per_s;
+    case Comparison::step_time: break;
+  }
+  return result.step_time_ms;
+}
+
 bool Sweep::can_win(const SweepRow& row) const {
   return row.result && (!memory_limit_bytes || row.result->peak_memory_bytes <= *memory_limit_bytes);
 }
 
 bool Sweep::same_samples() const {
-  std::optional<std::int64_t> samples;
-  for (const SweepRow& row : rows) {
-    if (!row.result) continue;
-    const std::int64_t own = std::llround(row.result->throughput_samples_per_s * row.result->step_time_ms / 1e3);
-    if (samples && *samples != own) return false;
-    samples = own;
-  }
-  return true;
+  return all_the_same(rows, [](const SweepResult& r) { return r.throughput_samples_per_s * r.step_time_ms / 1e3; });
+}
+
+Comparison Sweep::comparison() const {
+  const bool tokens = std::all_of(
+      rows.begin(), rows.end(), [](const SweepRow& row) { return !row.result || row.result->throughput_tokens_per_s; });
+  if (tokens && !all_the_same(rows, tokens_of)) return Comparison::tokens_per_s;
+  return same_samples() ? Comparison::step_time : Comparison::samples_per_s;
+}
+
+std::vector<std::string> Sweep::words_of_other_models() const {
+  std::vector<std::string> words;
+  std::copy_if(varying.begin(), varying.end(), std::back_inserter(words),
+               [](const std::string& word) { return is_of_model(*find_row(word)) && word != "sequence"; });
+  return words;
 }
 
 std::optional<std::size_t> Sweep::fastest() const {
-  if (!same_samples()) return least(*this, [](const SweepResult& result) { return -result.throughput_samples_per_s; });
-  return least(*this, [](const SweepResult& result) { return result.step_time_ms; });
+  const Comparison by = comparison();
+  return least(*this, [by](const SweepRow& row) { return compared(*row.result, by); });
 }
 
 std::optional<std::size_t> Sweep::least_memory() const {
-  return least(*this, [](const SweepResult& result) { return static_cast<double>(result.peak_memory_bytes); });
+  return least(*this, [](const SweepRow& row) { return row.result->peak_memory_bytes; });
 }
 
 std::vector<std::size_t> Sweep::tied_with_fastest() const {
   const auto best = fastest();
   std::vector<std::size_t> tied;
   if (!best || !rows[*best].result->error_bar) return tied;
-  const bool by_time = same_samples();
-  const auto value = [&](const SweepRow& row) {
-    return by_time ? row.result->step_time_ms : row.result->throughput_samples_per_s;
-  };
+  const Comparison by = comparison();
+  const auto value = [by](const SweepRow& row) { return compared(*row.result, by); };
   const auto half_width = [&](const SweepRow& row) {
     return value(row) * row.result->error_bar->half_width_percent / 100;
   };

@@ -47,6 +47,8 @@ struct SweepResult {
   double step_time_ms = 0;
   std::optional<ErrorBar> error_bar;  // RunResult::error_bar
   double throughput_samples_per_s = 0;
+  std::optional<double> throughput_tokens_per_s;  // of models that take tokens
+  std::optional<double> mfu;                      // of these, where the peak of the card is known (sim/run/metrics.hpp)
   double bubble_fraction = 0;
   double idle_fraction = 0;
   bool has_bubble = false;  // has_bubble() of the row's spec: people are shown bubble_fraction, else idle_fraction
@@ -59,6 +61,11 @@ struct SweepResult {
   std::vector<std::string> warnings;
   std::map<std::string, double> warning_shares;  // RunResult::warning_shares
 };
+
+/// By what rows are compared: a step of all has the same work, or other samples, or samples of other lengths.
+enum class Comparison { step_time, samples_per_s, tokens_per_s };
+/// What it is of a row with that result; of a rate the negative: less is better.
+double compared(const SweepResult& result, Comparison comparison);
 
 /// What is held while the GPUs vary: the global batch, or the batch a GPU.
 enum class Scaling { strong, weak };
@@ -94,10 +101,15 @@ struct Sweep {
 
   /// Within the limit of memory. A refused row is not.
   bool can_win(const SweepRow& row) const;
-  /// A step of all rows has the same samples: their times may be compared. Otherwise samples a second are.
+  /// A step of all rows has the same samples.
   bool same_samples() const;
-  /// Index of the row with the least step time (where steps differ in samples: the most samples a second), with the
-  /// least peak memory, of those that can win; the first of equals.
+  /// Tokens a second where samples of some rows have more tokens than those of others (--sequence 512,1024); samples a
+  /// second where steps differ in samples; else the step time.
+  Comparison comparison() const;
+  /// Varying words of what is trained, as which no sequence counts: rows that differ in them have steps of other work.
+  std::vector<std::string> words_of_other_models() const;
+  /// Index of the row that is best by comparison(), whatever model it is of, with the least peak memory, of those that
+  /// can win; the first of equals.
   std::optional<std::size_t> fastest() const;
   std::optional<std::size_t> least_memory() const;
   /// Rows that can win and that the error bars do not tell from the fastest: they differ by less than the root of the

@@ -54,6 +54,8 @@ nlohmann::ordered_json row_to_json(const Sweep& sweep, const SweepRow& row) {
     entry["steps_overlap"] = row.result->steps_overlap;
     entry["within_memory_limit"] = sweep.can_win(row);
     entry["warnings"] = row.result->warnings;
+    if (row.result->throughput_tokens_per_s) entry["throughput_tokens_per_s"] = *row.result->throughput_tokens_per_s;
+    if (row.result->mfu) entry["mfu"] = *row.result->mfu;
   } else {
     entry["refused"] = {{"exit_code", row.exit_code}, {"reason", row.refusal}};
   }
@@ -76,6 +78,62 @@ nlohmann::ordered_json json_without_rows(const Sweep& sweep) {
           {"fastest", index(sweep.fastest())},
           {"tied_with_fastest", sweep.tied_with_fastest()},
           {"least_memory", index(sweep.least_memory())}};
+}
+
+std::vector<std::string> result_columns(const Sweep& sweep) {
+  std::vector<std::string> columns = {"step_time_ms",
+                                      "bound_ms",
+                                      "throughput_samples_per_s",
+                                      "speedup",
+                                      "efficiency",
+                                      "exposed_communication_fraction",
+                                      "bubble_fraction",
+                                      "idle_fraction",
+                                      "peak_memory_bytes",
+                                      "live_activations",
+                                      "live_activation_bytes",
+                                      "steps_overlap",
+                                      "within_memory_limit",
+                                      "refused",
+                                      "half_width_90_percent",
+                                      "probed"};
+  const bool tokens = std::any_of(sweep.rows.begin(), sweep.rows.end(), [](const SweepRow& row) {
+    return row.result && row.result->throughput_tokens_per_s;
+  });
+  if (tokens) columns.insert(columns.end(), {"throughput_tokens_per_s", "mfu"});
+  return columns;
+}
+
+std::vector<std::string> result_cells(const Sweep& sweep, const SweepRow& row) {
+  const SweepResult& result = *row.result;
+  const auto text = [](const std::optional<double>& number) { return number ? to_text(*number) : ""; };
+  std::vector<std::string> cells = {to_text(result.step_time_ms),
+                                    text(result.bound_ms),
+                                    to_text(result.throughput_samples_per_s),
+                                    row.scaling ? to_text(row.scaling->speedup) : "",
+                                    row.scaling ? to_text(row.scaling->efficiency) : "",
+                                    to_text(result.exposed_communication_fraction),
+                                    to_text(result.bubble_fraction),
+                                    to_text(result.idle_fraction),
+                                    std::to_string(result.peak_memory_bytes),
+                                    std::to_string(result.live_activations),
+                                    std::to_string(result.live_activation_bytes),
+                                    result.steps_overlap ? "1" : "0",
+                                    sweep.can_win(row) ? "1" : "0",
+                                    "",
+                                    result.error_bar ? to_text(result.error_bar->half_width_percent) : "",
+                                    result.error_bar ? (result.error_bar->probed() ? "1" : "0") : ""};
+  if (result.throughput_tokens_per_s)
+    cells.insert(cells.end(), {text(result.throughput_tokens_per_s), text(result.mfu)});
+  return cells;
+}
+
+/// Up to the reason: `within_memory_limit` and `refused`.
+std::vector<std::string> refused_cells(const SweepRow& row) {
+  constexpr std::size_t kBefore = 12;
+  std::vector<std::string> cells(kBefore);
+  cells.insert(cells.end(), {"0", row.refusal});
+  return cells;
 }
 
 /// As write_json() has it.
@@ -110,32 +168,16 @@ void write_sweep_csv(const Sweep& sweep, std::ostream& out) {
   for (const std::string& name : differing_words(sweep)) {
     if (std::find(words.begin(), words.end(), name) == words.end()) words.push_back(name);
   }
+  const std::vector<std::string> columns = result_columns(sweep);
   std::vector<std::string> head = words;
-  head.insert(head.end(), {"step_time_ms", "bound_ms", "throughput_samples_per_s", "speedup", "efficiency",
-                           "exposed_communication_fraction", "bubble_fraction", "idle_fraction", "peak_memory_bytes",
-                           "live_activations", "live_activation_bytes", "steps_overlap", "within_memory_limit",
-                           "refused", "half_width_90_percent", "probed"});
-  const std::size_t results = head.size() - words.size();
+  head.insert(head.end(), columns.begin(), columns.end());
   out << csv_line(head);
   for (const SweepRow& row : sweep.rows) {
     std::vector<std::string> cells;
     for (const std::string& name : words) cells.push_back(word_of(row, name));
-    if (row.result) {
-      const SweepResult& result = *row.result;
-      cells.insert(
-          cells.end(),
-          {to_text(result.step_time_ms), result.bound_ms ? to_text(*result.bound_ms) : "",
-           to_text(result.throughput_samples_per_s), row.scaling ? to_text(row.scaling->speedup) : "",
-           row.scaling ? to_text(row.scaling->efficiency) : "", to_text(result.exposed_communication_fraction),
-           to_text(result.bubble_fraction), to_text(result.idle_fraction), std::to_string(result.peak_memory_bytes),
-           std::to_string(result.live_activations), std::to_string(result.live_activation_bytes),
-           result.steps_overlap ? "1" : "0", sweep.can_win(row) ? "1" : "0", "",
-           result.error_bar ? to_text(result.error_bar->half_width_percent) : "",
-           result.error_bar ? (result.error_bar->probed() ? "1" : "0") : ""});
-    } else {
-      cells.resize(cells.size() + results - 4);
-      cells.insert(cells.end(), {"0", row.refusal, "", ""});
-    }
+    const std::vector<std::string> results = row.result ? result_cells(sweep, row) : refused_cells(row);
+    cells.insert(cells.end(), results.begin(), results.end());
+    cells.resize(head.size());  // without the last ones: a row that has no tokens
     out << csv_line(cells);
   }
 }

@@ -17,6 +17,8 @@ void write_result(const SweepResult& result, nlohmann::json& json) {
     json["unprobed_share"] = result.error_bar->unprobed_share;
   }
   json["throughput_samples_per_s"] = result.throughput_samples_per_s;
+  if (result.throughput_tokens_per_s) json["throughput_tokens_per_s"] = *result.throughput_tokens_per_s;
+  if (result.mfu) json["mfu"] = *result.mfu;
   json["bubble_fraction"] = result.bubble_fraction;
   json["idle_fraction"] = result.idle_fraction;
   json["has_bubble"] = result.has_bubble;
@@ -40,6 +42,8 @@ SweepResult read_result(const JsonPlace& place) {
     result.error_bar->unprobed_share = number("unprobed_share");
   }
   result.throughput_samples_per_s = number("throughput_samples_per_s");
+  if (place.has("throughput_tokens_per_s")) result.throughput_tokens_per_s = number("throughput_tokens_per_s");
+  if (place.has("mfu")) result.mfu = number("mfu");
   result.bubble_fraction = number("bubble_fraction");
   result.idle_fraction = number("idle_fraction");
   result.has_bubble = place.at("has_bubble").boolean();

@@ -31,7 +31,9 @@ std::vector<std::string> subcommands_of(const CLI::App& app) {
 
 std::string nearest_or_list(const std::string& word, const std::vector<std::string>& known) {
   const std::string nearest = nearest_word(word, known);
-  return nearest.empty() ? list_words(known) : nearest;
+  if (!nearest.empty()) return nearest;
+  const std::vector<std::string> alike = words_that_begin_as(word, known);
+  return list_words(alike.empty() ? known : alike);
 }
 
 /// `word`: "--gups". A flag that the field knows and this program does not is named as such.

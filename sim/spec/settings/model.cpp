@@ -15,8 +15,7 @@ bool is_mlp(const RunSpec& spec) {
 }
 
 std::optional<NoMeaning> beside_another_model(const SettingValue& value, const RunSpec& spec) {
-  if (is_mlp(spec)) return std::nullopt;
-  return NoMeaning{value.value, "no " + value.name + ": the model comes from " + spec.model_name, false};
+  return is_mlp(spec) ? std::nullopt : std::optional(of_another_model(value, spec));
 }
 
 std::optional<std::string> of_mlp(const RunSpec& spec, std::int64_t number) {

@@ -1,13 +1,31 @@
 #include "sim/spec/settings/rows.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <filesystem>
+#include <utility>
 
 #include "sim/io/words.hpp"
+#include "sim/spec/hugging_face_config.hpp"
+#include "sim/spec/presets.hpp"
 
 namespace pdl::setting_rows {
+namespace {
+
+/// The word by which that model is told the same; empty if there is none.
+std::string word_of_model(const std::string& name, const RunSpec& spec) {
+  constexpr std::array<std::pair<const char*, const char*>, 2> kOfMlpAndByName = {
+      {{"depth", "layers"}, {"dim", "hidden"}}};
+  for (const auto& [of_mlp, by_name] : kOfMlpAndByName) {
+    if (name == of_mlp && find_preset(spec.model_name)) return by_name;
+    if (name == by_name && spec.model_name == "mlp") return of_mlp;
+  }
+  return "";
+}
+
+}  // namespace
 
 std::int64_t whole_of(const SettingValue& value, const Range& range) {
   const std::int64_t largest = std::isinf(range.largest) ? INT64_MAX : static_cast<std::int64_t>(range.largest);
@@ -28,6 +46,15 @@ std::string on_off_text(bool on) {
 
 NoMeaning no_meaning_with(const SettingValue& value, const std::string& with) {
   return {value.name + " " + value.value + " with " + with, "no " + value.name + ": it has no meaning there"};
+}
+
+NoMeaning of_another_model(const SettingValue& value, const RunSpec& spec) {
+  std::string expected = "no " + value.name + ": the model comes from " + spec.model_name;
+  if (const std::string word = word_of_model(value.name, spec); !word.empty())
+    expected += " (did you mean --" + word + "?)";
+  if (const std::string words = words_beside_hugging_face_config(spec.model_name); !words.empty())
+    expected += ", beside which " + words + " may be said";
+  return {value.value, expected, false};
 }
 
 std::string strategy_of(const RunSpec& spec) {

@@ -36,6 +36,9 @@ std::string on_off_text(bool on);
 
 /// "found bucket-mb 1 with strategy pp, expected no bucket-mb: it has no meaning there"
 NoMeaning no_meaning_with(const SettingValue& value, const std::string& with);
+/// "found 4, expected no depth: the model comes from gpt2 (did you mean --layers?)"; beside a config.json, which words
+/// may be said there.
+NoMeaning of_another_model(const SettingValue& value, const RunSpec& spec);
 /// "strategy pp"
 std::string strategy_of(const RunSpec& spec);
 

@@ -40,17 +40,13 @@ std::string in_name(const RunSpec& spec, const char* word) {
   return number && !is_usual ? "_" + std::string(word) + std::to_string(*number) : "";
 }
 
-NoMeaning another_model(const SettingValue& value, const RunSpec& spec) {
-  return {value.value, "no " + value.name + ": the model comes from " + spec.model_name, false};
-}
-
 std::optional<NoMeaning> beside_no_name(const SettingValue& value, const RunSpec& spec) {
-  return find_preset(spec.model_name) ? std::nullopt : std::optional(another_model(value, spec));
+  return find_preset(spec.model_name) ? std::nullopt : std::optional(of_another_model(value, spec));
 }
 
 /// A config.json may have them too; other files are refused once they are read.
 std::optional<NoMeaning> beside_mlp(const SettingValue& value, const RunSpec& spec) {
-  return spec.model_name == "mlp" ? std::optional(another_model(value, spec)) : std::nullopt;
+  return spec.model_name == "mlp" ? std::optional(of_another_model(value, spec)) : std::nullopt;
 }
 
 std::optional<NoMeaning> beside_family(const SettingValue& value, const RunSpec& spec, TransformerFamily family) {
