@@ -29,6 +29,17 @@ TEST_CASE("transformers have a price in every program, schedule and data type", 
   }
 }
 
+TEST_CASE("what is said of the loss rests on as much as the loss takes", "[predict][transformers]") {
+  const CostProfile profile = load_profile("h200x2");
+  const RunResult run = predict(spec("--model gpt2 --vocabulary 1000"), &profile, {});
+  double loss_ms = 0;
+  for (const auto& kind : run.layer_kinds) loss_ms += kind.name == "loss" ? kind.ms : 0;
+  double said = 0;
+  for (const auto& [text, share] : run.warning_shares) said += text.find("loss cross_entropy") < text.npos ? share : 0;
+  REQUIRE(said > 0);
+  CHECK(said == Approx(loss_ms / run.step_time.median_ms).epsilon(0.1));
+}
+
 TEST_CASE("blocks that are run again cost their forward but for its last product", "[predict][transformers]") {
   const int blocks = 3;
   const std::string one = "--strategy single --workers one --gpus 1 --batch 2 ";

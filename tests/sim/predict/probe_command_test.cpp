@@ -19,7 +19,7 @@ Environment gpus(std::int64_t count) {
 
 TEST_CASE("the command has the words that were given, and always the model, the batch and the GPUs") {
   CHECK(probe_command(spec("--dim 3584 --depth 13 --batch 1100 --gpus 2 --strategy mp"), {}, "data/h200x4/samples.json",
-                      4) ==
+                      gpus(4)) ==
         "pdl-calibrate --from data/h200x4/samples.json --depth 13 --dim 3584 --batch 1100 --gpus 2 --strategy mp "
         "--samples samples.json --out profile.json");
   CHECK(probe_command(spec("--dtype tf32 --recompute 1 --gpus 2 --schedule 1f1b"), {}, "", {}) ==
