@@ -149,13 +149,14 @@ void add_token_columns(const Sweep& sweep, std::vector<ResultColumn>& columns) {
                        }});
   }
   if (any(&SweepResult::mfu)) {
-    columns.push_back({{"mfu_percent", "MFU", "%",
-                        "FLOPs of the model's products and attention as a share of the most that the GPUs could do in the step"},
-                       1,
-                       [](const SweepRow& row) {
-                         const auto& mfu = row.result->mfu;
-                         return mfu ? std::optional(100 * *mfu) : std::nullopt;
-                       }});
+    columns.push_back(
+        {{"mfu_percent", "MFU", "%",
+          "FLOPs of the model's products and attention as a share of the most that the GPUs could do in the step"},
+         1,
+         [](const SweepRow& row) {
+           const auto& mfu = row.result->mfu;
+           return mfu ? std::optional(100 * *mfu) : std::nullopt;
+         }});
   }
 }
 
