@@ -25,6 +25,7 @@ COMMANDS = [
     "--gpus 2 --depth 8 --strategy ddp --explain",
     "sweep --gpus 1,2 --depth 8 --strategy ddp --batch 64 --memory 40GiB",
     "sweep --gpus 2 --depth 8 --schedule gpipe,1f1b",
+    "sweep --model gpt2 --layers 2 --sequence 256,512 --batch 4",
     "plan --gpus 2 --depth 8 --batch 30 --memory 4GiB",
     "scenario --all",
     f"validate {RUNS}/ddp_gpus1_mlp2x1024_batch512_mb1_fp32_sgd_nccl_process.json "

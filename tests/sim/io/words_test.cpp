@@ -29,6 +29,20 @@ TEST_CASE("the nearest word is that of a slip of the finger") {
   CHECK(nearest("dualpipe-", {"dualpipe-vv", "dualpipe-v"}) == "dualpipe-v");
 }
 
+TEST_CASE("words that begin as one does: with all of it, else with its first part") {
+  using Names = std::vector<std::string>;
+  const Names flags = {"--sequence", "--seed", "--batch", "--bucket-mb", "--bucket-views"};
+  const auto alike = [&](const std::string& word) { return words_that_begin_as(word, flags); };
+  CHECK(alike("--seq") == Names{"--sequence"});
+  CHECK(alike("--Seq_Len") == Names{"--sequence"});
+  CHECK(alike("--batch-size") == Names{"--batch"});
+  CHECK(alike("--bucket") == Names{"--bucket-mb", "--bucket-views"});
+  CHECK(alike("--bucket-v") == Names{"--bucket-views"});
+  CHECK(alike("--se").empty());  // two letters begin too many
+  CHECK(alike("--sequences").empty());
+  CHECK(alike("--").empty());
+}
+
 TEST_CASE("each word of an enumeration is refused with a hint only where it is a slip of one of them") {
   const auto message = [](const std::string& flags) {
     try {

@@ -121,6 +121,8 @@ TEST_CASE("a prediction with an error bar says how far off it may be, and what w
   CHECK_THAT(view_of(run),
              ContainsSubstring("\nstep time: 36.500 ms +- 0.730 ms, predicted (90 % of measured steps lie within)\n") &&
                  !ContainsSubstring("probed"));
+  run.error_bar->unprobed_share = 0.006;  // hardly anything would change
+  CHECK_THAT(view_of(run), !ContainsSubstring("probed"));
   run.error_bar->unprobed_share = 0.42;
   run.error_bar->carriers = {{"layer a, 7 rows", 0.40, 5, false}, {"layer b", 0.58, 0.5, true}, {"c", 0.02, 8, false}};
   run.probe_command = "pdl-calibrate --from samples.json --dim 64 --samples samples.json --out profile.json";
@@ -146,6 +148,10 @@ TEST_CASE("a transformer says what it gets done, what its time goes into, and na
   CHECK_THAT(view, ContainsSubstring("kind of layer") && ContainsSubstring("scaled_dot_product") &&
                        ContainsSubstring("part of the model") && ContainsSubstring("\nattention ") &&
                        ContainsSubstring("On a GPU transfers take 0.020 ms, hidden"));
+  // Rows that are there are explained, others are not.
+  CHECK_THAT(view, ContainsSubstring("kind of layer: device time of compute tasks; rest: idle time"));
+  run.layer_kinds.push_back({"other", 0.5});
+  CHECK_THAT(view_of(run), ContainsSubstring("tasks; other: copies of gradients; rest: idle"));
   run.environment["profile"]["card"] = "Tiny GPU";
   CHECK_THAT(view_of(run), ContainsSubstring("\nmodel: 965 kFLOP a step\n"));
   run.layer_kinds.clear();

@@ -132,13 +132,23 @@ TEST_CASE("what is wrong with a transformer is refused by name", "[presets]") {
         "--kv-heads: found 32 heads with 5 heads of keys and values, expected a number of heads that those divide");
   CHECK(refusal("--model gpt2 --sequence 2048") ==
         "--sequence: found a sequence of 2048 tokens with 1024 positions, expected at most as many tokens as "
-        "positions");
+        "positions (--model gpt --layers 12 --hidden 768 --heads 12 --vocabulary 50257 --sequence 2048 has as many "
+        "positions)");
+  CHECK_THAT(refusal("--model gpt2-xl --sequence 2048 --layers 2 --inner 6000 --dropout-percent 10 --tied 0"),
+             EndsWith("(--model gpt --layers 2 --hidden 1600 --heads 25 --inner 6000 --vocabulary 50257 "
+                      "--dropout-percent 10 --tied 0 --sequence 2048 has as many positions)"));
+  CHECK(refusal("--model gpt --layers 2 --hidden 1600 --heads 25 --inner 6000 --vocabulary 50257 --dropout-percent 10 "
+                "--tied 0 --sequence 2048") == "accepted");
   CHECK(refusal("--model gpt --vocabulary 0") == "--vocabulary: found 0, expected a whole number from 1 to 10000000");
   CHECK(refusal("--model gpt2 --layers 1000000 --hidden 10000000 --heads 62500") ==
         "--heads: found 1000000 blocks of 1200000130000000 parameters, expected a model of fewer than 2.5e17 "
         "parameters");
-  CHECK(refusal("--model gpt2 --depth 3") == "--depth: found 3, expected no depth: the model comes from gpt2");
-  CHECK(refusal("--layers 3") == "--layers: found 3, expected no layers: the model comes from mlp");
+  CHECK(refusal("--model gpt2 --depth 3") ==
+        "--depth: found 3, expected no depth: the model comes from gpt2 (did you mean --layers?)");
+  CHECK(refusal("--model llama --dim 3") ==
+        "--dim: found 3, expected no dim: the model comes from llama (did you mean --hidden?)");
+  CHECK(refusal("--layers 3") ==
+        "--layers: found 3, expected no layers: the model comes from mlp (did you mean --depth?)");
   CHECK(refusal("--sequence 3") == "--sequence: found 3, expected no sequence: the model comes from mlp");
   CHECK(refusal("--model gpt2 --kv-heads 4") ==
         "--kv-heads: found kv-heads 4 with model gpt2, expected no kv-heads: it has no meaning there");

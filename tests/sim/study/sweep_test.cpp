@@ -150,6 +150,50 @@ TEST_CASE("rows whose steps differ in samples are compared by samples a second, 
   CHECK(textbook("schedule gpipe,1f1b batch 64 microbatches 4 gpus 4").same_samples());
 }
 
+TEST_CASE("rows whose samples differ in length are compared by tokens a second") {
+  // A textbook step takes 3 ms, whatever the sequence: twice the tokens in it.
+  const Sweep lengths = textbook("model gpt2 layers 2 sequence 8,16 batch 4");
+  CHECK(lengths.same_samples());
+  CHECK(lengths.comparison() == Comparison::tokens_per_s);
+  CHECK(lengths.fastest() == 1);
+  CHECK(lengths.rows[1].result->throughput_tokens_per_s == 16 * lengths.rows[1].result->throughput_samples_per_s);
+  const std::string text = shown(lengths, 120);
+  CHECK_THAT(text, ContainsSubstring("(tokens/s)") && ContainsSubstring("  most tokens/s  "));
+  CHECK_THAT(text, ContainsSubstring("\nMost tokens/s: sequence 16, 21333 tokens/s; least memory: sequence 8, "));
+  CHECK_THAT(text, !ContainsSubstring("fastest") && !ContainsSubstring("Fastest"));
+  CHECK(textbook("model gpt2 layers 2 sequence 8,16 batch 4,8").comparison() == Comparison::tokens_per_s);
+  CHECK(textbook("model gpt2 layers 2 sequence 8 batch 4,8").comparison() == Comparison::samples_per_s);
+  CHECK(textbook("model gpt2 layers 2 sequence 8 batch 4 accum 2").comparison() == Comparison::step_time);
+}
+
+TEST_CASE("of different models none is the fastest") {
+  const auto verdict = [](const std::string& varying) {
+    return "\nNo row is the fastest: rows that differ in " + varying +
+           " train different models, and a step of each is other work.\n";
+  };
+  CHECK_THAT(shown(textbook("depth 4,8 dim 64 batch 64"), 300), ContainsSubstring(verdict("depth")));
+  const std::string text = shown(textbook("model gpt2,gpt layers 2,3 sequence 8,16 batch 4"), 300);
+  CHECK_THAT(text, ContainsSubstring(verdict("model or layers")));
+  CHECK_THAT(text, !ContainsSubstring("  fastest") && !ContainsSubstring("most tokens/s"));
+}
+
+TEST_CASE("tokens a second and MFU are at the end of CSV and JSON, of models that take tokens alone") {
+  Sweep sweep = textbook("model gpt2 layers 2 sequence 8,2000 batch 4");
+  sweep.rows[0].result->mfu = 0.25;
+  const std::string csv = sweep_csv(sweep);
+  CHECK_THAT(csv, ContainsSubstring(",half_width_90_percent,probed,throughput_tokens_per_s,mfu\n"));
+  CHECK_THAT(csv, ContainsSubstring(",1,,,,10666.666666666666,0.25\n"));
+  CHECK_THAT(csv, EndsWith("has as many positions)\",,,,\n"));  // refused
+  const nlohmann::ordered_json row = sweep_json(sweep)["rows"][0];
+  CHECK(row["throughput_tokens_per_s"] == *sweep.rows[0].result->throughput_tokens_per_s);
+  CHECK(row.rbegin().key() == "mfu");
+  CHECK_THAT(shown(sweep, 200), ContainsSubstring("MFU (%)") && ContainsSubstring(" 25.0 "));
+  const Sweep mlp = textbook("batch 64,256 dim 64");
+  CHECK_THAT(sweep_csv(mlp), ContainsSubstring(",probed\n"));
+  CHECK_THAT(shown(mlp, 200), !ContainsSubstring("tokens/s") && !ContainsSubstring("MFU"));
+  CHECK(sweep_json(mlp)["rows"][0].rbegin().key() == "warnings");
+}
+
 TEST_CASE("what cannot run is a row with its reason") {
   const Sweep sweep = textbook("schedule interleaved,1f1b microbatches 9 gpus 4");
   REQUIRE(sweep.rows.size() == 2);

@@ -163,6 +163,7 @@ TEST_CASE("pdl-sim refuses nonsense by name") {
 TEST_CASE("words that are not known are refused with the nearest one") {
   check_refused({
       {"--gups 5", "an unknown flag --gups, expected --gpus"},
+      {"--seq 512", "an unknown flag --seq, expected --sequence"},
       {"-x", "an unknown flag -x, expected --help, --version, --model, "},
       {"--tp 2", "(tensor parallelism is not modelled yet)"},
       {"--json", "--json: found no value, expected one"},
