@@ -229,7 +229,7 @@ class Pricer {
       case TaskKind::bucket_copy_out: return moving(work);
       case TaskKind::loss: {
         KernelList kernels;
-        kernels.add(loss(name_of(work.implementation), work.bytes / kBytesPerNumber));
+        kernels.add(loss(name_of(work.implementation), work.bytes / kBytesPerNumber, notices_));
         return of_kernels(kernels);
       }
       case TaskKind::optimizer: return optimizer(work);
