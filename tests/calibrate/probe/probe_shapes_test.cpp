@@ -53,8 +53,8 @@ TEST_CASE("an update of a tied head has what it trains itself: the norm before i
                                        {"strategy", "single", "--strategy"}});
   REQUIRE(shapes.optimizers.size() == 1);
   const OptimizerShape& shape = shapes.optimizers.front();
-  // Embeddings 10 x 16 and 4 x 16, a block 12 * 16 * 16 + 13 * 16, a norm 2 * 16: those of the model.
-  CHECK(parameters(shape) == 160 + 64 + 3280 + 32);
+  // Embeddings 10 x 16 and 1024 x 16, a block 12 * 16 * 16 + 13 * 16, a norm 2 * 16: those of the model.
+  CHECK(parameters(shape) == 160 + 16384 + 3280 + 32);
   CHECK(shape.layers.back().kind->name == "layer_norm");
 }
 
