@@ -13,6 +13,7 @@
 #include "calibrate/fit/product_fit.hpp"
 #include "calibrate/fit/robust_curve.hpp"
 #include "calibrate/fit/suspicion.hpp"
+#include "sim/cost/beside_products.hpp"
 #include "sim/cost/time_unit.hpp"
 #include "sim/io/error.hpp"
 #include "sim/io/json_place.hpp"
@@ -135,7 +136,6 @@ HostSpread host_spread(std::vector<double> times_ns) {
 /// 412 million logits took 3.71 ms when it was measured and 3.47 when its kernels were recorded; of 1,648 million in
 /// fp32 it was 14.2 and 15.6, the other way round. The faster one is the time: chance slows probes, and speeds up none.
 void take_faster_recording(CurvePoint& point) {
-  constexpr double kLongestGap_ns = 3e3;
   double recorded_ns = 0;
   for (const Kernel& kernel : point.kernels)
     recorded_ns += (kernel.time_ns + kLongestGap_ns) * static_cast<double>(kernel.count);

@@ -113,14 +113,10 @@ AutogradStage::AutogradStage(const Plan& plan, int stage, at::Device device, con
 
 at::Tensor AutogradStage::forward(at::Tensor x, RecomputationWatcher* watcher) {
   if (run_again_.empty()) return forward_layers(layers_, std::move(x), parameters_);
-  const at::Tensor tied = layers_.front().kind->takes_tokens ? parameters_.front() : at::Tensor();
-  std::span<const at::Tensor> parameters = parameters_;
-  for (std::size_t l = 0; l < layers_.size(); ++l) {
-    const std::size_t count = parameter_tensors(layers_[l]).size();
-    x = run(l, std::move(x), parameters.first(count), tied, watcher);
-    parameters = parameters.subspan(count);
-  }
-  return x;
+  return forward_layers(layers_, std::move(x), parameters_,
+                        [&](std::size_t l, at::Tensor input, std::span<const at::Tensor> own, const at::Tensor& tied) {
+                          return run(l, std::move(input), own, tied, watcher);
+                        });
 }
 
 at::Tensor AutogradStage::run(std::size_t place, at::Tensor x, std::span<const at::Tensor> parameters,

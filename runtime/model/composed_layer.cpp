@@ -76,7 +76,7 @@ class ComposedLayer : public PipelineLayer {
     const std::vector<std::int64_t> number_bytes = inner_number_bytes(inner, parts.dtype, parts.input_number_bytes);
     std::size_t next_parameter = 0;
     for (std::size_t i = 0; i < inner.size(); ++i) {
-      const std::int64_t input_number_bytes = number_bytes[static_cast<std::size_t>(inner[i].from + 1)];
+      const std::int64_t input_number_bytes = number_bytes[place_of(inner[i].from)];
       add_part(parts, inner[i], i, input_number_bytes, next_parameter);
       const PipelineCase one_row{1, parts.dtype, input_number_bytes};
       parts_.back().kept_count = pipeline_tensors(inner[i].layer, one_row).kept.size();

@@ -24,20 +24,6 @@ std::map<const LayerKind*, const LayerModule*> modules_by_kind() {
   return modules;
 }
 
-std::size_t place_of(int from) {
-  return static_cast<std::size_t>(from + 1);  // 0: what goes into the whole
-}
-
-/// By place: the last one that takes what stands there, n of what nobody takes.
-std::vector<std::size_t> last_takers(const std::vector<InnerLayer>& inner) {
-  std::vector<std::size_t> last(inner.size() + 1, inner.size());
-  for (std::size_t i = 0; i < inner.size(); ++i) {
-    last[place_of(inner[i].from)] = i;
-    if (inner[i].and_from != InnerLayer::kNone) last[place_of(inner[i].and_from)] = i;
-  }
-  return last;
-}
-
 /// So many rows, by a view.
 at::Tensor in_rows(const at::Tensor& tensor, std::int64_t rows) {
   return tensor.dim() == 2 && tensor.size(0) == rows ? tensor : tensor.view({rows, -1});
@@ -104,14 +90,21 @@ at::Tensor forward_layer(const Layer& layer, at::Tensor x, Tensors parameters, c
   return module_of(layer).forward({layer, {std::move(x)}, {}, parameters}).tensor;
 }
 
-at::Tensor forward_layers(std::span<const Layer> layers, at::Tensor x, Tensors parameters) {
+at::Tensor forward_layers(std::span<const Layer> layers, at::Tensor x, Tensors parameters, const RunLayer& run) {
   const at::Tensor tied = layers.front().kind->takes_tokens ? parameters.front() : at::Tensor();
-  for (const Layer& layer : layers) {
-    const std::size_t count = parameter_tensors(layer).size();
-    x = forward_layer(layer, std::move(x), parameters.first(count), tied);
+  for (std::size_t l = 0; l < layers.size(); ++l) {
+    const std::size_t count = parameter_tensors(layers[l]).size();
+    x = run(l, std::move(x), parameters.first(count), tied);
     parameters = parameters.subspan(count);
   }
   return x;
+}
+
+at::Tensor forward_layers(std::span<const Layer> layers, at::Tensor x, Tensors parameters) {
+  return forward_layers(layers, std::move(x), parameters,
+                        [&](std::size_t l, at::Tensor input, Tensors own, const at::Tensor& tied) {
+                          return forward_layer(layers[l], std::move(input), own, tied);
+                        });
 }
 
 std::unique_ptr<PipelineLayer> make_pipeline_layer(const PipelineLayerParts& parts) {

@@ -13,6 +13,7 @@
 #include "runtime/device/stream_time.hpp"
 #include "runtime/model/autocast.hpp"
 #include "runtime/model/initial_values.hpp"
+#include "sim/plan/second_stream.hpp"
 
 namespace pdl {
 namespace {
@@ -301,10 +302,7 @@ void PipelineStage::tune_backward(const Plan& plan) {
   using Kind = std::tuple<std::int64_t, std::vector<Layer>, bool>;
   static std::mutex mutex;
   static std::map<Kind, bool> chosen;
-  if (!device_.is_cuda() || !has_work(plan, TaskKind::backward) || (layers_.size() == 1 && first_)) return;
-  if (is_half()) return;  // there weight gradients are made in tensors of their own
-  // Gradients inside of a block are overwritten by the next one's: its weight gradients must have been made by then.
-  if (std::any_of(shapes_.begin(), shapes_.end(), [](const Layer& layer) { return layer.kind->inner; })) return;
+  if (!device_.is_cuda() || !has_work(plan, TaskKind::backward) || !tries_second_stream(plan, stage_)) return;
   const Kind kind{views_[0].activations.back().size(0), shapes_, first_};
   const std::lock_guard lock(mutex);
   if (!chosen.contains(kind)) {

@@ -13,7 +13,6 @@ bool is_beside_products(const Kernel& kernel) {
 }
 
 std::optional<double> beside_products_ns(const CurvePoint& point) {
-  constexpr double kLongestGap_ns = 3e3;
   double all_ns = 0, beside_ns = 0, launches = 0, launches_beside = 0;
   for (const Kernel& kernel : point.kernels) {
     const auto count = static_cast<double>(kernel.count);

@@ -12,6 +12,9 @@
 
 namespace pdl {
 
+/// Between two kernels of an operation, at most.
+inline constexpr double kLongestGap_ns = 3e3;
+
 /// Not the addition of a product's parts, which is the library's own too.
 bool is_beside_products(const Kernel& kernel);
 

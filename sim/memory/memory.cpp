@@ -4,6 +4,7 @@
 
 #include "sim/memory/allocated_tensors.hpp"
 #include "sim/memory/autograd_memory.hpp"
+#include "sim/plan/second_stream.hpp"
 
 namespace pdl {
 namespace {
@@ -100,19 +101,6 @@ constexpr std::int64_t kProductWorkspacesBytes = 2 * kProductWorkspaceBytes;
 
 std::int64_t in_data_type(std::int64_t workspace_bytes, Dtype dtype) {
   return dtype == Dtype::fp32 ? workspace_bytes : std::max<std::int64_t>(0, workspace_bytes - kProductWorkspacesBytes);
-}
-
-/// Weight gradients may run on a second stream, with a workspace of its own, in a stage without autocast whose layers
-/// are not made of others and where there is something beside which they can run (runtime/model/pipeline_stage.cpp,
-/// tune_backward).
-bool tries_second_stream(const Plan& plan, std::int32_t index) {
-  if (is_amp(plan.spec.dtype)) return false;
-  const Stage& stage = plan.stages[static_cast<std::size_t>(index)];
-  if (stage.layer_count == 1 && stage.first_layer == 0) return false;
-  for (std::int32_t l = stage.first_layer; l < stage.first_layer + stage.layer_count; ++l) {
-    if (layer_of(plan, l).kind->inner) return false;
-  }
-  return true;
 }
 
 std::vector<GpuMemory> replay_pipeline(const Plan& plan, const WorkspaceBytes& workspace, bool records) {

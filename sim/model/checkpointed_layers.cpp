@@ -5,13 +5,6 @@
 #include "sim/model/inner_layers.hpp"
 
 namespace pdl {
-namespace {
-
-std::size_t place_of(int from) {
-  return static_cast<std::size_t>(from + 1);  // 0: what goes into the whole
-}
-
-}  // namespace
 
 std::vector<bool> checkpointed_layers(const Model& model) {
   const bool of_blocks = has_blocks(model);
@@ -58,30 +51,23 @@ bool runs_again_to_its_end(const Layer& layer) {
 std::int64_t most_bytes_of_unkept_forward(const Layer& layer, const AutogradCase& at, bool with_casts) {
   const std::vector<InnerLayer> inner = inner_layers(layer);
   const std::vector<std::int64_t> number_bytes = inner_number_bytes(inner, at.dtype, at.input_number_bytes);
-  std::vector<std::size_t> last_taker(inner.size() + 1, 0);
-  for (std::size_t i = 0; i < inner.size(); ++i) {
-    for (const int from : {inner[i].from, inner[i].and_from})
-      if (from != InnerLayer::kNone) last_taker[place_of(from)] = i;
-  }
-  const auto bytes_of = [&](std::size_t result) {
+  const std::vector<std::size_t> last_taker = last_takers(inner);
+  const auto result_bytes = [&](std::size_t result) {
     return at.rows * inner[result].rows * output_numbers(inner[result].layer) * number_bytes[result + 1];
   };
   std::int64_t there = 0, most = 0;
   for (std::size_t i = 0; i < inner.size(); ++i) {
     const InnerLayer& one = inner[i];
-    std::int64_t own = 0;  // while it runs
     const AutogradTensors tensors =
         autograd_tensors(one.layer, {at.rows * one.rows, at.dtype, number_bytes[place_of(one.from)],
                                      at.input_gradient || one.from != InnerLayer::kInput});
-    for (const TensorSize& tensor : tensors.kept) own += tensor.bytes();
-    for (const TensorSize& tensor : tensors.temporary) own += tensor.bytes();
-    if (with_casts)
-      for (const TensorSize& tensor : tensors.kept_parameters) own += tensor.bytes();
+    const std::int64_t casts = with_casts ? bytes_of(tensors.kept_parameters) : 0;
+    const std::int64_t own = bytes_of(tensors.kept) + bytes_of(tensors.temporary) + casts;  // while it runs
     const bool is_result = i + 1 == inner.size();
-    if (!is_result && !gives_view(one.layer)) there += bytes_of(i);
+    if (!is_result && !gives_view(one.layer)) there += result_bytes(i);
     most = std::max(most, there + own);
     for (std::size_t before = 0; before < i; ++before)
-      if (last_taker[before + 1] == i && !gives_view(inner[before].layer)) there -= bytes_of(before);
+      if (last_taker[before + 1] == i && !gives_view(inner[before].layer)) there -= result_bytes(before);
   }
   return most;
 }

@@ -15,10 +15,6 @@ LayerWork of_inner(const LayerWork& work, const InnerLayer& inner) {
   return own;
 }
 
-std::size_t place(int from) {
-  return static_cast<std::size_t>(from + 1);  // 0: what goes into the whole
-}
-
 /// Of a result: how many numbers, of how many bytes, and who keeps it.
 struct InnerTensor {
   std::int64_t numbers = 0;
@@ -26,12 +22,6 @@ struct InnerTensor {
   bool kept = false;
   std::int64_t bytes() const { return numbers * number_bytes; }
 };
-
-std::int64_t all_bytes(const std::vector<TensorSize>& tensors) {
-  std::int64_t bytes = 0;
-  for (const TensorSize& tensor : tensors) bytes += tensor.bytes();
-  return bytes;
-}
 
 /// Of a forward, in bytes: what an inner layer makes that stays, and what is there while it runs.
 struct Moment {
@@ -50,6 +40,21 @@ std::int64_t most_above_all(const std::vector<Moment>& moments) {
 
 }  // namespace
 
+std::vector<std::size_t> last_takers(const std::vector<InnerLayer>& inner) {
+  std::vector<std::size_t> last(inner.size() + 1, inner.size());
+  for (std::size_t i = 0; i < inner.size(); ++i) {
+    last[place_of(inner[i].from)] = i;
+    if (inner[i].and_from != InnerLayer::kNone) last[place_of(inner[i].and_from)] = i;
+  }
+  return last;
+}
+
+std::int64_t bytes_of(const std::vector<TensorSize>& tensors) {
+  std::int64_t bytes = 0;
+  for (const TensorSize& tensor : tensors) bytes += tensor.bytes();
+  return bytes;
+}
+
 std::vector<InnerLayer> inner_layers(const Layer& layer) {
   if (layer.kind->inner) return layer.kind->inner(layer);
   return {InnerLayer{.layer = layer}};
@@ -59,8 +64,8 @@ std::vector<std::int64_t> inner_number_bytes(const std::vector<InnerLayer>& inne
                                              std::int64_t input_number_bytes) {
   std::vector<std::int64_t> results = {input_number_bytes};
   for (const InnerLayer& one : inner) {
-    std::int64_t bytes = result_number_bytes(one.layer, dtype, results[place(one.from)]);
-    if (one.and_from != InnerLayer::kNone) bytes = std::max(bytes, results[place(one.and_from)]);
+    std::int64_t bytes = result_number_bytes(one.layer, dtype, results[place_of(one.from)]);
+    if (one.and_from != InnerLayer::kNone) bytes = std::max(bytes, results[place_of(one.and_from)]);
     results.push_back(bytes);
   }
   return results;
@@ -72,8 +77,8 @@ std::vector<Leaf> leaves_of(const Layer& layer, std::int32_t index, Dtype dtype,
   const std::vector<std::int64_t> number_bytes = inner_number_bytes(inner, dtype, input_number_bytes);
   std::vector<std::int64_t> takers(inner.size() + 1, 0);
   for (const InnerLayer& one : inner) {
-    ++takers[place(one.from)];
-    if (one.and_from != InnerLayer::kNone) ++takers[place(one.and_from)];
+    ++takers[place_of(one.from)];
+    if (one.and_from != InnerLayer::kNone) ++takers[place_of(one.and_from)];
   }
   std::vector<Leaf> leaves;
   const auto add_gradient_sums = [&](std::size_t tensor, Leaf of) {
@@ -91,9 +96,13 @@ std::vector<Leaf> leaves_of(const Layer& layer, std::int32_t index, Dtype dtype,
   }
   for (std::size_t i = 0; i < inner.size(); ++i) {
     const InnerLayer& one = inner[i];
-    Leaf leaf{
-        one.layer, one.rows, index, number_bytes[place(one.from)], number_bytes[i + 1], one.from == InnerLayer::kInput,
-        one.part};
+    Leaf leaf{one.layer,
+              one.rows,
+              index,
+              number_bytes[place_of(one.from)],
+              number_bytes[i + 1],
+              one.from == InnerLayer::kInput,
+              one.part};
     const bool model_begins = leaf.begins_layer && index == 0;
     const bool product = one.layer.kind->scaling == LayerScaling::matrix_product;
     if (is_amp(dtype) && product && leaf.number_bytes == kBytesPerNumber && !model_begins) {
@@ -175,14 +184,14 @@ AutogradTensors inner_autograd_tensors(const Layer& layer, const AutogradCase& a
   std::int64_t most_between = 0;
   std::vector<Moment> moments;
   for (const InnerLayer& one : inner) {
-    const InnerTensor input = tensors[place(one.from)];
+    const InnerTensor input = tensors[place_of(one.from)];
     const bool gives_gradient = at.input_gradient || one.from != InnerLayer::kInput;
     const std::int64_t rows = at.rows * one.rows;
     const AutogradTensors own = autograd_tensors(one.layer, {rows, at.dtype, input.number_bytes, gives_gradient});
     InnerTensor result{rows * output_numbers(one.layer), own.result_number_bytes, own.keeps_result};
-    if (own.keeps_input) tensors[place(one.from)].kept = true;
+    if (own.keeps_input) tensors[place_of(one.from)].kept = true;
     if (one.and_from != InnerLayer::kNone) {
-      InnerTensor& other = tensors[place(one.and_from)];
+      InnerTensor& other = tensors[place_of(one.and_from)];
       other.kept = other.kept || own.keeps_input;
       result.number_bytes = std::max(result.number_bytes, other.number_bytes);
     }
@@ -190,8 +199,8 @@ AutogradTensors inner_autograd_tensors(const Layer& layer, const AutogradCase& a
     whole.kept_parameters.insert(whole.kept_parameters.end(), own.kept_parameters.begin(), own.kept_parameters.end());
     whole.cached.insert(whole.cached.end(), own.cached.begin(), own.cached.end());
     std::int64_t temporary = own.keeps_input || one.from == InnerLayer::kInput ? 0 : input.bytes();
-    moments.push_back({all_bytes(own.kept) + all_bytes(own.kept_parameters) + all_bytes(own.cached),
-                       temporary + all_bytes(own.temporary)});
+    moments.push_back({bytes_of(own.kept) + bytes_of(own.kept_parameters) + bytes_of(own.cached),
+                       temporary + bytes_of(own.temporary)});
     most_between = std::max(most_between, input.bytes() + result.bytes() + own.between_numbers * input.number_bytes);
     tensors.push_back(result);
   }
@@ -224,8 +233,8 @@ std::vector<bool> gradient_is_passed(const std::vector<InnerLayer>& inner,
   for (std::size_t i = 0; i < inner.size(); ++i) {
     for (const int from : {inner[i].from, inner[i].and_from}) {
       if (from == InnerLayer::kNone) continue;
-      ++takers[place(from)];
-      passes[place(from)] = passes_gradient(inner[i].layer) && number_bytes[i + 1] == number_bytes[place(from)];
+      ++takers[place_of(from)];
+      passes[place_of(from)] = passes_gradient(inner[i].layer) && number_bytes[i + 1] == number_bytes[place_of(from)];
     }
   }
   std::vector<bool> passed;
@@ -240,13 +249,13 @@ PipelineTensors inner_pipeline_tensors(const Layer& layer, const PipelineCase& a
   PipelineTensors whole;
   std::int64_t most_forward = 0, most_backward = 0;
   const auto keep_larger = [&](std::vector<TensorSize>& largest, std::int64_t& most, std::vector<TensorSize> tensors) {
-    if (all_bytes(tensors) <= most) return;
-    most = all_bytes(tensors);
+    if (bytes_of(tensors) <= most) return;
+    most = bytes_of(tensors);
     largest = std::move(tensors);
   };
   std::vector<int> takers(inner.size() + 1, 0);
   for (std::size_t i = 0; i < inner.size(); ++i) {
-    const std::size_t from = place(inner[i].from);
+    const std::size_t from = place_of(inner[i].from);
     const std::int64_t own_rows = at.rows * inner[i].rows;
     PipelineTensors own = pipeline_tensors(inner[i].layer, {own_rows, at.dtype, number_bytes[from]});
     const TensorSize result{own_rows * output_numbers(inner[i].layer), number_bytes[i + 1]};

@@ -11,6 +11,7 @@
 // Units: counts of numbers; bytes where the name says so. Not here: what is inside which kind (sim/model/layers/).
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 #include <vector>
@@ -25,6 +26,17 @@ std::vector<InnerLayer> inner_layers(const Layer& layer);
 /// Bytes of a number of what each inner layer gives, by its place from 1 on; [0] of what goes into the whole.
 std::vector<std::int64_t> inner_number_bytes(const std::vector<InnerLayer>& inner, Dtype dtype,
                                              std::int64_t input_number_bytes);
+
+/// Of InnerLayer::from: its place among what goes into the whole, 0, and the results of the inner layers.
+inline std::size_t place_of(int from) {
+  return static_cast<std::size_t>(from + 1);
+}
+
+/// By place: the last inner layer that takes what stands there; as many as there are layers: none does.
+std::vector<std::size_t> last_takers(const std::vector<InnerLayer>& inner);
+
+/// Of all of them.
+std::int64_t bytes_of(const std::vector<TensorSize>& tensors);
 
 /// One that is priced, in its place in a model.
 struct Leaf {

@@ -158,8 +158,10 @@ RunSpec with_found_split(const RunSpec& spec, LayerFamilies* families) {
   const auto most_tried = static_cast<std::size_t>(std::clamp(kTasks / tasks, kFewest, kMost));
   const LayersOfStages smallest = smallest_largest_stage(layer_costs_ns(spec, *families), stages);
   std::int64_t best_ns = INT64_MAX;
+  std::set<LayersOfStages> predicted;
   for (const LayersOfStages& layers :
        {even, climb(spec, even, most_tried, *families), climb(spec, smallest, most_tried, *families)}) {
+    if (!predicted.insert(layers).second) continue;
     const std::int64_t ns = predicted_ns(spec, layers, *families);
     if (ns >= best_ns) continue;
     best_ns = ns;
